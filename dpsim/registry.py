@@ -1,0 +1,182 @@
+"""Protocols, their forms and their variants, by name.
+
+A scenario says `protocol: {name: dp_batch, form: "0.14", variant: M-DP-3}` and never an import path, so a scenario
+file cannot run code that nobody registered. A worker process is told the name and the module that registered it,
+and looks it up again there.
+
+    @register_protocol("hello", forms=("plain",))
+    class Hello(Program):
+        def prepare(self, args): return args["greeting"]
+        async def run(self, rank, prepared): rank.decide("greeting", prepared, "dp_cpu")
+
+A *form* is a published version of a protocol (`source-000`, `0.14`), equally healthy. A *variant* is a form with
+one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
+twin, with the class of finding that must catch it.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+from dpsim.interface import Rank
+from dpsim.ops import RawRecord
+
+_BUILT_IN = ("dpsim.protocol.step", "dpsim.protocol.conformance", "dpsim.museum.batch")
+
+
+class UnknownName(ValueError):
+    """A name that nobody registered. The message lists what there is."""
+
+
+class Program(ABC):
+    """What runs on every rank: `prepare` once per process, `run` once per rank."""
+
+    def prepare(self, args: Mapping[str, Any]) -> Any:
+        """Turn plain data into what `run` needs. Ranks of one process share the result: it must not be changed by
+        `run`.
+        """
+        return args
+
+    def steps(self, prepared: Any) -> int | None:
+        """How many steps the program will make, for the progress bar; None if that is not known."""
+        return None
+
+    def figures(self, prepared: Any, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """What a finished run says about the protocol, for the final table: name -> number, text, or mapping of
+        such.
+        """
+        return {}
+
+    @abstractmethod
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        """The coroutine of one rank."""
+
+
+@dataclass(frozen=True)
+class ProtocolEntry:
+    """A registered protocol. `forms`: the first is the default."""
+
+    name: str
+    program: type[Program]
+    forms: tuple[str, ...]
+    summary: str
+
+
+@dataclass(frozen=True)
+class VariantEntry:
+    """A registered variant of `protocol`, made by changing the healthy form `form`.
+
+    `replaces` is the class of the protocol that `make` stands in for. `expected` is the class pattern of the
+    finding that must catch it; for a variant that harms nothing but speed (or nothing at all) it is None and
+    `reason` says why.
+    """
+
+    name: str
+    protocol: str
+    form: str
+    make: type[Any]
+    expected: str | None
+    reason: str
+    summary: str
+
+
+_protocols: dict[str, ProtocolEntry] = {}
+_variants: dict[str, VariantEntry] = {}
+_loaded = False
+
+P = TypeVar("P", bound=type[Program])
+T = TypeVar("T", bound=type[Any])
+
+
+def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[P], P]:
+    """Class decorator: make a `Program` known by name. Registering another class under a used name is a ValueError."""
+
+    def register(program: P) -> P:
+        _add(_protocols, name, ProtocolEntry(name, program, forms, _summary(program)), program)
+        return program
+
+    return register
+
+
+def register_variant(
+    name: str, *, protocol: str, form: str, expected: str | None, reason: str = ""
+) -> Callable[[T], T]:
+    """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
+    reason.
+    """
+    if expected is None and not reason:
+        raise ValueError(f"variant {name}: expected=None needs a reason (equivalent? performance only?)")
+
+    def register(make: T) -> T:
+        _add(_variants, name, VariantEntry(name, protocol, form, make, expected, reason, _summary(make)), make)
+        return make
+
+    return register
+
+
+def protocol(name: str) -> ProtocolEntry:
+    """The protocol of that name. Raises UnknownName with the nearest names."""
+    entry: ProtocolEntry = _find(_protocols, name, "protocol")
+    return entry
+
+
+def variant(name: str) -> VariantEntry:
+    """The variant of that name. Raises UnknownName with the nearest names."""
+    entry: VariantEntry = _find(_variants, name, "variant")
+    return entry
+
+
+def protocols() -> list[ProtocolEntry]:
+    _load()
+    return [_protocols[name] for name in sorted(_protocols)]
+
+
+def variants(protocol: str | None = None) -> list[VariantEntry]:
+    """All variants, or those of one protocol, in order of registration."""
+    _load()
+    return [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
+
+
+def modules() -> list[str]:
+    """The modules that registered something: what a worker process imports to know the same names."""
+    _load()
+    owners: Iterable[type[Any]] = [entry.program for entry in _protocols.values()]
+    owners = [*owners, *(entry.make for entry in _variants.values())]
+    return sorted({owner.__module__ for owner in owners})
+
+
+def _load() -> None:
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        for module in _BUILT_IN:
+            importlib.import_module(module)
+
+
+def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None:
+    old = table.get(name)
+    if old is not None and (_owner(old).__module__, _owner(old).__qualname__) != (owner.__module__, owner.__qualname__):
+        raise ValueError(f"{name!r} is registered already, by {_owner(old).__module__}.{_owner(old).__qualname__}")
+    table[name] = entry
+
+
+def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
+    return entry.program if isinstance(entry, ProtocolEntry) else entry.make
+
+
+def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
+    _load()
+    if name in table:
+        return table[name]
+    near = difflib.get_close_matches(name, table, n=1)
+    hint = f"; did you mean {near[0]!r}?" if near else ""
+    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are: {', '.join(sorted(table))})")
+
+
+def _summary(owner: type[Any]) -> str:
+    return (owner.__doc__ or "").strip().partition("\n")[0]

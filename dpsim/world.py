@@ -1,0 +1,129 @@
+"""What a backend is told, and what it gives back.
+
+A backend knows nothing of scenarios, checks or verdicts. It is handed a `World` (ranks, communicators, what to
+inject), the name of a registered program and plain data for it, and returns a `Run`: each rank's journal and how
+the rank ended. Everything else is a fold over the journals, the same for every backend. All classes here are plain
+data and can be pickled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from dpsim.ops import Domain, RawRecord
+
+
+class CommunicatorSpec(NamedTuple):
+    """One group of ranks. A rank finds its own by `kind`; `name` is unique in the world and is what records carry."""
+
+    kind: str
+    name: str
+    domain: Domain
+    ranks: tuple[int, ...]
+
+
+class At(NamedTuple):
+    """The address of an op on a given rank: (site, ordinal) or, for a collective, (communicator, seq).
+
+    `ordinal` None means every visit of the site; both None means the start of the rank's program.
+    """
+
+    site: str | None = None
+    ordinal: int | None = None
+    communicator: str | None = None
+    seq: int | None = None
+
+    def __str__(self) -> str:
+        if self.communicator is not None:
+            return f"{self.communicator} #{self.seq}"
+        if self.site is None:
+            return "the start"
+        return self.site if self.ordinal is None else f"{self.site}[{self.ordinal}]"
+
+
+class Fault(NamedTuple):
+    """Something that breaks the protocol, at one op of one rank."""
+
+    kind: Literal["skip", "repeat", "alter", "die"]
+    rank: int
+    at: At
+    change: Mapping[str, Any] = {}  # alter: one of op, count, dtype, root
+
+    def describe(self) -> str:
+        change = "".join(f" {key} to {value}" for key, value in self.change.items())
+        return f"{self.kind}{change}"
+
+
+class Delay(NamedTuple):
+    """Something that a correct protocol has to tolerate: `rank` comes late to an op, by `ns` nanoseconds."""
+
+    rank: int
+    at: At
+    ns: int
+
+
+@dataclass(frozen=True)
+class World:
+    """A machine to run a program on. `stall_ns`: a real backend calls it a hang when no rank moved for so long."""
+
+    size: int
+    communicators: tuple[CommunicatorSpec, ...]
+    faults: tuple[Fault, ...] = ()
+    delays: tuple[Delay, ...] = ()
+    stall_ns: int = 5_000_000_000
+    deadline_ns: int = 600_000_000_000
+
+
+End: TypeAlias = Literal["finished", "blocked", "raised", "died"]
+
+
+@dataclass
+class Run:
+    """What happened. Lists have one entry per rank.
+
+    `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives stood
+    waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
+    calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
+    or "no rank moved for 5 s").
+    """
+
+    backend: str
+    journals: list[list[RawRecord]]
+    ends: list[End]
+    waited_ns: list[int]
+    elapsed_ns: int
+    observed: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return all(end == "finished" for end in self.ends)
+
+
+Progress: TypeAlias = Callable[[int], None]
+"""Called now and then with the step that rank 0 has reached."""
+
+
+class BackendUnavailable(RuntimeError):
+    """This machine cannot run the world on that backend. The message says what was looked for."""
+
+
+class Backend(Protocol):
+    """A way to run a program on a world. Found through the entry point group `dpsim.backends`; made without
+    arguments.
+    """
+
+    name: str
+
+    def unavailable(self, size: int) -> str | None:
+        """Why a world of `size` ranks cannot run here, or None if it can. Cheap: starts nothing."""
+
+    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+        """Run the registered `program` on every rank. Raises BackendUnavailable; a hang or a crash is a `Run`, not
+        an error.
+        """
+
+    def close(self) -> None:
+        """Give back processes and memory. The backend may be used again afterwards."""
