@@ -1,0 +1,1 @@
+"""The coordination protocol, written once against `dpsim.interface`."""
