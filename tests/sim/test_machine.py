@@ -1,0 +1,183 @@
+"""The graph of ops: edges order, costs take time, a collective is joint, a hang is the end of all movement."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.interface import Rank
+from dpsim.registry import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.sim.costs import Costs
+from dpsim.sim.machine import Machine, Op
+from dpsim.world import At, CommunicatorSpec, Delay, Run, World
+
+FREE = Costs(5, 0, 0, 0, 0, 0, 0, 0)
+
+
+def test_an_op_starts_when_all_before_it_have_fired() -> None:
+    machine = Machine()
+    a, b, c = Op("a", 5), Op("b", 7), Op("c", 1)
+    machine.edge(a, c)
+    machine.edge(b, c)
+    for op in (c, b, a):
+        machine.submit(op)
+    machine.run()
+    assert (a.at, b.at, c.at) == (5, 7, 8)
+
+
+def test_an_edge_from_a_fired_op_holds_nothing_back() -> None:
+    machine = Machine()
+    a, b = Op("a"), Op("b")
+    machine.submit(a)
+    machine.edge(a, b)
+    machine.submit(b)
+    assert (a.at, b.at) == (0, 0)
+
+
+def test_long_chains_of_free_ops_do_not_recurse() -> None:
+    machine = Machine()
+    ops = [Op("nothing") for _ in range(20_000)]
+    for before, after in itertools.pairwise(ops):
+        machine.edge(before, after)
+    for op in reversed(ops):
+        machine.submit(op)
+    assert ops[-1].at == 0
+
+
+class Scripted(Program):
+    """A program given as a coroutine function."""
+
+    def __init__(self, script: Any) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        await self.script(rank)
+
+
+def run(script: Any, ranks: int = 2, costs: Costs = FREE, **more: Any) -> Run:
+    everyone = tuple(range(ranks))
+    groups = (CommunicatorSpec("h", "h", "host", everyone), CommunicatorSpec("d", "d", "device", everyone))
+    return SimBackend(costs).run_program(World(ranks, groups, **more), Scripted(script), None)
+
+
+def set_to(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+def fail(buffer: Any) -> None:
+    raise ZeroDivisionError("by nobody")
+
+
+async def two_kernels(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(3, "int32", "buffer")
+    main.launch("a", set_to, writes=[buffer], args=(7,), cost=100)
+    main.launch("b", set_to, writes=[buffer], args=(9,), cost=100)
+    assert (await buffer.read("read")).tolist() == [9, 9, 9]
+
+
+def test_a_stream_runs_in_order_and_takes_time() -> None:
+    done = run(two_kernels)
+    assert done.finished
+    assert done.elapsed_ns == 200
+
+
+async def one_all_reduce(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(2, "int32", "buffer")
+    main.launch("fill", set_to, writes=[buffer], args=(rank.rank + 1,), cost=100 * (rank.rank + 1))
+    rank.device("d").all_reduce(buffer, main, site="sum")
+    assert (await buffer.read("read")).tolist() == [3, 3]
+
+
+def test_a_collective_waits_for_the_last_member_and_the_others_wait_is_counted() -> None:
+    done = run(one_all_reduce)
+    assert done.finished
+    assert done.waited_ns == [100, 0]
+
+
+def test_a_delay_puts_the_op_off() -> None:
+    late = run(one_all_reduce, delays=(Delay(1, At("sum", 0), 1000),))
+    assert late.finished
+    assert late.waited_ns == [1100, 0]
+    starts = run(one_all_reduce, delays=(Delay(0, At(), 500),))
+    assert starts.waited_ns == [0, 400]
+
+
+async def only_rank_0_comes(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.host("h").all_reduce(np.ones(1, np.int32))
+
+
+def test_a_host_that_waits_for_ever_is_blocked() -> None:
+    done = run(only_rank_0_comes)
+    assert done.ends == ["blocked", "finished"]
+    assert done.observed
+
+
+async def only_rank_0_launches(rank: Rank) -> None:
+    if rank.rank == 0:
+        main = rank.stream("main")
+        rank.device("d").all_reduce(main.alloc(1, "int32", "buffer"), main)
+
+
+def test_a_device_that_hangs_under_a_host_that_ran_ahead_is_seen() -> None:
+    assert run(only_rank_0_launches).ends == ["blocked", "finished"]
+
+
+async def bad_kernel(rank: Rank) -> None:
+    main = rank.stream("main")
+    main.launch("boom", fail, writes=[main.alloc(1, "int32", "buffer")])
+    await rank.host("h").all_reduce(np.ones(1, np.int32))
+
+
+def test_an_exception_in_a_kernel_names_the_launch() -> None:
+    done = run(bad_kernel)
+    assert done.ends[0] == "raised"
+    assert done.journals[0][-1][0] == "raised"
+    assert "rank 0 boom[0]: ZeroDivisionError: by nobody" in done.journals[0][-1][5]
+
+
+async def closure_kernel(rank: Rank) -> None:
+    value = rank.rank
+    main = rank.stream("main")
+    main.launch("fill", lambda buffer: set_to(buffer, value), writes=[main.alloc(1, "int32", "buffer")])
+
+
+def test_a_closure_is_refused() -> None:
+    done = run(closure_kernel)
+    assert done.ends == ["raised", "raised"]
+    assert "is a closure" in done.journals[0][-1][5]
+
+
+async def awaits_twice(rank: Rank) -> None:
+    work = rank.host("h").all_reduce(np.ones(1, np.int32))
+    await work
+    await work
+
+
+def test_a_second_await_is_an_error() -> None:
+    assert "was awaited twice" in run(awaits_twice).journals[0][-1][5]
+
+
+@pytest.mark.parametrize("call", ["host", "device"])
+def test_an_unknown_communicator_names_those_there_are(call: str) -> None:
+    async def script(rank: Rank) -> None:
+        getattr(rank, call)("tp")
+
+    assert f"no {call} communicator 'tp'" in run(script).journals[0][-1][5]
+
+
+async def two_works_at_once(rank: Rank) -> None:
+    first = rank.host("h").all_reduce(np.full(2, 1, np.int32), site="one")
+    second = rank.host("h").broadcast(np.full(2, rank.rank, np.int32), 1, site="two")
+    assert (await second).tolist() == [1, 1]
+    assert (await first).tolist() == [2, 2]
+
+
+def test_host_works_overlap() -> None:
+    assert run(two_works_at_once).finished
