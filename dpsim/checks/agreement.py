@@ -1,0 +1,61 @@
+"""Agreement: what ranks of a group have to decide equally, they decided equally (I-DP-1 and its kin).
+
+A protocol records such a value with `rank.decide(label, value, kind)`. The k-th decision of a label in a step is
+compared over the members of the group; the first difference of each label is reported, the minority is the culprit.
+A rank that did not decide is not compared: whether it is missing is the ledger's question.
+
+    rank 0 decides plan=(False, (8, 8), 2), rank 1 decides plan=(False, (8, 4), 2)   ->   DISAGREEMENT:PLAN
+"""
+
+from __future__ import annotations
+
+from dpsim.checks.evidence import Entry, Evidence, by_step, decision, first_difference, ranks_text, split
+from dpsim.checks.finding import Culprit, Finding
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """At most one finding for each label of each communicator."""
+    findings = []
+    for (communicator, label), members in evidence.decisions.items():
+        rows = [[(entry.raw[1], entry.raw[6]) for entry in entries] for entries in members.values()]
+        if first_difference(rows) is not None:
+            finding = _first(evidence, communicator, label, members)
+            if finding is not None:
+                findings.append(finding)
+    return findings
+
+
+def _first(evidence: Evidence, communicator: str, label: str, members: dict[int, list[Entry]]) -> Finding | None:
+    steps = {rank: by_step(entries) for rank, entries in members.items()}
+    for step in sorted({step for own in steps.values() for step in own}):
+        rounds = max(len(own.get(step, [])) for own in steps.values())
+        for index in range(rounds):
+            here = {rank: own[step][index] for rank, own in steps.items() if index < len(own.get(step, []))}
+            values = {rank: entry.raw[6] for rank, entry in here.items()}
+            if len(set(values.values())) > 1:
+                return _finding(evidence, communicator, label, here, values)
+    return None
+
+
+def _finding(
+    evidence: Evidence, communicator: str, label: str, here: dict[int, Entry], values: dict[int, object]
+) -> Finding:
+    sides: dict[object, list[int]] = {}
+    for rank, value in values.items():
+        sides.setdefault(value, []).append(rank)
+    parted = split(values)
+    odd = here[parted[1][0]] if parted else None
+    reference = here[parted[0][0]] if parted else here[min(here)]
+    said = decision(odd or reference)
+    return Finding(
+        check="agreement",
+        klass=f"DISAGREEMENT:{label.upper()}",
+        message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
+        + "; ".join(f"{ranks_text(ranks)} decided {value}" for value, ranks in sides.items()),
+        culprit=Culprit(odd.rank, said.step, label, said.where) if odd else None,
+        position=evidence.position(reference),
+        details=tuple(
+            f"{ranks_text(ranks)} decided {label} = {value} at {decision(here[ranks[0]]).where}"
+            for value, ranks in sides.items()
+        ),
+    )

@@ -1,0 +1,102 @@
+"""What a step usually looks like: evidence from the whole history, for when there is no majority.
+
+Two ranks that differ have no majority, and a rank stuck within a step has not yet shown that it left something out.
+But ranks do nearly the same in every step, so the other steps tell:
+
+* in which order a step uses its communicators, hence whether a rank has gone beyond one;
+* how often a step calls a communicator, and how, if that never changes;
+* which sites always come equally often: a rank that ran two kernels and made one collective, where every other step
+  has as many of one as of the other, is the odd one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from dpsim.checks.evidence import Entry, Evidence, by_step
+
+Place = tuple[int, int]  # (rank, step)
+
+
+class Habit:
+    """The habits of all ranks of a run."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self._first: dict[Place, dict[str, int]] = {}  # communicator -> index of its first call
+        for communicator, members in evidence.collectives.items():
+            for rank, entries in members.items():
+                for entry in entries:
+                    self._first.setdefault((rank, entry.step), {}).setdefault(communicator, entry.at)
+        self._before: Counter[tuple[str, str]] = Counter()
+        for used in self._first.values():
+            self._before.update((a, b) for a in used for b in used if used[a] < used[b])
+        self._sites: defaultdict[Place, Counter[str]] | None = None
+
+    def done(self, rank: int, step: int, communicator: str) -> bool:
+        """Whether a rank makes no more calls on `communicator` in a step: it ended the step, or went on to what
+        comes after it.
+        """
+        used = self._first.get((rank, step), {})
+        beyond = any(self._precedes(communicator, other, step) for other in used if other != communicator)
+        return self.evidence.passed(rank, step) or beyond
+
+    def _precedes(self, one: str, other: str, step: int) -> bool:
+        votes = self._before[one, other] - self._before[other, one]
+        if not votes:  # no history: do more ranks of this step stand at `one` than at `other`?
+            here = [used for (_, when), used in self._first.items() if when == step]
+            votes = sum((one in used) - (other in used) for used in here)
+        return votes > 0
+
+    def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
+        """Of ranks that differ in their calls on a communicator in a step, the one that breaks with habit; None if
+        that is not clear.
+        """
+        if len({len(entries) for entries in here.values()}) > 1:
+            broken = self._broken(step, here)
+            if broken:
+                return _only(broken)
+        return self._odd_calls(communicator, step, here)
+
+    def _odd_calls(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
+        """The steps before all have as many calls, or calls of one op, count, dtype or root: then that is right."""
+        before = [
+            [entry.raw[8:12] for entry in entries]
+            for rank, own in self.evidence.collectives[communicator].items()
+            for when, entries in by_step(own).items()
+            if when < step and self.evidence.passed(rank, when)
+        ]
+        now = {rank: [entry.raw[8:12] for entry in entries] for rank, entries in here.items()}
+        lengths = {len(calls) for calls in before}
+        if len(lengths) == 1 and len({len(calls) for calls in now.values()}) > 1:
+            return _only(rank for rank, calls in now.items() if len(calls) not in lengths)
+        for field in range(4):
+            usual = {call[field] for calls in before for call in calls}
+            if len(usual) == 1 and any(call[field] not in usual for calls in now.values() for call in calls):
+                return _only(rank for rank, calls in now.items() if any(call[field] not in usual for call in calls))
+        return None
+
+    def _broken(self, step: int, here: dict[int, list[Entry]]) -> list[int]:
+        """The ranks that break a rule "these two sites come equally often" which holds in all other steps."""
+        sites = self._site_counts()
+        others = [counts for (rank, when), counts in sites.items() if when != step and self.evidence.passed(rank, when)]
+        names = {name for rank in here for name in sites[rank, step]}
+        called = {entry.raw[2] for entries in here.values() for entry in entries}
+        pairs = [(a, b) for a in called for b in names - {a} if others and all(c[a] == c[b] for c in others)]
+        return [rank for rank in here if any(sites[rank, step][a] != sites[rank, step][b] for a, b in pairs)]
+
+    def _site_counts(self) -> defaultdict[Place, Counter[str]]:
+        if self._sites is None:
+            self._sites = defaultdict(Counter)
+            for rank, journal in enumerate(self.evidence.run.journals):
+                for raw in journal:
+                    if raw[0] in ("collective", "launch"):
+                        self._sites[rank, raw[1]][raw[2]] += 1
+        return self._sites
+
+
+def _only(ranks: Iterable[int]) -> int | None:
+    """The rank, if there is just one."""
+    found = list(ranks)
+    return found[0] if len(found) == 1 else None

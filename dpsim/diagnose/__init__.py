@@ -1,0 +1,1 @@
+"""From findings to words that somebody can act on."""

@@ -1,0 +1,107 @@
+"""The report of a run that did not hold: plain text, the most useful line first.
+
+Order: verdict and class; the culprit with rank, step, op and file:line; what each rank did at that place; where it
+shows (which is often much later and somewhere else); what else was found; the last ops of each rank; what the
+scenario injected; the command that runs it again. Majorities are folded into one line and only the minority is
+named, as NCCL's RAS does: a report on 64 ranks must fit a screen.
+
+    VIOLATED  HANG:COLLECTIVE:MISSING_RANK  (nothing can move any more)
+    culprit   rank 1, step 5, dp.agree at dpsim/protocol/step.py:114
+              rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.checks.evidence import ranks_text
+from dpsim.checks.finding import Finding
+from dpsim.ops import RawRecord, as_record
+from dpsim.world import Run
+
+LAST_OPS = 5
+SHOWN = ("collective", "launch", "read", "decision", "raised", "finished")
+
+
+def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
+    """The report as lines of plain text without colours; empty if there are no findings. `replay`: a command line."""
+    if not findings:
+        return ""
+    primary = findings[0]
+    lines = [f"VIOLATED  {primary.klass}" + (f"  (observed: {run.observed})" if run.observed else "")]
+    lines.append(f"culprit   {primary.culprit or 'not decided: no majority and no other evidence'}")
+    lines.append(f"          {primary.message}")
+    lines += _section("there", primary.details)
+    shows = [finding for finding in findings[1:] if finding.check == "deadlock"]
+    for finding in shows:
+        lines += _section("where it shows", (finding.message, *finding.details))
+    also = [finding for finding in findings[1:] if finding.check != "deadlock"]
+    lines += _section("found as well", [f"{finding.klass}: {finding.message}" for finding in also])
+    place = f"up to step {primary.position[0]}" if run.finished else "of each rank"
+    lines += _section(f"last {LAST_OPS} ops {place}", _last_ops(run, primary))
+    lines += _section("injected by the scenario", _injected(run))
+    if replay:
+        lines += ["", f"replay: {replay}"]
+    return "\n".join(lines)
+
+
+def _section(title: str, body: Sequence[str]) -> list[str]:
+    return ["", f"{title}:", *(f"  {line}" for line in body)] if body else []
+
+
+def _last_ops(run: Run, primary: Finding) -> list[str]:
+    """Columns: ranks, step, op, site, place. Ranks that did the same share their lines; a run that went on is cut
+    at the finding.
+    """
+    blocks: dict[tuple[tuple[str, ...], ...], list[int]] = {}
+    for rank, journal in enumerate(run.journals):
+        rows = [_row(journal, raw) for raw in _recent(journal, primary.position[0] if run.finished else None)]
+        blocks.setdefault(tuple(rows) or (("", "did nothing", "", ""),), []).append(rank)
+    lines = [(ranks_text(ranks), *row) for rows, ranks in blocks.items() for row in rows]
+    widths = [max(len(line[column]) for line in lines) for column in range(4)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)).rstrip() for line in lines
+    ]
+
+
+def _recent(journal: list[RawRecord], until: int | None) -> list[RawRecord]:
+    """The last ops up to a step. Memory and outcomes are left out: they fill the screen and say little."""
+    recent: list[RawRecord] = []
+    for raw in reversed(journal):
+        if len(recent) == LAST_OPS:
+            break
+        if raw[0] in SHOWN and (until is None or raw[1] <= until):
+            recent.append(raw)
+    return recent[::-1]
+
+
+def _row(journal: list[RawRecord], raw: RawRecord) -> tuple[str, ...]:
+    record = as_record(raw)
+    op = record.describe()
+    awaited = raw[0] == "read" or (raw[0] == "collective" and raw[5] is None)
+    if awaited and not any(other[0] == "learned" and other[2:4] == raw[2:4] for other in reversed(journal)):
+        op += "  <- did not return"
+    return f"step {record.step}", op, record.site, record.where
+
+
+def _injected(run: Run) -> list[str]:
+    """Every injection once; many of one kind are counted."""
+    lines: dict[tuple[int, str, str], list[int]] = {}
+    for rank, journal in enumerate(run.journals):
+        for raw in journal:
+            if raw[0] == "injected":
+                lines.setdefault((rank, raw[2], raw[5]), []).append(raw[3])
+    return [
+        f"rank {rank} {site}[{ordinals[0]}]: {what}"
+        + (f" (and {len(ordinals) - 1} times more)" if len(ordinals) > 1 else "")
+        for (rank, site, what), ordinals in lines.items()
+    ]
+
+
+def one_line(run: Run, findings: Sequence[Finding]) -> str:
+    """For a list of many runs: class and culprit."""
+    if not findings:
+        return "held"
+    primary = findings[0]
+    blocked = ranks_text([rank for rank, end in enumerate(run.ends) if end == "blocked"])
+    return f"{primary.klass}: {primary.culprit or primary.message}" + ("" if run.finished else f" ({blocked} blocked)")

@@ -1,0 +1,128 @@
+"""One fault anywhere in a healthy run: the verdict names the rank and step where it was planted."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.judge import judge
+from dpsim.ops import RawRecord
+from dpsim.sim.backend import SimBackend
+from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
+
+CLASSES = {
+    "skip": {"HANG:COLLECTIVE:MISSING_RANK", "MISMATCH:COLLECTIVE:STEP"},
+    "repeat": {"HANG:COLLECTIVE:EXTRA_CALL", "MISMATCH:COLLECTIVE:STEP"},
+    "count": {"MISMATCH:COLLECTIVE:COUNT"},
+    "dtype": {"MISMATCH:COLLECTIVE:DTYPE"},
+    "op": {"MISMATCH:COLLECTIVE:OP"},
+}
+
+
+def world(ranks: int, **more: Any) -> World:
+    everyone = tuple(range(ranks))
+    return World(
+        ranks,
+        (
+            CommunicatorSpec("dp", "dp", "device", everyone),
+            CommunicatorSpec("dp_cpu", "dp_cpu", "host", everyone),
+            CommunicatorSpec("ep", "ep", "device", everyone),
+        ),
+        **more,
+    )
+
+
+def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:
+    requests = [
+        (rng.choice([0, 0, 20, 40, 100]) * 10**6, rng.randint(1, 700), rng.randint(1, 12))
+        for _ in range(rng.randint(1, 6))
+    ]
+    config = {
+        "async_scheduling": rng.random() < 0.5,
+        "disable_nccl_for_dp_synchronization": rng.random() < 0.5,
+        "enable_dbo": rng.random() < 0.5,
+        "dbo_prefill_token_threshold": 64,
+        "dbo_decode_token_threshold": 2,
+    }
+    topology = {"data_parallel_size": ranks}
+    return {"config": config, "topology": topology, "requests": requests, "step_ns": 20_000_000, "form": "source-000"}
+
+
+def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord, Fault]:
+    """A fault at a random collective of a rank: its kind, the record it hits, and the fault."""
+    record = rng.choice([record for record in journal if record[0] == "collective"])
+    kind = rng.choice(sorted(CLASSES))
+    change = {"count": {"count": record[9] + 1}, "dtype": {"dtype": "int64"}, "op": {"op": "broadcast"}}.get(kind, {})
+    what: Any = "alter" if change else kind
+    return kind, record, Fault(what, 0, At(record[2], record[3]), change)
+
+
+def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
+    done = SimBackend().run(told, "dp_batch", args)
+    return done, judge(told, done)
+
+
+@pytest.mark.parametrize("ranks", [3, 4, 5])
+def test_a_fault_is_blamed_where_it_was_planted(ranks: int) -> None:
+    rng = random.Random(ranks)
+    for _ in range(80):
+        args = arguments(rng, ranks)
+        healthy, nothing = run(world(ranks), args)
+        assert not nothing
+        culprit = rng.randrange(ranks)
+        kind, record, fault = plant(rng, healthy.journals[culprit])
+        _, findings = run(world(ranks, faults=(fault._replace(rank=culprit),)), args)
+        assert findings, f"{kind} at {record} was not found"
+        found = findings[0]
+        assert found.klass in CLASSES[kind]
+        assert found.culprit is not None
+        assert (found.culprit.rank, found.culprit.step, found.culprit.site) == (culprit, record[1], record[2])
+
+
+def test_with_two_ranks_history_decides_or_nobody_is_blamed() -> None:
+    rng = random.Random(2)
+    named = 0
+    for _ in range(200):
+        args = arguments(rng, 2)
+        healthy, _ = run(world(2), args)
+        culprit = rng.randrange(2)
+        kind, record, fault = plant(rng, healthy.journals[culprit])
+        _, findings = run(world(2, faults=(fault._replace(rank=culprit),)), args)
+        assert findings, f"{kind} at {record} was not found"
+        if findings[0].culprit is not None:
+            named += 1
+            assert (findings[0].culprit.rank, findings[0].culprit.step) == (culprit, record[1])
+    assert named > 140, "two ranks have no majority, but most faults break with habit"
+
+
+def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
+    rng = random.Random(7)
+    for _ in range(30):
+        args = arguments(rng, 3)
+        healthy, _ = run(world(3), args)
+        record = rng.choice([record for record in healthy.journals[1] if record[0] == "collective"])
+        done, findings = run(world(3, faults=(Fault("die", 1, At(record[2], record[3])),)), args)
+        assert done.ends[1] == "died"
+        assert findings[0].klass == "HANG:COLLECTIVE:DEAD_RANK"
+        assert findings[0].culprit is not None
+        assert (findings[0].culprit.rank, findings[0].culprit.step) == (1, record[1])
+
+
+def test_delays_change_time_and_nothing_else() -> None:
+    rng = random.Random(11)
+    for _ in range(20):
+        args = arguments(rng, 3)
+        healthy, _ = run(world(3), args)
+        late = (
+            Delay(0, At("experts.combine"), 300_000),
+            Delay(1, At(), 2_000_000),
+            Delay(2, At("dp.agree", 1), 5_000_000),
+        )
+        done, findings = run(world(3, delays=late), args)
+        assert not findings
+        assert done.elapsed_ns > healthy.elapsed_ns
+        plain = [[record for record in journal if record[0] != "injected"] for journal in done.journals]
+        assert plain == healthy.journals

@@ -1,0 +1,119 @@
+"""The report: what a reader needs comes first, many ranks fit a screen, injected faults are not used as evidence."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.diagnose.report import one_line, report
+from dpsim.ops import RawRecord
+from dpsim.world import CommunicatorSpec, End, Run, World
+
+
+def agree(step: int, seq: int, site: str = "agree", group: str = "dp", place: str = "p.py:1") -> RawRecord:
+    return ("collective", step, site, seq, place, None, group, seq, "all_reduce", 8, "int32", None)
+
+
+def learned(step: int, ordinal: int, site: str = "agree") -> RawRecord:
+    return ("learned", step, site, ordinal, "", 1)
+
+
+def steps(*tags: int) -> list[RawRecord]:
+    """A journal that agrees once in each of these steps and hears the result."""
+    return [record for seq, step in enumerate(tags) for record in (agree(step, seq), learned(step, seq))]
+
+
+def told(ranks: int, *groups: str) -> World:
+    everyone = tuple(range(ranks))
+    return World(ranks, tuple(CommunicatorSpec(name, name, "host", everyone) for name in groups or ("dp",)))
+
+
+def run(journals: list[list[RawRecord]], ends: list[End]) -> Run:
+    return Run("sim", journals, ends, [0] * len(ends), 0, "nothing can move any more")
+
+
+def test_a_held_run_has_no_report() -> None:
+    done = run([[*steps(0, 1), ("finished", 1, "end", 0, "")]] * 2, ["finished"] * 2)
+    assert judge(told(2), done) == []
+    assert report(done, []) == ""
+    assert one_line(done, []) == "held"
+
+
+def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
+    whole = [*steps(0, 1, 2)[:-1], agree(3, 3)]
+    short = [*steps(0, 2, 3), ("finished", 3, "end", 0, "")]
+    journals = [short if rank == 17 else [*steps(0, 1, 2), agree(3, 3)] for rank in range(64)]
+    done = run(journals, ["finished" if rank == 17 else "blocked" for rank in range(64)])
+    findings = judge(told(64), done)
+    text = report(done, findings, "dpsim run x.yaml")
+    assert whole
+    first, second, *rest = text.splitlines()
+    assert first.startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
+    assert second == "culprit   rank 17, step 1, agree at p.py:1"
+    assert len(rest) < 40
+    assert rest[-1] == "replay: dpsim run x.yaml"
+    assert "missing rank 17: ended" in text
+    assert all(len(line) < 400 for line in rest)
+
+
+def test_an_op_that_did_not_return_is_marked() -> None:
+    journals = [[*steps(0), agree(1, 1)], [*steps(0), ("finished", 0, "end", 0, "")]]
+    done = run(journals, ["blocked", "finished"])
+    findings = judge(told(2), done)
+    assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
+    marked = [line for line in report(done, findings).splitlines() if "did not return" in line]
+    assert len(marked) == 1
+    assert "step 1" in marked[0]
+
+
+def test_ranks_that_wait_in_opposite_order_form_a_cycle_and_nobody_is_blamed() -> None:
+    journals = [[agree(0, 0, "a", "x"), agree(0, 0, "b", "y")][:1], [agree(0, 0, "b", "y")]]
+    findings = judge(told(2, "x", "y"), run(journals, ["blocked", "blocked"]))
+    assert findings[0].klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+    assert findings[0].culprit is None
+    assert "rank 0 (x #0) -> rank 1 (y #0) -> rank 0" in findings[0].message
+
+
+def test_the_first_of_several_findings_is_the_cause() -> None:
+    """A different decision in step 1 makes different calls in step 1, and a hang in step 2."""
+
+    def decided(step: int, value: int) -> RawRecord:
+        return ("decision", step, "plan", step, "p.py:2", "dp", value)
+
+    good = [*steps(0), decided(0, 1), *steps(0, 1)[2:], decided(1, 1), agree(1, 2, "more")]
+    bad = [*steps(0), decided(0, 1), *steps(0, 1)[2:], decided(1, 9)]
+    findings = judge(told(3), run([good, good, bad], ["blocked"] * 3))
+    assert [finding.klass for finding in findings] == ["DISAGREEMENT:PLAN", "HANG:COLLECTIVE:MISSING_RANK"]
+    assert findings[0].culprit is not None
+    assert findings[0].culprit.rank == 2
+
+
+def test_a_stop_without_evidence_is_undecided() -> None:
+    findings = judge(told(2), run([steps(0), steps(0)], ["blocked", "finished"]))
+    assert [finding.klass for finding in findings] == ["HANG:UNDECIDED"]
+
+
+def test_injected_records_are_shown_and_not_judged() -> None:
+    injected: RawRecord = ("injected", 1, "agree", 1, "p.py:1", "skip")
+    with_it = [[*steps(0), injected, *steps(0, 2)[2:], ("finished", 2, "end", 0, "")], [*steps(0, 1, 2)[:3]]]
+    without = [[record for record in journal if record[0] != "injected"] for journal in with_it]
+    ends: list[End] = ["finished", "blocked"]
+    assert judge(told(2), run(with_it, ends))[0].klass == judge(told(2), run(without, ends))[0].klass
+    assert "rank 0 agree[1]: skip" in report(run(with_it, ends), judge(told(2), run(with_it, ends)))
+
+
+@pytest.mark.parametrize(
+    ("ends", "klass"),
+    [
+        (["raised", "blocked"], "CRASH:VALUEERROR"),
+        (["died", "finished"], "DEATH:RANK"),
+        (["died", "blocked"], "HANG:COLLECTIVE:DEAD_RANK"),
+    ],
+)
+def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
+    last: RawRecord = ("raised", 1, "ValueError", 0, "p.py:9", "no") if ends[0] == "raised" else agree(0, 0)
+    waits = [agree(1, 1)] if ends[1] == "blocked" else []
+    findings = judge(told(2), run([[*steps(0), last] if ends[0] == "raised" else steps(0), [*steps(0), *waits]], ends))
+    assert findings[0].klass == klass
+    assert findings[0].culprit is not None
+    assert findings[0].culprit.rank == 0
