@@ -1,0 +1,60 @@
+"""What is wrong with a scenario, in words for the person who wrote it.
+
+Everything that can be wrong with a scenario, its file or its workload is one exception, `ScenarioError`, whose
+text can be shown as it is: one line a problem, each with its place, what is wrong, what was expected, and the
+nearest name where a name is unknown. Nobody who writes a scenario has to read a traceback.
+
+    bad.yaml:3:3: config.cudagraph_mode: unknown value 'FUL'; expected one of NONE, ...; did you mean 'FULL'?
+
+Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect something simple such as: sr.yaml:
+'array' unexpected keyword at line 11"); Rust's did-you-mean.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+
+SHOWN = 10
+"""How many problems of one scenario are shown; the rest is counted."""
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be used. The text has one line for each problem."""
+
+
+class WorkloadMissing(ScenarioError):
+    """The file of a workload is not there. The text names the places where it was looked for."""
+
+
+def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:
+    """One error for several problems: at most `SHOWN` of them, and how many more there are, `untold` included."""
+    shown = list(dict.fromkeys(lines))
+    more = len(shown) + untold - SHOWN
+    if more > 0:
+        shown[SHOWN:] = [f"... and {more} more problem{'s' if more > 1 else ''}"]
+    return ScenarioError("\n".join(shown))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A question at the end of a message, "; did you mean 'x'?", or nothing if no known word is near. Case does
+    not count.
+    """
+    lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(word.lower(), lower, n=1)
+    return f"; did you mean {lower[near[0]]!r}?" if near else ""
+
+
+def shown(value: object, length: int = 60) -> str:
+    """A value as it is quoted in a message: on one line, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= length else f"{text[: length - 4]}...{text[-1]}"
+
+
+def path_text(path: Sequence[str | int]) -> str:
+    """A path into a scenario as people write it.
+
+    >>> path_text(("faults", 0, "at", "site"))
+    'faults[0].at.site'
+    """
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

@@ -1,0 +1,139 @@
+"""What a scenario does to a healthy run: faults, which break the protocol, and delays, which it has to tolerate.
+
+Both happen at the address of an op on one rank, and an address means the same op in the simulation and on GPUs:
+
+    faults:
+      - {kind: skip, rank: 1, at: {site: dp.agree, ordinal: 5}}               # its sixth visit of the site
+      - {kind: alter, rank: 0, at: {communicator: dp, seq: 3}, change: {count: 7}}
+    delays:
+      - {rank: 2, by: 3ms, at: {site: dp.agree}}                              # every visit
+      - {rank: 3, by: 1s}                                                     # the rank starts late
+
+The four kinds are what MPI verifiers (MUST, ISP) count as wrong use of collectives: left out, made twice, made
+differently, and dead processes. Prior art for the shape: Chaos Mesh (kind, selector, parameters), Jepsen's nemesis.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import ConfigDict, Field, model_validator
+
+from dpsim.ops import CollectiveName, DType
+from dpsim.scenario.duration import PositiveDuration
+from dpsim.scenario.part import Index, Part, Problem, RankNumber, Word, refuse
+from dpsim.world import At, Delay, Fault
+
+
+class OpAddress(Part):
+    """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"oneOf": [{"required": ["site"]}, {"required": ["communicator", "seq"]}]}
+    )
+
+    site: Word | None = None
+    """The name of the op in the protocol's source, e.g. dp.agree."""
+    ordinal: Index | None = None
+    """Which visit of the rank to the site, from 0. Delays may leave it out: every visit."""
+    communicator: Word | None = None
+    """The name of a communicator, e.g. dp_cpu; dp_cpu.1 where there are several of a kind."""
+    seq: Index | None = None
+    """Which collective of the rank on the communicator, from 0."""
+
+    @model_validator(mode="after")
+    def _one_pair(self) -> Self:
+        keys = sorted(self.model_dump(exclude_none=True))
+        if keys not in (["ordinal", "site"], ["site"], ["communicator", "seq"]):
+            given = ", ".join(keys) or "nothing"
+            refuse(Problem((), f"an address is either site and ordinal, or communicator and seq; given: {given}"))
+        return self
+
+    def at(self) -> At:
+        """As a backend is told."""
+        return At(self.site, self.ordinal, self.communicator, self.seq)
+
+
+class Change(Part):
+    """What a collective is altered to: exactly one of its properties."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
+
+    op: CollectiveName | None = None
+    """Another collective."""
+    count: Annotated[int, Field(ge=1, le=1 << 28, strict=True)] | None = None
+    """Another number of elements."""
+    dtype: DType | None = None
+    """Another element type."""
+    root: RankNumber | None = None
+    """Another root: a global rank."""
+
+    @model_validator(mode="after")
+    def _exactly_one(self) -> Self:
+        keys = list(self.model_dump(exclude_none=True))
+        if len(keys) != 1:
+            given = ", ".join(keys) or "nothing"
+            refuse(Problem((), f"a change names exactly one of op, count, dtype, root; given: {given}"))
+        return self
+
+
+class FaultSpec(Part):
+    """What all faults have. Use one of the kinds below."""
+
+    kind: str
+    rank: RankNumber
+    """The global rank that misbehaves."""
+    at: OpAddress
+    """The op at which it does."""
+
+    @model_validator(mode="after")
+    def _one_op(self) -> Self:
+        if self.at.site is not None and self.at.ordinal is None:
+            refuse(Problem(("at",), "a fault happens once: add ordinal, the number of the visit to the site, from 0"))
+        return self
+
+    def fault(self) -> Fault:
+        """As a backend is told."""
+        change = self.change.model_dump(exclude_none=True) if isinstance(self, Alter) else {}
+        return Fault(self.kind, self.rank, self.at.at(), change)  # type: ignore[arg-type]
+
+
+class Skip(FaultSpec):
+    """The rank leaves a collective out, so its next one pairs up with its peers' skipped one."""
+
+    kind: Literal["skip"]
+
+
+class Repeat(FaultSpec):
+    """The rank makes a collective twice."""
+
+    kind: Literal["repeat"]
+
+
+class Alter(FaultSpec):
+    """The rank makes a collective differently from its peers."""
+
+    kind: Literal["alter"]
+    change: Change
+
+
+class Die(FaultSpec):
+    """The rank's process ends at an op, without a word."""
+
+    kind: Literal["die"]
+
+
+AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die, Field(discriminator="kind")]
+
+
+class DelaySpec(Part):
+    """A rank comes late to an op, to every visit of a site, or, without `at`, to the whole run."""
+
+    rank: RankNumber
+    by: PositiveDuration
+    """How late."""
+    at: OpAddress | None = None
+
+    def delay(self) -> Delay:
+        """As a backend is told."""
+        return Delay(self.rank, At() if self.at is None else self.at.at(), self.by)

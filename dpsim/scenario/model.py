@@ -1,0 +1,214 @@
+"""The scenario: one pydantic model, of which YAML is the saved form and Python the builder.
+
+    Scenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
+    scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
+    load_scenario("two.yaml")
+
+A `Scenario` that exists is valid: unknown keys, unknown names, ranks that the topology does not have and
+contradictions were refused, each with its path. A scenario says *what* happens, never how it is run: the same one
+means the same on the simulation, on gloo and on NCCL.
+
+Sources: vLLM's parameter names (`dpsim.config`); the order of sections follows Jepsen (workload and nemesis apart,
+checker separate) and Chaos Mesh. A protocol is named, never imported (`dpsim.registry`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from dpsim import registry
+from dpsim.config import EngineConfig, Topology
+from dpsim.scenario.duration import PositiveDuration, format_duration
+from dpsim.scenario.errors import did_you_mean
+from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec
+from dpsim.scenario.groups import communicators
+from dpsim.scenario.part import Index, Part, Path, Problem, RankNumber, Word, refuse
+from dpsim.scenario.sources import Workload
+
+MAX_INJECTIONS = 10_000
+
+
+class ProtocolChoice(Part):
+    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
+
+    name: Word = "dp_batch"
+    """A registered protocol."""
+    form: Word | None = None
+    """A published form of it. Left out: the variant's, else the protocol's default."""
+    variant: Word | None = None
+    """A mutant or historical bug, by its registered name. Left out: healthy."""
+
+    @model_validator(mode="after")
+    def _registered(self) -> Self:
+        try:
+            entry = registry.protocol(self.name)
+        except registry.UnknownName as error:
+            return self._refuse("name", str(error))
+        if self.form is not None and self.form not in entry.forms:
+            known = ", ".join(entry.forms)
+            hint = did_you_mean(self.form, entry.forms)
+            self._refuse("form", f"{self.name} has no form {self.form!r}; expected one of {known}{hint}")
+        if self.variant is not None:
+            self._check_variant(self.variant)
+        return self
+
+    def _check_variant(self, name: str) -> None:
+        try:
+            variant = registry.variant(name)
+        except registry.UnknownName as error:
+            self._refuse("variant", str(error))
+            return
+        if variant.protocol != self.name:
+            self._refuse("variant", f"{name} is a variant of the protocol {variant.protocol}, not of {self.name}")
+        if self.form not in (None, variant.form):
+            message = f"{name} is a variant of the form {variant.form!r}, not of {self.form!r}; leave form out"
+            self._refuse("form", message)
+
+    def _refuse(self, key: str, message: str) -> Self:
+        refuse(Problem((key,), message))
+        return self
+
+    @property
+    def resolved_form(self) -> str:
+        """The form that runs."""
+        if self.form is not None:
+            return self.form
+        return registry.variant(self.variant).form if self.variant else registry.protocol(self.name).forms[0]
+
+
+def _name_alone(value: Any) -> Any:
+    return {"name": value} if isinstance(value, str) else value
+
+
+class ExpectedCulprit(Part):
+    """Who must be found to have done it."""
+
+    rank: RankNumber
+    step: Index | None = None
+    """The logical step, from 0. Left out: any."""
+
+
+class Expect(Part):
+    """What must come out. A planted fault that is found as expected is a success."""
+
+    verdict: Literal["held", "violated"] = "held"
+    """Left out: held, or violated if class or culprit are given."""
+    klass: Annotated[
+        str | None, Field(alias="class", max_length=200, pattern=r"^[A-Za-z0-9_*?\[\]!.-]+(:[A-Za-z0-9_*?\[\]!.-]+)*$")
+    ] = None
+    """The class of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK, HANG or DISAGREEMENT:*."""
+    culprit: ExpectedCulprit | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _violated_if_said_how(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "verdict" not in value and (value.get("class") or value.get("culprit")):
+            return {"verdict": "violated", **value}
+        return value
+
+    @model_validator(mode="after")
+    def _nothing_to_find_if_held(self) -> Self:
+        if self.verdict == "held":
+            for key, value in (("class", self.klass), ("culprit", self.culprit)):
+                if value is not None:
+                    message = f"verdict held leaves no {key} to find; expected verdict violated, or no {key}"
+                    refuse(Problem((key,), message))
+        return self
+
+
+class Limits(Part):
+    """When a real backend gives up. The simulation sees a hang at once and needs neither."""
+
+    stall: PositiveDuration = 5_000_000_000
+    """It is a hang when no rank moved for so long."""
+    deadline: PositiveDuration = 600_000_000_000
+    """The longest that a run may take."""
+
+    @model_validator(mode="after")
+    def _stall_within_deadline(self) -> Self:
+        if self.stall > self.deadline:
+            stall, deadline = format_duration(self.stall), format_duration(self.deadline)
+            refuse(Problem(("stall",), f"a stall of {stall} would never be seen before the deadline of {deadline}"))
+        return self
+
+
+class Scenario(Part):
+    """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
+
+    name: Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_./-]+$")]
+    """For reports. Letters, digits, and any of . _ - /"""
+    description: Annotated[str, Field(strict=True, max_length=10_000)] = ""
+    protocol: Annotated[ProtocolChoice, BeforeValidator(_name_alone)] = ProtocolChoice()
+    topology: Topology = Topology()
+    """How many ranks, in vLLM's names."""
+    config: EngineConfig = EngineConfig()
+    """The engine's configuration, in vLLM's names."""
+    workload: Workload
+    faults: Annotated[tuple[AnyFault, ...], Field(max_length=MAX_INJECTIONS)] = ()
+    """What breaks the protocol."""
+    delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
+    """What a correct protocol has to tolerate."""
+    expect: Expect = Expect()
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        refuse(*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._unloaded_adapters())
+        return self
+
+    def _wrong_ranks(self) -> Iterator[Problem]:
+        """Ranks that the topology does not have."""
+        size = self.topology.world_size
+        ranks: list[tuple[Path, int]] = [(("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)]
+        for i, fault in enumerate(self.faults):
+            if isinstance(fault, Alter) and fault.change.root is not None:
+                ranks.append((("faults", i, "change", "root"), fault.change.root))
+        ranks += [(("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays)]
+        if self.expect.culprit is not None:
+            ranks.append((("expect", "culprit", "rank"), self.expect.culprit.rank))
+        has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
+        yield from (Problem(path, f"rank {rank}: the topology has {has}") for path, rank in ranks if rank >= size)
+
+    def _wrong_groups(self) -> Iterator[Problem]:
+        """Communicators that do not exist, or that a rank or root does not belong to."""
+        injected: list[tuple[Path, FaultSpec | DelaySpec]] = []
+        injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
+        injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
+        named = [(path, item, item.at.communicator) for path, item in injected if item.at and item.at.communicator]
+        groups = {spec.name: spec.ranks for spec in communicators(self.topology)} if named else {}
+        for path, item, name in named:
+            members = groups.get(name)
+            if members is None:
+                few = f"; expected one of {', '.join(groups)}" if len(groups) <= 12 else ""
+                message = f"no communicator {name!r} in this topology{few}{did_you_mean(name, groups)}"
+                yield Problem((*path, "at", "communicator"), message)
+                continue
+            root = item.change.root if isinstance(item, Alter) else None
+            for key, rank in (("rank",), item.rank), (("change", "root"), root):
+                if rank is not None and rank not in members and rank < self.topology.world_size:
+                    message = f"rank {rank} is not in the communicator {name}, which has {_some(members)}"
+                    yield Problem((*path, *key), message)
+
+    def _same_op_twice(self) -> Iterator[Problem]:
+        """Two faults at one op: only one of them could happen."""
+        first: dict[Any, int] = {}
+        for i, fault in enumerate(self.faults):
+            earlier = first.setdefault((fault.rank, fault.at), i)
+            if earlier != i:
+                op = f"{fault.at.at()} of rank {fault.rank}"
+                yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")
+
+    def _unloaded_adapters(self) -> Iterator[Problem]:
+        """Requests that need an adapter where there are none."""
+        for i, request in enumerate(self.workload.requests or ()):
+            if request.lora is not None and not self.config.enable_lora:
+                message = f"the adapter {request.lora!r} needs config.enable_lora: true"
+                yield Problem(("workload", "requests", i, "lora"), message)
+
+
+def _some(ranks: tuple[int, ...]) -> str:
+    text = ", ".join(map(str, ranks[:8]))
+    return f"ranks {text}, ..." if len(ranks) > 8 else f"rank{'s' if len(ranks) > 1 else ''} {text}"

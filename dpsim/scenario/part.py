@@ -1,0 +1,57 @@
+"""What all parts of a scenario have in common: they are strict, frozen, and say exactly where a rule was broken.
+
+A rule that spans several fields (a fault on a rank that the topology does not have) is checked in a validator of
+the part that holds them all, far from the line that is to blame. So such a validator collects `Problem`s, each with
+the path of the guilty value, and hands them to `refuse`; the YAML reader finds the line of each path.
+
+    refuse(Problem(("faults", 0, "rank"), "rank 7: the topology has 4 ranks, 0 to 3"))
+
+Scalars are strict in Python as in YAML: `True` is no rank, "5" is no number of tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, NamedTuple, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
+
+from dpsim.config import MAX_RANKS
+from dpsim.scenario.errors import path_text
+
+Path: TypeAlias = tuple[str | int, ...]
+"""Keys and list positions from the top of a scenario, or of a part, down to a value."""
+
+
+class Part(BaseModel):
+    """A part of a scenario: unknown keys are refused, and nothing can be changed afterwards."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Problem(NamedTuple):
+    """A broken rule: where, and in words."""
+
+    path: Path
+    message: str
+
+
+def refuse(*problems: Problem) -> None:
+    """Raise one pydantic error that carries all `problems`, if there are any. For use in validators."""
+    if problems:
+        text = "; ".join(f"{path_text(path)}: {message}" if path else message for path, message in problems)
+        raise PydanticCustomError(RULE, "{text}", {"text": text, "problems": problems})
+
+
+RULE = "scenario_rule"
+"""The pydantic error type of `refuse`; its context holds `problems`."""
+
+Flag = Annotated[bool, Field(strict=True)]
+Index = Annotated[int, Field(ge=0, le=10**9, strict=True)]
+"""A step, an ordinal, a sequence number: from 0."""
+
+RankNumber = Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)]
+"""A global rank; that the topology has it is checked by the scenario."""
+
+Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]
+"""A name of a site, a communicator, a protocol, an adapter: printable ASCII without spaces."""

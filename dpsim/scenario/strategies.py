@@ -1,0 +1,222 @@
+"""Hypothesis strategies for scenarios: write the property, let it look for the scenario that breaks it.
+
+    @given(scenarios(max_faults=0))
+    def test_healthy_protocol_never_hangs(scenario):
+        assert run_scenario(scenario).verdict == "held"
+
+Everything drawn is valid by construction, small (up to 4 ranks, 6 requests, about 30 steps), and shrinks towards
+the most boring scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So whatever a
+failing example still has, it needs. The dull value comes first in every choice, and lists shrink to nothing.
+`dump_scenario` turns a failing example into a file. What is drawn is drawn always, even where a choice made before it
+says that it is not needed: otherwise Hypothesis could not undo that choice without disturbing all that follows.
+
+Schedules are not drawn: they are explored inside a run, so that a property is a function of its scenario. This is
+the one module of `dpsim.scenario` that imports Hypothesis. Prior art: Hypothesis' own guide to strategies that
+shrink well; Jepsen's nemesis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+
+from dpsim.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.ops import DTYPES, ROOTED
+from dpsim.scenario.builder import scenario_from
+from dpsim.scenario.duration import format_duration
+from dpsim.scenario.groups import communicators
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.sources import Workload
+
+SITES = ("dp.agree", "experts.combine")
+"""The sites of collectives in `dp_batch`."""
+
+STEP_NS = 20_000_000
+
+
+@st.composite
+def topologies(draw: st.DrawFn, max_ranks: int = 4, min_data_parallel: int = 1, max_other: int = 2) -> Topology:
+    """Topologies of up to `max_ranks` ranks; pipeline and tensor parallel sizes up to `max_other`. Shrinks to the
+    smallest.
+    """
+    sizes = [
+        (dp, pp, tp)
+        for dp in range(min_data_parallel, max_ranks + 1)
+        for pp in range(1, max_other + 1)
+        for tp in range(1, max_other + 1)
+        if dp * pp * tp <= max_ranks
+    ]
+    sizes.sort(key=lambda size: (size[1] * size[2] > 1, size[0] * size[1] * size[2], size))
+    dp, pp, tp = draw(st.sampled_from(sizes))
+    return Topology(data_parallel_size=dp, pipeline_parallel_size=pp, tensor_parallel_size=tp)
+
+
+@st.composite
+def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> EngineConfig:
+    """Valid configurations: all graph modes, short capture ladders, 1 to `max_ubatches` microbatches with
+    thresholds that fill them, 1 to `max_query_len` tokens a decode, both sync domains, adapters. Shrinks to
+    `EngineConfig()`.
+    """
+    query_len = draw(st.integers(1, max_query_len))
+    mode = draw(st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode)))
+    seats = draw(st.none() | st.integers(1, 8))
+    tokens = draw(st.sampled_from([8192, 64, 32]))
+    few: dict[str, Any] = {} if seats is None else {"max_num_seqs": seats, "max_num_batched_tokens": tokens}
+    return EngineConfig(
+        num_speculative_tokens=query_len - 1,
+        cudagraph_mode=mode,
+        cudagraph_capture_sizes=draw(st.none() | ladders(query_len if mode.separate_routine else 1)),
+        async_scheduling=draw(st.booleans()),
+        disable_nccl_for_dp_synchronization=draw(st.sampled_from([None, True, False])),
+        enable_lora=draw(st.booleans()),
+        cudagraph_specialize_lora=draw(st.sampled_from([True, False])),
+        **few,
+        **draw(_microbatching(max_ubatches)),
+    )
+
+
+def ladders(multiple: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
+    """Capture sizes: one to four different token counts, multiples of `multiple`."""
+    counts = st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True)
+    return counts.map(lambda sizes: tuple(sorted(multiple * size for size in sizes)))
+
+
+@st.composite
+def workloads(
+    draw: st.DrawFn, max_requests: int = 6, adapters: Sequence[str] = (), aborts: bool = True, force_eager: bool = True
+) -> Workload:
+    """One to `max_requests` requests, with up to two `adapters`. Shrinks to a single one: one token in, one out."""
+    one = _requests(tuple(adapters), aborts, force_eager)
+    requests = draw(st.lists(one, min_size=1, max_size=max_requests))
+    return Workload.model_validate({"requests": requests})
+
+
+@st.composite
+def faults(
+    draw: st.DrawFn,
+    topology: Topology,
+    max_faults: int = 1,
+    sites: Sequence[str] = SITES,
+    max_ordinal: int = 8,
+    kinds: Sequence[str] = ("skip", "repeat", "alter", "die"),
+) -> list[dict[str, Any]]:
+    """Up to `max_faults` faults at different ops, as mappings for a scenario. Shrinks to none, then to a skip by
+    rank 0.
+    """
+    found: dict[tuple[int, str], dict[str, Any]] = {}
+    for _ in range(draw(st.integers(0, max_faults))):
+        kind = draw(st.sampled_from(list(kinds)))
+        rank = draw(st.integers(0, topology.world_size - 1))
+        at = draw(_addresses(topology, rank, tuple(sites), max_ordinal))
+        fault = {"kind": kind, "rank": rank, "at": at}
+        if kind == "alter":
+            fault["change"] = draw(_changes(topology, rank, at))
+        found.setdefault((rank, str(at)), fault)
+    return list(found.values())
+
+
+@st.composite
+def delays(
+    draw: st.DrawFn, topology: Topology, max_delays: int = 2, sites: Sequence[str] = SITES, max_ordinal: int = 8
+) -> list[dict[str, Any]]:
+    """Up to `max_delays` delays: late starts, slow sites, late ops. As mappings for a scenario. Shrinks to none."""
+    found = []
+    for _ in range(draw(st.integers(0, max_delays))):
+        rank = draw(st.integers(0, topology.world_size - 1))
+        delay: dict[str, Any] = {"rank": rank, "by": format_duration(draw(st.integers(1, 2000)) * 1000)}
+        every = st.sampled_from(list(sites)).map(lambda site: {"site": site})
+        at = draw(st.none() | every | _addresses(topology, rank, tuple(sites), max_ordinal))
+        found.append(delay if at is None else {**delay, "at": at})
+    return found
+
+
+@st.composite
+def scenarios(
+    draw: st.DrawFn,
+    *,
+    max_ranks: int = 4,
+    min_data_parallel: int = 1,
+    max_requests: int = 6,
+    max_faults: int = 1,
+    max_delays: int = 2,
+    force_eager: bool = True,
+    protocol: str = "dp_batch",
+    form: str | None = None,
+    variant: str | None = None,
+) -> Scenario:
+    """Whole scenarios, with nothing expected of them. `max_faults=0` gives healthy ones, if the form and variant
+    are healthy.
+    """
+    topology = draw(topologies(max_ranks, min_data_parallel))
+    config = draw(configs())
+    workload = draw(workloads(max_requests, ("first", "second") if config.enable_lora else (), True, force_eager))
+    return scenario_from(
+        {
+            "name": "drawn",
+            "protocol": {"name": protocol, "form": form, "variant": variant},
+            "topology": topology,
+            "config": config,
+            "workload": workload,
+            "faults": draw(faults(topology, max_faults)),
+            "delays": draw(delays(topology, max_delays)),
+        }
+    )
+
+
+# ---- parts
+
+
+@st.composite
+def _microbatching(draw: st.DrawFn, max_ubatches: int) -> dict[str, Any]:
+    ubatches, dbo = draw(st.integers(1, max_ubatches)), draw(st.booleans())
+    chosen: dict[str, Any] = {"enable_dbo": True} if ubatches == 2 and dbo else {"ubatch_size": ubatches}
+    for kind in ("decode", "prefill"):
+        threshold = draw(st.none() | st.integers(0, 12))
+        if threshold is not None:
+            chosen[f"dbo_{kind}_token_threshold"] = ubatches + threshold
+    return {} if ubatches == 1 else chosen
+
+
+@st.composite
+def _requests(draw: st.DrawFn, adapters: tuple[str, ...], aborts: bool, force_eager: bool) -> dict[str, Any]:
+    arrival = draw(st.integers(0, 6)) * STEP_NS
+    request: dict[str, Any] = {
+        "arrival": format_duration(arrival),
+        "prompt_tokens": draw(st.integers(1, 16) | st.sampled_from([33, 64])),
+        "output_tokens": draw(st.integers(1, 6)),
+    }
+    after, adapter, eager = draw(st.integers(0, 4)), draw(st.integers(0, 2)), draw(st.booleans())
+    if aborts and after:
+        request["abort"] = format_duration(arrival + after * STEP_NS)
+    if adapter and adapter <= len(adapters):
+        request["lora"] = adapters[adapter - 1]
+    if force_eager:
+        request["force_eager"] = eager
+    return request
+
+
+@st.composite
+def _addresses(
+    draw: st.DrawFn, topology: Topology, rank: int, sites: tuple[str, ...], max_ordinal: int
+) -> dict[str, str | int]:
+    """The address of one collective of `rank`, by site or by communicator."""
+    number = draw(st.integers(0, max_ordinal))
+    own = [spec.name for spec in communicators(topology) if rank in spec.ranks]
+    places = [("site", site) for site in sites] + [("communicator", name) for name in own]
+    key, name = draw(st.sampled_from(places))
+    return {key: name, "ordinal" if key == "site" else "seq": number}
+
+
+@st.composite
+def _changes(draw: st.DrawFn, topology: Topology, rank: int, at: dict[str, str | int]) -> dict[str, str | int]:
+    key = draw(st.sampled_from(["count", "op", "dtype", "root"]))
+    if key == "count":
+        return {"count": draw(st.integers(1, 16))}
+    if key == "op":
+        return {"op": draw(st.sampled_from(sorted(ROOTED)))}
+    if key == "dtype":
+        return {"dtype": draw(st.sampled_from(sorted(DTYPES)))}
+    members = {spec.name: spec.ranks for spec in communicators(topology)}.get(str(at.get("communicator")), (rank,))
+    return {"root": draw(st.sampled_from(members))}

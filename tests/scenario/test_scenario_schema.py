@@ -1,0 +1,128 @@
+"""The JSON Schema: fresh, and satisfied by every scenario that is written."""
+
+from __future__ import annotations
+
+import json
+import re
+from operator import ge, gt, le, lt
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+
+from dpsim.scenario import Scenario, dump_scenario
+from dpsim.scenario.schema import DRAFT, schema, schema_text
+from dpsim.scenario.strategies import scenarios
+
+ROOT = Path(__file__).resolve().parents[2]
+FILE = ROOT / "docs" / "scenario.schema.json"
+SCHEMA = schema()
+TYPES: dict[str, Any] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "object": dict,
+    "array": list,
+}
+BOUNDS = {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusiveMaximum": lt}
+SIZES = {
+    f"{side}{what}": (kind, holds)
+    for side, holds in (("min", ge), ("max", le))
+    for what, kind in (("Length", "string"), ("Items", "array"), ("Properties", "object"))
+}
+
+
+def satisfies(value: Any, rule: dict[str, Any]) -> bool:
+    """Whether a value satisfies a schema: the part of draft 07 that ours uses."""
+    if "$ref" in rule:
+        return satisfies(value, SCHEMA["definitions"][rule["$ref"].rpartition("/")[2]])
+    return all(_keyword(value, keyword, argument, rule) for keyword, argument in rule.items())
+
+
+def _keyword(value: Any, keyword: str, argument: Any, rule: dict[str, Any]) -> bool:
+    if keyword in BOUNDS:
+        return not _is(value, "number") or bool(BOUNDS[keyword](value, argument))
+    if keyword in SIZES:
+        kind, holds = SIZES[keyword]
+        return not _is(value, kind) or bool(holds(len(value), argument))
+    match keyword:
+        case "type":
+            return any(_is(value, name) for name in ([argument] if isinstance(argument, str) else argument))
+        case "properties":
+            return not isinstance(value, dict) or all(satisfies(value[k], r) for k, r in argument.items() if k in value)
+        case "additionalProperties":
+            return not isinstance(value, dict) or argument is not False or set(value) <= set(rule["properties"])
+        case "required":
+            return not isinstance(value, dict) or set(argument) <= set(value)
+        case "items":
+            return not isinstance(value, list) or all(satisfies(item, argument) for item in value)
+        case "anyOf":
+            return any(satisfies(value, choice) for choice in argument)
+        case "oneOf":
+            return sum(satisfies(value, choice) for choice in argument) == 1
+        case "enum":
+            return value in argument
+        case "const":
+            return bool(value == argument)
+        case "pattern":
+            return not isinstance(value, str) or re.search(argument, value) is not None
+    assert keyword in {"title", "description", "default", "examples", "discriminator", "definitions", "$schema"}, (
+        keyword
+    )
+    return True
+
+
+def _is(value: Any, name: str) -> bool:
+    if isinstance(value, bool):
+        return name == "boolean"
+    return isinstance(value, TYPES[name])
+
+
+def test_committed_file_is_fresh() -> None:
+    assert FILE.read_text() == schema_text(), (
+        "write it anew: python -m dpsim.scenario.schema > docs/scenario.schema.json"
+    )
+
+
+def test_it_is_draft_07_and_describes_its_keys() -> None:
+    text = schema_text()
+    assert json.loads(text)["$schema"] == DRAFT
+    assert "$defs" not in text
+    assert set(SCHEMA["properties"]) == set(Scenario.model_fields)
+    assert SCHEMA["definitions"]["Expect"]["properties"]["class"]["type"] == "string"
+    assert SCHEMA["definitions"]["RequestSpec"]["properties"]["arrival"]["default"] == "0s"
+
+
+@given(scenarios())
+def test_written_scenarios_satisfy_it(scenario: Scenario) -> None:
+    assert satisfies(yaml.safe_load(dump_scenario(scenario)), SCHEMA)
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda file: file.stem)
+def test_scenario_files_satisfy_it_and_name_it(file: Path) -> None:
+    assert satisfies(yaml.safe_load(file.read_text()), SCHEMA)
+    first = file.read_text().split("\n")[0]
+    match = re.fullmatch(r"# yaml-language-server: \$schema=(.+)", first)
+    assert match is not None, f"the first line is no modeline: {first}"
+    assert (file.parent / match[1]).resolve() == FILE
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"name": "a b"},
+        {"name": "x", "workload": {}},
+        {"name": "x", "workload": {"limit": 1, "requests": [{"prompt_tokens": 1, "output_tokens": 0}]}},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}, "step_duration": 20}},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "faults": [{"kind": "skip", "rank": 0}]},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "config": {"cudagraph_mode": "full"}},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "topology": {"data_parallel_size": "2"}},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "expect": {"klass": "HANG"}},
+    ],
+)
+def test_it_finds_mistakes_while_typing(wrong: dict[str, Any]) -> None:
+    assert not satisfies(wrong, SCHEMA)
