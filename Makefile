@@ -1,0 +1,66 @@
+# From a clean clone to a result. Needs Python 3.11 or newer with pip and venv, and make; everything else goes into .venv.
+#
+#   make run                          install without torch, then run one scenario
+#   make run SCENARIO=scenarios/museum/x.yaml
+#   make test                         install with torch and the test tools, then lint, type-check and test
+#   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
+#
+# A file .venv/.installed-* says that an installation is complete and newer than what it was made from, so a second call installs
+# nothing.
+
+PYTHON ?= python3
+SCENARIO ?= scenarios/quickstart.yaml
+
+BIN := .venv/bin
+# The build tools come from constraints.txt too, hence no build isolation.
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check -c constraints.txt
+INSTALL_PROJECT := $(INSTALL) --no-build-isolation
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help run test clean
+
+help:
+	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
+	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
+	@echo 'make clean  remove .venv, caches and build results'
+
+run: .venv/.installed-core
+	@$(BIN)/dpsim run $(SCENARIO)
+
+test: .venv/.installed-test
+	@echo '==> ruff check'
+	@$(BIN)/ruff check
+	@echo '==> ruff format --check'
+	@$(BIN)/ruff format --check
+	@echo '==> mypy'
+	@$(BIN)/mypy
+	@echo '==> lint-imports'
+	@$(BIN)/lint-imports --no-logo
+	@echo '==> pytest'
+	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+.venv/.created:
+	@command -v $(PYTHON) >/dev/null || { echo 'error: no $(PYTHON) found; name a Python 3.11 or newer: make PYTHON=/path/to/python3' >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("error: dpsim needs Python 3.11 or newer, but $(PYTHON) is %d.%d; name another: make PYTHON=/path/to/python3" % sys.version_info[:2])'
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	    echo "error: $(PYTHON) cannot make virtual environments; on Debian and Ubuntu: apt-get install python$$($(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])')-venv" >&2; exit 1; }
+	@echo '==> creating .venv with $(PYTHON)'
+	@$(PYTHON) -m venv --clear .venv
+	@touch $@
+
+.venv/.installed-core: .venv/.created pyproject.toml constraints.txt
+	@echo '==> installing dpsim into .venv'
+	@$(INSTALL) hatchling editables
+	@$(INSTALL_PROJECT) -e .
+	@touch $@
+
+.venv/.installed-test: .venv/.created pyproject.toml constraints.txt
+	@echo '==> installing dpsim, torch and the test tools into .venv (torch is large)'
+	@$(INSTALL) hatchling editables
+	@$(INSTALL_PROJECT) -e '.[test,real]'
+	@touch .venv/.installed-core $@
+
+clean:
+	rm -rf .venv build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

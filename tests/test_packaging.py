@@ -1,0 +1,227 @@
+"""What is shipped, and which part may import which.
+
+The wheel holds the packages and the scenarios and nothing else, and what was installed from it works outside the clone.
+The import contracts of pyproject.toml hold, and each of them is broken once on a copy of the tree, to show that it can
+be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+from dpsim.scenario import locate
+
+ROOT = Path(__file__).resolve().parent.parent
+KINDS = {".py", ".typed", ".yaml", ".json", ".csv"}
+
+# Builds, installs and lints are run one after the other, on one worker.
+pytestmark = pytest.mark.xdist_group("packaging")
+
+
+def run(*command: str | Path, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COVERAGE"))} | environment
+    return subprocess.run([sys.executable, *command], cwd=cwd, env=env, capture_output=True, text=True, check=False)
+
+
+def files_of(folder: str, inside: str) -> set[str]:
+    """The files under `folder` of the tree, as the wheel names them."""
+    files = [path for path in (ROOT / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    unknown = [str(path) for path in files if path.suffix not in KINDS]
+    assert not unknown, f"no place in the wheel for {unknown}: take them out, or add their kind to KINDS"
+    return {f"{inside}/{path.relative_to(ROOT / folder).as_posix()}" for path in files}
+
+
+# ---- the wheel
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("hatchling")
+    folder = tmp_path_factory.mktemp("wheel")
+    done = run("-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", folder, ROOT, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that holds what the wheel installs, and nothing else."""
+    target = tmp_path_factory.mktemp("installed")
+    options = ("--no-deps", "--no-index", "--no-compile", "--quiet", "--disable-pip-version-check")
+    done = run("-m", "pip", "install", *options, "--target", target, wheel, cwd=target)
+    assert done.returncode == 0, done.stderr
+    return target
+
+
+def test_wheel_holds_the_packages_and_the_scenarios_and_nothing_else(wheel: Path) -> None:
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if not re.match(r"dpsim_ranks-[^/]*\.dist-info/", name)}
+    scenarios = {name for name in files_of("scenarios", "dpsim/_scenarios") if not name.endswith(".py")}
+    assert names == files_of("dpsim", "dpsim") | files_of("real", "real") | scenarios
+    assert {"dpsim/py.typed", "real/py.typed", "dpsim/_scenarios/quickstart.yaml"} <= names
+
+
+def test_entry_points_name_modules_of_the_wheel(wheel: Path) -> None:
+    archive = zipfile.ZipFile(wheel)
+    (listing,) = [name for name in archive.namelist() if name.endswith(".dist-info/entry_points.txt")]
+    parser = ConfigParser()
+    parser.read_string(archive.read(listing).decode())
+    assert set(parser["dpsim.backends"]) == {"sim", "gloo", "nccl"}
+    modules = [value.partition(":")[0] for section in parser.sections() for value in parser[section].values()]
+    missing = [module for module in modules if module.replace(".", "/") + ".py" not in archive.namelist()]
+    assert not missing
+
+
+def test_installed_wheel_finds_its_scenarios_outside_the_clone(installed: Path, tmp_path: Path) -> None:
+    program = """
+import dpsim
+from dpsim.scenario.locate import scenario_path
+print(dpsim.__file__, scenario_path("quickstart"))
+"""
+    done = run("-c", program, cwd=tmp_path, PYTHONPATH=str(installed))
+    assert done.returncode == 0, done.stderr
+    package, scenario = map(Path, done.stdout.split())
+    assert package == installed / "dpsim" / "__init__.py"
+    assert scenario == installed / "dpsim" / "_scenarios" / "quickstart.yaml"
+
+
+def test_no_module_of_dpsim_imports_torch(installed: Path, tmp_path: Path) -> None:
+    program = """
+import importlib, pkgutil, sys, dpsim
+names = [module.name for module in pkgutil.walk_packages(dpsim.__path__, "dpsim.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+    assert "torch" not in sys.modules, f"{name} imports torch"
+print(len(names))
+"""
+    done = run("-c", program, cwd=tmp_path, PYTHONPATH=str(installed))
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 10
+
+
+# ---- where scenarios are looked for
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A clone with two scenarios and one file of measured costs; the working folder is elsewhere."""
+    package = tmp_path / "clone" / "dpsim"
+    package.mkdir(parents=True)
+    (tmp_path / "clone" / "pyproject.toml").touch()
+    for name in ("quickstart", "museum/stale_slot", "calibration/h200"):
+        file = tmp_path / "clone" / "scenarios" / f"{name}.yaml"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    monkeypatch.setattr(locate, "_PACKAGE", package)
+    return package
+
+
+@pytest.mark.parametrize("name", ["museum/stale_slot", "museum/stale_slot.yaml", "scenarios/museum/stale_slot.yaml"])
+def test_scenario_by_name(package: Path, name: str) -> None:
+    assert locate.scenario_path(name) == package.parent / "scenarios" / "museum" / "stale_slot.yaml"
+    assert locate.bundled_scenarios() == ["museum/stale_slot", "quickstart"]
+
+
+def test_existing_file_comes_before_a_name(package: Path) -> None:
+    Path("quickstart.yaml").touch()
+    assert locate.scenario_path("quickstart.yaml") == Path("quickstart.yaml")
+
+
+def test_wheel_ignores_a_folder_beside_the_package(package: Path) -> None:
+    (package.parent / "pyproject.toml").unlink()
+    assert locate.bundled_scenarios() == []
+    with pytest.raises(locate.ScenarioNotFound, match="no scenarios came with dpsim"):
+        locate.scenario_path("quickstart")
+    (package / "_scenarios").mkdir()
+    (package / "_scenarios" / "quickstart.yaml").touch()
+    assert locate.scenario_path("quickstart") == package / "_scenarios" / "quickstart.yaml"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("quikstart", "not among the 2 scenarios in .*scenarios; did you mean 'quickstart'"),
+        ("stale_slot", "did you mean 'museum/stale_slot'"),
+        ("museum/stale_slat.yaml", "did you mean 'museum/stale_slot'"),
+        ("../scenarios/quickstart", "no file in .*elsewhere"),
+        (".", "a folder, not a scenario file"),
+        ("", "a folder, not a scenario file"),
+        ("calibration/h200", "not among the 2 scenarios"),
+    ],
+)
+def test_unknown_scenario_teaches(package: Path, name: str, said: str) -> None:
+    with pytest.raises(locate.ScenarioNotFound, match=said):
+        locate.scenario_path(name)
+
+
+# ---- import contracts
+
+# A faulty import for every contract and every part that it speaks of: (contract, importing part, imported module).
+FAULTY_IMPORTS = [
+    ("leaves", "dpsim.ops", "dpsim.config"),
+    ("leaves", "dpsim.config", "dpsim.ops"),
+    ("interface", "dpsim.interface", "dpsim.registry"),
+    ("registry", "dpsim.registry", "dpsim.protocol"),
+    ("shared", "dpsim.world", "dpsim.config"),
+    ("shared", "dpsim.journal", "dpsim.trace"),
+    ("protocol", "dpsim.protocol", "dpsim.sim"),
+    ("museum", "dpsim.museum", "dpsim.world"),
+    ("museum-visitors", "dpsim.checks", "dpsim.museum"),
+    ("sim", "dpsim.sim", "dpsim.protocol"),
+    ("real", "real", "dpsim.config"),
+    ("judges", "dpsim.checks", "dpsim.registry"),
+    ("judges", "dpsim.diagnose", "dpsim.scenario"),
+    ("judges", "dpsim.trace", "dpsim.sim"),
+    ("runner", "dpsim.runner", "dpsim.cli"),
+    ("runner-users", "dpsim.scenario", "dpsim.runner"),
+    ("no-torch", "dpsim.cli", "torch"),
+    ("no-torch", "dpsim.sim", "real"),
+    ("no-cycles", "dpsim.ops", "dpsim.interface"),
+]
+
+
+def lint_imports(root: Path, *contracts: str) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("importlinter")
+    program = "from importlinter.cli import lint_imports_command as main; main()"
+    options = [f"--contract={contract}" for contract in contracts]
+    # The folder comes first on the path, before a clone that an editable installation has put there.
+    return run("-c", program, "--no-cache", "--no-logo", *options, cwd=root, PYTHONPATH=str(root), COLUMNS="200")
+
+
+def test_import_contracts_hold() -> None:
+    done = lint_imports(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "0 broken" in done.stdout
+
+
+def test_every_contract_has_a_faulty_import() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    assert {contract["id"] for contract in contracts} == {contract for contract, _, _ in FAULTY_IMPORTS}
+
+
+@pytest.mark.parametrize(("contract", "importer", "imported"), FAULTY_IMPORTS)
+def test_faulty_import_breaks_its_contract(contract: str, importer: str, imported: str, tmp_path: Path) -> None:
+    for package in ("dpsim", "real"):
+        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    part = tmp_path / importer.replace(".", "/")
+    faulty = part / "faulty.py" if part.is_dir() else part.with_suffix(".py")
+    with faulty.open("a") as file:
+        file.write(f"\nimport {imported}\n")
+    done = lint_imports(tmp_path, contract)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "0 kept, 1 broken" in done.stdout
+    assert re.search(rf"{faulty.stem} -> \S*{imported.rpartition('.')[2]}\b", done.stdout), done.stdout
