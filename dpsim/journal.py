@@ -77,6 +77,7 @@ class Journal:
         if self._delays:
             late = self._delays.get((communicator, seq), 0)
             if late:
+                self._inject(f"delay {late} ns", site, ordinal, where)
                 issues = [issue._replace(delay_ns=delay + late)]
         if self._faults:
             fault = self._faults.get((site, ordinal)) or self._faults.get((communicator, seq))
@@ -141,7 +142,10 @@ class Journal:
 
     def start_delay(self) -> int:
         """How late the rank starts, in ns."""
-        return self._delays.get((None, None), 0)
+        late = self._delays.get((None, None), 0)
+        if late:
+            self._inject(f"delay {late} ns", "start", 0, "")
+        return late
 
     # ---- how the program ended
 

@@ -112,8 +112,8 @@ class JournaledStream(Stream):
     ) -> None:
         if getattr(kernel, "__closure__", None):
             raise TypeError(
-                f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, not as "
-                "they are now. Pass the values in args"
+                f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
+                "not as they are now. Pass the values in args"
             )
         inputs = [buffer.count for buffer in reads if isinstance(buffer, JournaledBuffer)]
         outputs = [buffer.count for buffer in writes if isinstance(buffer, JournaledBuffer)]

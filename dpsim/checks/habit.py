@@ -49,6 +49,10 @@ class Habit:
             votes = sum((one in used) - (other in used) for used in here)
         return votes > 0
 
+    def took_part(self, rank: int, step: int) -> bool:
+        """Whether a rank called or launched anything in a step."""
+        return bool(self._site_counts()[rank, step])
+
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
         """Of ranks that differ in their calls on a communicator in a step, the one that breaks with habit; None if
         that is not clear.
@@ -78,13 +82,25 @@ class Habit:
         return None
 
     def _broken(self, step: int, here: dict[int, list[Entry]]) -> list[int]:
-        """The ranks that break a rule "these two sites come equally often" which holds in all other steps."""
+        """The ranks that break a rule "these two sites come equally often" which holds in all other steps.
+
+        A rank that is still within the step has not reached some sites yet; that breaks no rule.
+        """
         sites = self._site_counts()
         others = [counts for (rank, when), counts in sites.items() if when != step and self.evidence.passed(rank, when)]
-        names = {name for rank in here for name in sites[rank, step]}
+        place = {name: index for counts in others for index, name in enumerate(counts)}
         called = {entry.raw[2] for entries in here.values() for entry in entries}
-        pairs = [(a, b) for a in called for b in names - {a} if others and all(c[a] == c[b] for c in others)]
-        return [rank for rank in here if any(sites[rank, step][a] != sites[rank, step][b] for a, b in pairs)]
+        broken = []
+        for rank in here:
+            own = sites[rank, step]
+            names = set(place)
+            if not self.evidence.passed(rank, step):
+                reached = max((place.get(name, 0) for name in own), default=-1)
+                names = {name for name in place if place[name] <= reached}
+            rules = [(a, b) for a in called & names for b in names if all(c[a] == c[b] for c in others)]
+            if any(own[a] != own[b] for a, b in rules):
+                broken.append(rank)
+        return broken
 
     def _site_counts(self) -> defaultdict[Place, Counter[str]]:
         if self._sites is None:

@@ -14,8 +14,8 @@ Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
 communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
 
-Who is right is decided by the majority, and where there is none by the whole history: the number of calls that a
-step usually has.
+A rank that did nothing at all in a step left it out, however many did the same. Otherwise the majority is right, and
+where there is none, habit decides.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def _blame(
     habit: Habit,
     step: int,
 ) -> Finding:
-    parted = split(calls)
+    idle = [rank for rank in calls if not habit.took_part(rank, step)]
+    busy = [rank for rank in calls if rank not in idle]
+    parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else split(calls)
     if parted is None:
         odd = habit.odd_one(communicator, step, {rank: here[rank] for rank in calls})
         others = [rank for rank in calls if rank != odd]
@@ -108,7 +110,7 @@ def _blame(
         check="ledger",
         klass=klass,
         message=f"{subject} {message}",
-        culprit=Culprit(culprit, step, call(entry).site, call(entry).where) if len(bad) == 1 else None,
+        culprit=Culprit(culprit, step, call(entry).site, call(entry).where) if bad else None,
         position=evidence.position(reference[index] if index < len(reference) else here[culprit][index]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
     )

@@ -126,3 +126,20 @@ def test_delays_change_time_and_nothing_else() -> None:
         assert done.elapsed_ns > healthy.elapsed_ns
         plain = [[record for record in journal if record[0] != "injected"] for journal in done.journals]
         assert plain == healthy.journals
+
+
+def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majority() -> None:
+    """M-DP-1 with one busy rank of three: the two idle ones skip the step."""
+    args = {
+        "config": {},
+        "topology": {"data_parallel_size": 3},
+        "requests": [(0, 8, 4), (0, 8, 2), (0, 8, 2)],
+        "step_ns": 20_000_000,
+        "form": "source-000",
+        "variant": "M-DP-1",
+    }
+    _, findings = run(world(3), args)
+    assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
+    assert findings[0].message.startswith("ranks 1, 2 left out")
+    assert findings[0].culprit is not None
+    assert findings[0].culprit.rank == 1

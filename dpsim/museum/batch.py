@@ -1,0 +1,201 @@
+"""Variants of the data-parallel batch agreement: the mutants of specification 1.12, one changed method each.
+
+A check that has never caught anything proves nothing. Each class below is the healthy protocol with one thing done
+wrong, in about ten lines, and says which class of finding has to catch it; `tests/protocol/test_batch_mutants.py`
+holds the smallest world that shows it, and runs the healthy twin there too. Two of them harm nothing but speed and say
+why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14.
+
+"One rank" is the last of its group.
+
+    protocol: {name: dp_batch, form: source-000, variant: M-DP-2}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from dpsim.config import RuntimeMode
+from dpsim.interface import HostArray
+from dpsim.protocol.batch import LocalBatch, Release014, Source000, StepPlan
+from dpsim.protocol.graphs import Descriptor
+from dpsim.protocol.microbatch import last_microbatch_empty, wants_microbatching
+from dpsim.protocol.scheduler import Batch
+from dpsim.protocol.step import DataParallelStep
+from dpsim.registry import register_variant
+
+PERFORMANCE_ONLY = (
+    "performance only: the ranks still agree, since the decision is the same function of the same table; "
+)
+
+
+@register_variant("M-DP-1", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
+class SkipsWithoutTokens(DataParallelStep):
+    """A rank without tokens skips the step instead of running a dummy batch.
+
+    Its peers wait in the reduction. If it has tokens again later, that call pairs up with the one that the peers wait
+    in, and batches of different steps are agreed with one another.
+    """
+
+    async def step(self, batch: Batch) -> None:
+        if batch.num_tokens:
+            await super().step(batch)
+
+
+@register_variant("M-DP-2", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
+class PadsByOwnMode(DataParallelStep):
+    """Padding is decided from the rank's own mode, before the smallest mode is known.
+
+    Where modes differ, ranks with a graph pad to the largest count and the others do not: expert collectives of
+    different sizes.
+    """
+
+    def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
+        plan = super().plan(table, local)
+        pad = local.mode != RuntimeMode.NONE or plan.microbatched
+        return plan._replace(num_tokens=self.form.padded_tokens(table[1], pad))
+
+
+@register_variant("M-DP-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class LargestMode(Source000):
+    """The largest mode wins, not the smallest.
+
+    A rank without a graph for its batch is told to run one: its second dispatch finds nothing (a capture in the middle
+    of serving, if nobody asserted), and its peers wait for it in the expert collective.
+    """
+
+    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
+        return RuntimeMode(int(modes.max()))
+
+
+@register_variant(
+    "M-DP-4",
+    protocol="dp_batch",
+    form="source-000",
+    expected=None,
+    reason=PERFORMANCE_ONLY + "I-DP-7 holds too, since empty last microbatches are looked for in the unpadded counts",
+)
+class WishesOnPaddedCount(DataParallelStep):
+    """The threshold of microbatching is held against the padded count.
+
+    Steps are split that are too small to be worth it.
+    """
+
+    def wants_microbatching(self, batch: Batch, descriptor: Descriptor) -> bool:
+        uniform = batch.uniform_decode(self.config.uniform_decode_query_len)
+        return wants_microbatching(descriptor.num_tokens, uniform, self.config)
+
+
+@register_variant("M-DP-5", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
+class OwnLastMicrobatch(DataParallelStep):
+    """Each rank asks about an empty last microbatch with its own counts, not with the smallest and the largest of all.
+
+    One rank splits its step and another does not: U expert collectives a layer against one.
+    """
+
+    def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
+        _, padded, wishes, modes = table
+        empty = last_microbatch_empty(local.num_tokens, local.num_tokens_padded, self.config.num_ubatches)
+        split, mode = bool((wishes == 1).all()) and not empty, self.form.agreed_mode(modes)
+        return StepPlan(split, self.form.padded_tokens(padded, mode != RuntimeMode.NONE or split), mode)
+
+
+@register_variant("M-DP-6", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
+class KeepsOwnMode(DataParallelStep):
+    """The smallest mode decides about padding only; each rank runs its own mode.
+
+    Counts are equal, so NCCL runs through and nothing is seen, until collectives are captured or synchronised on the
+    host: only a check of the modes themselves finds it in time.
+    """
+
+    def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
+        return super().plan(table, local)._replace(mode=local.mode)
+
+
+@register_variant("M-DP-7", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:MODE")
+class OnlyForbidsFull(Source000):
+    """The second dispatch may not choose FULL, but is not held to the agreed mode. Release 0.14 does this.
+
+    With one rank forced to run eagerly the others still find a PIECEWISE graph.
+    """
+
+    def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
+        return Release014().allowed_modes(agreed)
+
+
+@register_variant("M-DP-8", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class SendsPaddedCountTwice(Source000):
+    """The row of unpadded counts holds padded ones.
+
+    A last microbatch of padding only goes unnoticed (I-DP-7): on that rank the slice is empty, and the others wait.
+    """
+
+    def column(self, local: LocalBatch) -> tuple[int, ...]:
+        return super().column(local._replace(num_tokens=local.num_tokens_padded))
+
+
+@register_variant("M-DP-9", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
+class OneRankOnTheOtherGroup(DataParallelStep):
+    """One rank agrees over NCCL where the others agree over gloo, or the other way round.
+
+    Both sides wait in different groups. In production the configuration hash stops such a rank at start (chapter 8).
+    """
+
+    def syncs_on_host(self) -> bool:
+        return super().syncs_on_host() != is_last(self)
+
+
+@register_variant(
+    "M-DP-10",
+    protocol="dp_batch",
+    form="source-000",
+    expected=None,
+    reason=PERFORMANCE_ONLY + "an idle rank takes the others' graphs away (I-DP-12)",
+)
+class OneTokenDummy(DataParallelStep):
+    """A dummy batch has one token, whatever the query length of decodes.
+
+    It is no uniform decode then, and has no decode graph: everybody falls back to PIECEWISE or NONE while a rank idles.
+    """
+
+    def dummy_batch(self) -> Batch:
+        return Batch((), 1, 1, is_dummy=True)
+
+
+@register_variant("M-DP-11", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class DummyForgetsAgreement(DataParallelStep):
+    """After the agreement a dummy batch is dispatched with its own count once more (0.11 did this, pull request 25906).
+
+    It runs a smaller graph than its peers. 0.11 hung; the check of the second dispatch (1.6 e) makes it a crash.
+    """
+
+    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
+        return super().second_dispatch(batch, batch.num_tokens if batch.is_dummy else agreed, plan)
+
+
+@register_variant("M-DP-15", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class RoomForAdapters(DataParallelStep):
+    """The padded count leaves room for a row per LoRA adapter of the rank's own batch.
+
+    Ranks do not agree on adapters, so their counts differ: a hang in the expert collectives, were it not for 1.6 e.
+    """
+
+    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
+        return super().second_dispatch(batch, agreed + batch.num_loras, plan)
+
+
+@register_variant("M-DP-16", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class SwapsRows(DataParallelStep):
+    """One rank writes its mode where its wish belongs, and its wish where its mode belongs.
+
+    Mostly everybody just runs slower, in NONE or PIECEWISE. But a rank that wishes to microbatch seems to have a
+    PIECEWISE graph: where it has none, all are told to run what is not there.
+    """
+
+    async def gather(self, column: tuple[int, ...]) -> HostArray:
+        tokens, padded, wish, mode = column
+        return await super().gather((tokens, padded, mode, wish) if is_last(self) else column)
+
+
+def is_last(step: DataParallelStep) -> bool:
+    """Whether this is the last rank of its data-parallel group."""
+    return step.host.index == step.host.size - 1
