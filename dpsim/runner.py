@@ -1,0 +1,142 @@
+"""Scenario in, verdict out: the one place where scenario, protocol, backend, checks and expectation meet.
+
+>>> from dpsim.scenario import Scenario
+>>> result = run_scenario(Scenario(name="two", workload={"requests": [{"arrival": "0ms", "prompt_tokens": 5,
+"output_tokens": 2}]}))
+>>> result.verdict, result.met, result.steps
+('held', True, 2)
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any, Literal
+
+from dpsim import checks
+from dpsim.checks.judge import judge
+from dpsim.registry import protocol
+from dpsim.scenario import Scenario
+from dpsim.scenario.build import program_args, requests, world
+from dpsim.world import Backend, BackendUnavailable, Run, World
+
+
+class UnknownBackend(ValueError):
+    """No backend of that name is installed."""
+
+
+@dataclass
+class Result:
+    """A judged run. `findings`: what does not hold, the primary one first."""
+
+    scenario: Scenario
+    world: World
+    run: Run
+    findings: list[checks.Finding]
+    figures: dict[str, Any]
+
+    @property
+    def steps(self) -> int:
+        """Steps that rank 0 began."""
+        return max((record[1] for record in self.run.journals[0][-1:]), default=-1) + 1
+
+    @property
+    def verdict(self) -> Literal["held", "violated"]:
+        return "violated" if self.findings else "held"
+
+    @property
+    def primary(self) -> checks.Finding | None:
+        return self.findings[0] if self.findings else None
+
+    @property
+    def unmet(self) -> str | None:
+        """In what the run is not as the scenario expects it; None if it is."""
+        expected, primary = self.scenario.expect, self.primary
+        if expected.verdict != self.verdict:
+            return f"expected {expected.verdict}, came {self.verdict}"
+        if primary is None:
+            return None
+        if expected.klass is not None and not checks.matches(primary.klass, expected.klass):
+            return f"expected a finding of class {expected.klass}, came {primary.klass}"
+        wanted = expected.culprit
+        if wanted is not None:
+            culprit = primary.culprit
+            if culprit is None:
+                return f"expected rank {wanted.rank} as culprit, but the finding names none"
+            if culprit.rank != wanted.rank or wanted.step not in (None, culprit.step):
+                came = f"rank {culprit.rank} in step {culprit.step}"
+                return f"expected rank {wanted.rank} in step {wanted.step} as culprit, came {came}"
+        return None
+
+    @property
+    def met(self) -> bool:
+        """Whether the run is as the scenario expects it: a planted fault that is found as expected is."""
+        return self.unmet is None
+
+
+_backends: dict[str, Backend] = {}
+
+
+def backend_names() -> list[str]:
+    """The backends installed, by name."""
+    return sorted({point.name for point in entry_points(group="dpsim.backends")})
+
+
+def find_backend(name: str) -> Backend:
+    """The backend of that name; one object a process, so that its worker pool stays warm. Raises UnknownBackend."""
+    if name not in _backends:
+        points = {point.name: point for point in entry_points(group="dpsim.backends")}
+        if name not in points:
+            near = difflib.get_close_matches(name, points, n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise UnknownBackend(
+                f"no backend is installed as {name!r}{hint} (there are: {', '.join(sorted(points)) or 'none'})"
+            )
+        _backends[name] = points[name].load()()
+    return _backends[name]
+
+
+def close_backends() -> None:
+    """Give back worker pools."""
+    for backend in _backends.values():
+        backend.close()
+
+
+@contextmanager
+def warm_backends() -> Iterator[None]:
+    """Close all backends at the end, whatever happens."""
+    try:
+        yield
+    finally:
+        close_backends()
+
+
+def run_scenario(
+    scenario: Scenario,
+    backend: str = "sim",
+    *,
+    base: Path | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Result:
+    """Run a scenario and judge it.
+
+    `base`: the folder against which its files are resolved (that of the scenario file). `progress(done, total)` is
+    called now and then with steps; total is None where the protocol does not know.
+
+    Raises ScenarioError for a workload that cannot be read, UnknownBackend, and BackendUnavailable if this machine
+    lacks what the backend needs. A hang, a crash, a disagreement are no errors but findings.
+    """
+    program = protocol(scenario.protocol.name).program()
+    args = program_args(scenario, requests(scenario, base))
+    on, told = find_backend(backend), world(scenario)
+    reason = on.unavailable(told.size)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    prepared = program.prepare(args)
+    total = program.steps(prepared)
+    run = on.run(told, scenario.protocol.name, args, None if progress is None else lambda done: progress(done, total))
+    return Result(scenario, told, run, judge(told, run), program.figures(prepared, run.journals))

@@ -1,0 +1,151 @@
+"""A backend on the bench: runs a world on it and on the simulation, and says which rule is broken.
+
+Runs are compared by their journals, op by op and rank by rank: a journal holds what a rank issued, in order, what
+it learned and what it decided. Left out of the comparison are places in the source, which a backend may know
+differently, and the records of injections. Time is not compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, get_args
+
+from dpsim.checks.judge import judge
+from dpsim.ops import RawRecord, as_record
+from dpsim.sim.backend import SimBackend
+from dpsim.testing.programs import ODD
+from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Run, World
+
+STALL_NS = 2_000_000_000
+"""Where a hang is planted, a real backend waits for so long until it says so; else longer, for a busy machine."""
+
+
+class Bench:
+    """One case on one backend with `size` ranks. `last` is the rank to which things are done."""
+
+    def __init__(self, backend: Backend, size: int, case: str, rule: str) -> None:
+        self.backend = backend
+        self.size = size
+        self.last = size - 1
+        self.case = case
+        self.rule = rule
+
+    def world(
+        self, faults: Sequence[Fault] = (), delays: Sequence[Delay] = (), *, hangs: bool = False, alone: bool = False
+    ) -> World:
+        """All ranks in every group; with `alone`, each rank in a group "ep" of its own. `hangs`: a hang is planted."""
+        everyone = tuple(range(self.size))
+        experts = [(f"ep{rank}", (rank,)) for rank in everyone] if alone else [("ep", everyone)]
+        return World(
+            size=self.size,
+            communicators=(
+                CommunicatorSpec("dp_cpu", "dp_cpu", "host", everyone),
+                CommunicatorSpec("dp", "dp", "device", everyone),
+                *(CommunicatorSpec("ep", name, "device", ranks) for name, ranks in experts),
+            ),
+            faults=tuple(faults),
+            delays=tuple(delays),
+            stall_ns=STALL_NS if hangs else 15 * STALL_NS,
+            deadline_ns=60 * STALL_NS,
+        )
+
+    def require(self, held: bool, what: str) -> None:
+        """Raises AssertionError with `what`, unless the rule held."""
+        if not held:
+            raise AssertionError(f"backend {self.backend.name}, case {self.case}: {what}\n  the rule: {self.rule}")
+
+    # ---- running
+
+    def run(self, world: World, program: str, args: Mapping[str, Any]) -> tuple[Run, Run]:
+        """The run on the backend, which must be well formed, and the one on the simulation."""
+        progress: list[int] = []
+        run = self.backend.run(world, program, args, progress.append)
+        self.require(progress == sorted(progress), f"progress went backwards: {progress}")
+        self._well_formed(run)
+        return run, SimBackend().run(world, program, args)
+
+    def passes(self, *parts: str, world: World | None = None) -> Run:
+        """A world in which nothing is planted runs to its end, and as on the simulation."""
+        return self.healthy("testing_steps", {"parts": parts}, world or self.world())
+
+    def healthy(self, program: str, args: Mapping[str, Any], world: World) -> Run:
+        """As `passes`, with any program."""
+        run, expected = self.run(world, program, args)
+        self.same(run, expected)
+        for rank, end in enumerate(run.ends):
+            self.require(end == "finished", f"rank {rank} ended as {end}; its last record: {run.journals[rank][-1:]}")
+        found = [finding.message for finding in judge(world, run)]
+        self.require(not found, f"the checks find something in a healthy run: {found}")
+        return run
+
+    def finds(self, klass: str, site: str, fault: Fault | None, *parts: str, same: bool = True) -> Run:
+        """What is planted in the last rank is found, with class, rank, step and site; then a healthy world passes.
+
+        `same`: also as on the simulation, op by op. Not so where it is undefined what a collective does.
+        """
+        world = self.world([fault] if fault else (), hangs=True)
+        run, expected = self.run(world, "testing_steps", {"parts": parts})
+        if same:
+            self.same(run, expected)
+        findings = judge(world, run)
+        self.require(bool(findings), f"expected a finding of class {klass}, the checks find nothing; ends {run.ends}")
+        first, culprit = findings[0], findings[0].culprit
+        self.require(first.klass == klass, f"expected a finding of class {klass}, came {first.klass}: {first.message}")
+        named = culprit is not None and (culprit.rank, culprit.step, culprit.site) == (self.last, ODD, site)
+        self.require(named, f"expected as culprit rank {self.last}, step {ODD}, {site}; came {culprit}")
+        self.passes("host", "device")
+        return run
+
+    # ---- comparing
+
+    def same(self, run: Run, expected: Run) -> None:
+        """Equal journals, but for places and injections, and equal ends."""
+        for rank in range(self.size):
+            rows = zip_longest(_comparable(expected.journals[rank]), _comparable(run.journals[rank]))
+            for index, (wanted, came) in enumerate(rows):
+                if wanted != came:
+                    difference = f"expected {_show(wanted)}, came {_show(came)}{_raised(run, rank, wanted)}"
+                    self.require(False, f"record {index} of rank {rank}: {difference}")
+        self.require(run.ends == expected.ends, f"expected the ends {expected.ends}, came {run.ends}")
+
+    def _well_formed(self, run: Run) -> None:
+        entries = {"journals": len(run.journals), "ends": len(run.ends), "waited_ns": len(run.waited_ns)}
+        for field, count in entries.items():
+            self.require(count == self.size, f"Run.{field} has {count} entries for {self.size} ranks")
+        self.require(run.backend == self.backend.name, f"Run.backend is {run.backend!r}")
+        self.require(bool(run.observed) != run.finished, f"Run.observed is {run.observed!r} with the ends {run.ends}")
+        for rank, (journal, end) in enumerate(zip(run.journals, run.ends, strict=True)):
+            self.require(end in get_args(End), f"rank {rank} ended as {end!r}, which is none of {get_args(End)}")
+            for index, raw in enumerate(journal):
+                self.require(_is_record(raw), f"record {index} of rank {rank} is none of dpsim.ops: {raw!r}")
+            said = [raw[0] for raw in journal if raw[0] in ("finished", "raised")]
+            closed = said == [end] and journal[-1][0] == end if said else end != "finished"
+            self.require(closed, f"rank {rank} ended as {end}, but its journal says {said or 'nothing of an end'}")
+
+
+def _is_record(raw: RawRecord) -> bool:
+    with contextlib.suppress(KeyError, TypeError, IndexError):
+        return type(raw) is tuple and bool(as_record(raw))
+    return False
+
+
+def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
+    """Without places, which are field 4, and without injections."""
+    return [(*raw[:4], *raw[5:]) for raw in journal if raw[0] != "injected"]
+
+
+def _raised(run: Run, rank: int, wanted: RawRecord | None) -> str:
+    """The exception of a rank that should not have raised there: it says more than the first difference."""
+    last = as_record(run.journals[rank][-1]) if run.journals[rank] else None
+    raised = last is not None and last.kind == "raised" and (wanted is None or wanted[0] != "raised")
+    return f"; the rank {last.describe()}" if last is not None and raised else ""
+
+
+def _show(raw: RawRecord | None) -> str:
+    if raw is None:
+        return "nothing more"
+    record = as_record((*raw[:4], "", *raw[4:]))
+    value = f" {record.outcome:#010x}" if record.kind == "learned" else ""
+    return f"{record.site}[{record.ordinal}] in step {record.step} ({record.describe()}{value})"

@@ -1,0 +1,188 @@
+"""The cases of the conformance suite, one function each; its docstring is the rule that it holds a backend to.
+
+    CONFORMANCE["skipped_host"](Bench(backend, 2, ...))
+
+Faults are planted in the last rank, in the middle of the program. The cases with one are slow on a backend with real
+processes: it has to see a hang and to recover from it, which is the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.testing.bench import Bench
+from dpsim.testing.programs import ODD, STEPS
+from dpsim.world import At, Delay, Fault
+
+Case = Callable[[Bench], None]
+
+CONFORMANCE: dict[str, Case] = {}
+"""The cases by name, in the order in which they are run."""
+
+LATE_NS = 40_000_000
+
+
+def _case(check: Case) -> Case:
+    CONFORMANCE[check.__name__] = check
+    return check
+
+
+# ---- nothing is planted
+
+
+@_case
+def every_call(bench: Bench) -> None:
+    """Every call of the contract gives what its docstring says."""
+    bench.healthy("conformance", {}, bench.world())
+
+
+@_case
+def agreement(bench: Bench) -> None:
+    """A protocol decides the same on every backend, in the same steps and by the same ops, on the host as on the
+    device.
+    """
+    for on_host in (True, False):
+        args: dict[str, Any] = {
+            "topology": {"data_parallel_size": bench.size},
+            "config": {"async_scheduling": on_host, "max_num_seqs": 8, "max_num_batched_tokens": 64},
+            "requests": [(0, 9, 3), (1_000_000, 70, 4), (2_000_000, 5, 6)],
+            "step_ns": 1_000_000,
+            "form": "source-000",
+            "variant": None,
+        }
+        bench.healthy("dp_batch", args, bench.world())
+
+
+@_case
+def order(bench: Bench) -> None:
+    """The ops of a communicator and of a stream run in the order of their issue, whatever is awaited first and however
+    far the host runs ahead.
+    """
+    bench.passes("ahead", "device", "host")
+
+
+@_case
+def groups(bench: Bench) -> None:
+    """A rank finds its own communicator by kind; groups of one kind have nothing to do with one another."""
+    bench.passes("device", world=bench.world(alone=True))
+
+
+@_case
+def delays(bench: Bench) -> None:
+    """A delay changes nothing but time: before the program, before a site, before a collective, on host and device."""
+    host = [At(), At("check.sum", ODD), At(communicator="dp_cpu", seq=1)]
+    device = [At("check.fill", 0), At("check.read", 2), At(communicator="dp", seq=1)]
+    places = host + device
+    told = bench.world(delays=[Delay(bench.last, at, LATE_NS) for at in places])
+    late = bench.passes("host", "device", world=told)
+    bench.same(late, bench.passes("host", "device"))
+    # Each is waited for before the next one begins. Half of it, because a device spins by its clock and that varies.
+    least = len(places) * LATE_NS // 2
+    bench.require(late.elapsed_ns >= least, f"delays of {len(places)} x {LATE_NS} ns took {late.elapsed_ns} ns in all")
+
+
+@_case
+def awaited_twice(bench: Bench) -> None:
+    """What a host awaits is awaited exactly once; a second await is a RuntimeError."""
+    run = bench.passes("twice")
+    for rank, journal in enumerate(run.journals):
+        for raw in journal:
+            if raw[0] == "decision":
+                bench.require(raw[6] == "RuntimeError", f"rank {rank}, step {raw[1]}, {raw[2]}: {raw[6]}")
+
+
+@_case
+def closed(bench: Bench) -> None:
+    """A backend that was closed may be used again."""
+    bench.passes("host", "device")
+    bench.backend.close()
+    bench.backend.close()
+    bench.passes("host", "device")
+
+
+# ---- something is planted
+
+
+@_case
+def skipped_host(bench: Bench) -> None:
+    """A rank that leaves out a host collective goes on with its own array and pairs up with its peers' earlier call.
+    The run is not finished, the peers are blocked, and the next world runs.
+    """
+    skip = Fault("skip", bench.last, At("check.sum", ODD))
+    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.sum", skip, "host")
+    for rank in range(bench.last):
+        bench.require(run.ends[rank] == "blocked", f"rank {rank} waits for a call that never comes: {run.ends[rank]}")
+
+
+@_case
+def skipped_device(bench: Bench) -> None:
+    """A rank that leaves out a device collective leaves its buffer as it is and pairs up with its peers' earlier call.
+    The run is not finished, the peers are blocked, and the next world runs.
+    """
+    skip = Fault("skip", bench.last, At(communicator="dp", seq=ODD))
+    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.combine", skip, "device")
+    bench.require(run.ends[0] == "blocked", f"rank 0 waits for a call that never comes: {run.ends[0]}")
+
+
+@_case
+def repeated(bench: Bench) -> None:
+    """A collective made twice pairs up with its peers' next one; in the end the rank waits alone."""
+    repeat = Fault("repeat", bench.last, At("check.sum", ODD))
+    run = bench.finds("HANG:COLLECTIVE:EXTRA_CALL", "check.sum", repeat, "host")
+    bench.require(run.ends[bench.last] == "blocked", f"rank {bench.last} waits alone: {run.ends[bench.last]}")
+
+
+@_case
+def altered_count(bench: Bench) -> None:
+    """A collective of another size is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.combine", ODD), {"count": 2})
+    bench.finds("MISMATCH:COLLECTIVE:COUNT", "check.combine", alter, "device", same=False)
+
+
+@_case
+def altered_dtype(bench: Bench) -> None:
+    """A collective of another type is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.sum", ODD), {"dtype": "int64"})
+    bench.finds("MISMATCH:COLLECTIVE:DTYPE", "check.sum", alter, "host", same=False)
+
+
+@_case
+def altered_op(bench: Bench) -> None:
+    """Another collective is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.combine", ODD), {"op": "broadcast"})
+    bench.finds("MISMATCH:COLLECTIVE:OP", "check.combine", alter, "device", same=False)
+
+
+@_case
+def altered_root(bench: Bench) -> None:
+    """A broadcast from another root is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.tell", ODD), {"root": bench.last})
+    bench.finds("MISMATCH:COLLECTIVE:ROOT", "check.tell", alter, "root", same=False)
+
+
+@_case
+def dies(bench: Bench) -> None:
+    """A rank that dies ends as died. Peers that need it are blocked, the run comes back, and the next world runs."""
+    run = bench.finds("HANG:COLLECTIVE:DEAD_RANK", "check.sum", Fault("die", bench.last, At("check.sum", ODD)), "host")
+    bench.require(run.ends[bench.last] == "died", f"rank {bench.last} was to die: {run.ends[bench.last]}")
+
+
+@_case
+def dies_last(bench: Bench) -> None:
+    """A rank that dies when no peer needs it any more ends as died, and the peers finish."""
+    world = bench.world(faults=[Fault("die", bench.last, At("sum", STEPS - 1))])
+    run, expected = bench.run(world, "testing_steps", {"parts": ("host",)})
+    bench.same(run, expected)
+    ends = ["finished"] * bench.last + ["died"]
+    bench.require(run.ends == ends, f"expected the ends {ends}, came {run.ends}")
+    bench.passes("host", "device")
+
+
+@_case
+def raises(bench: Bench) -> None:
+    """A program that raises ends as raised, with a record of the exception. Peers that need it are blocked, the run
+    comes back, and the next world runs.
+    """
+    run = bench.finds("CRASH:VALUEERROR", "ValueError", None, "raises", "host")
+    bench.require(run.ends[bench.last] == "raised", f"rank {bench.last} was to raise: {run.ends[bench.last]}")

@@ -1,0 +1,100 @@
+"""The small programs that `dpsim.testing` runs on a backend: six steps, made of parts that a case picks.
+
+    Steps().run(rank, {"parts": ["host", "device"]})
+
+Every value depends on rank and step, so that a collective that paired up with one of another step is seen in what ranks
+learn. Nothing here is faulty but the part `raises`: faults and delays are planted by the world.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import HostArray, Rank
+from dpsim.registry import Program, register_protocol
+
+STEPS = 6
+ODD = 3  # the step in which something is planted: not the first, so that there is a history, and not the last
+
+
+@register_protocol("testing_steps")
+class Steps(Program):
+    """Steps of the kinds named in the argument `parts`, for dpsim.testing."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        for step in range(STEPS):
+            rank.step = step
+            for part in prepared["parts"]:
+                await getattr(self, part)(rank, step)
+
+    async def host(self, rank: Rank, step: int) -> None:
+        """A sum over host memory."""
+        total = await rank.host("dp_cpu").all_reduce(_mine(rank, step), site="check.sum")
+        rank.decide("sum", int(total.sum()), "dp_cpu")
+
+    async def root(self, rank: Rank, step: int) -> None:
+        """A broadcast of host memory."""
+        told = await rank.host("dp_cpu").broadcast(_mine(rank, step), 0, site="check.tell")
+        rank.decide("told", int(told.sum()), "dp_cpu")
+
+    async def device(self, rank: Rank, step: int) -> None:
+        """A kernel, a sum and a broadcast over device memory, in stream order."""
+        main, experts = rank.stream("main"), rank.device("ep")
+        buffer = main.alloc(8, "int32", "check.buffer")
+        main.launch("check.fill", fill, writes=[buffer], args=(100 * step + rank.rank,))
+        rank.device("dp").all_reduce(buffer, main, site="check.combine")
+        experts.broadcast(buffer, experts.ranks[0], main, site="check.share")
+        result = await buffer.read("check.read")
+        buffer.free()
+        rank.decide("combined", int(result.sum()), "dp")
+
+    async def ahead(self, rank: Rank, step: int) -> None:
+        """Start two sums, await the later one first; the host runs ahead of its stream by a whole step."""
+        group, main = rank.host("dp_cpu"), rank.stream("main")
+        first = group.all_reduce(_mine(rank, step), site="check.first")
+        second = group.all_reduce(-_mine(rank, step), site="check.second")
+        buffer = main.alloc(8, "int64", "check.ahead")
+        main.launch("check.fill", fill, writes=[buffer], args=(step,))
+        rank.device("dp").all_reduce(buffer, main, site="check.ahead")
+        if step == STEPS - 1:
+            rank.decide("ahead", int((await buffer.read("check.late")).sum()), "dp")
+        buffer.free()
+        rank.decide("second", int((await second).sum()), "dp_cpu")
+        rank.decide("first", int((await first).sum()), "dp_cpu")
+
+    async def raises(self, rank: Rank, step: int) -> None:
+        """The last rank raises at the beginning of one step."""
+        if step == ODD and rank.rank == rank.host("dp_cpu").size - 1:
+            raise ValueError("as it was told")
+
+    async def twice(self, rank: Rank, step: int) -> None:
+        """Await a host collective and a read a second time."""
+        work = rank.host("dp_cpu").all_reduce(_mine(rank, step), site="check.once")
+        await work
+        rank.decide("awaited again", await _again(work), "dp_cpu")
+        buffer = rank.stream("main").alloc(8, "float32", "check.buffer")
+        rank.stream("main").launch("check.fill", fill, writes=[buffer], args=(step,))
+        copy = buffer.read("check.read")
+        await copy
+        rank.decide("read again", await _again(copy), "dp_cpu")
+        buffer.free()
+
+
+def fill(buffer: Any, value: int) -> None:
+    """Kernel: the same value everywhere."""
+    buffer[:] = value
+
+
+def _mine(rank: Rank, step: int) -> HostArray:
+    return np.arange(4, dtype=np.int32) + 100 * step + rank.rank
+
+
+async def _again(work: Any) -> str:
+    try:
+        await work
+    except RuntimeError:
+        return "RuntimeError"
+    return "no error"
