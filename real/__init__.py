@@ -1,0 +1,18 @@
+"""The torch.distributed backends: the same programs as on the simulation, on real processes, gloo on CPUs and NCCL on
+GPUs.
+
+    backend.py         GlooBackend and NcclBackend, what the entry points name
+    pool.py            the parent: one worker process a rank, kept warm, killed or recovered after a hang
+    child.py           the parent: a worker process as it is seen from there
+    watch.py           the parent: is anybody moving? how did each rank end?
+    messages.py        what the two sides say to one another
+    worker.py          the child: runs the coroutine of its rank with one `send(None)`
+    rank.py            the contract on torch: ranks and host communicators
+    cpu.py, cuda.py    streams, buffers and device communicators
+    communicators.py   torch's process groups: made directly, cached, abandoned
+    waiting.py         how a host waits, and how it is made to give up
+    journal_file.py    a journal that can be read while its writer is stuck
+
+Importing any of it does not import torch; using it does. The package imports `dpsim`'s contract and what all backends
+share, never the other way round.
+"""

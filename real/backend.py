@@ -1,0 +1,87 @@
+"""What the entry points name: the backends `gloo` and `nccl`.
+
+    backend = GlooBackend()
+    backend.unavailable(4) is None                  # torch is there
+    run = backend.run(world, "dp_batch", args)      # starts 4 processes, seconds; the next run finds them warm
+    backend.close()                                 # else at the end of this process
+
+A hang or a crash of a rank is a `Run` as on every backend. Errors are for what is no run at all: BackendUnavailable
+if the machine cannot do it, `registry.UnknownName` and `ProgramRefused` if the program is not there or does not take
+its arguments.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from dpsim.registry import protocol
+from dpsim.world import BackendUnavailable, Progress, Run, World
+from real.pool import Pool
+
+
+class TorchBackend:
+    """What both have in common. Made without arguments, and without any effect until the first run."""
+
+    name: str
+    device: str
+    recovery: str
+
+    def __init__(self) -> None:
+        self.pool = Pool(self.name, self.device, self.recovery)
+
+    def unavailable(self, size: int) -> str | None:
+        if os.name != "posix":
+            return f"the {self.name} backend needs a POSIX system: its workers get their sockets passed by number"
+        if importlib.util.find_spec("torch") is None:
+            return (
+                f"the {self.name} backend needs the module torch, and there is none (pip install 'dpsim-ranks[real]')"
+            )
+        return None
+
+    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+        reason = self.unavailable(world.size)
+        if reason is not None:
+            raise BackendUnavailable(reason)
+        protocol(program)  # before any process is started
+        return self.pool.run(world, program, args, progress)
+
+    def close(self) -> None:
+        self.pool.close()
+
+
+class GlooBackend(TorchBackend):
+    """Processes on this machine's CPUs."""
+
+    name = "gloo"
+    device = "cpu"
+    recovery = "kill"
+
+
+class NcclBackend(TorchBackend):
+    """Processes on this machine's GPUs, rank i on the i-th visible one."""
+
+    name = "nccl"
+    device = "cuda"
+    recovery = "abort"
+
+    def unavailable(self, size: int) -> str | None:
+        reason = super().unavailable(size)
+        if reason is not None:
+            return reason
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        among = "" if visible is None else f" (CUDA_VISIBLE_DEVICES={visible})"
+        needed = f"the nccl backend needs {size} CUDA device{'s' * (size != 1)}, one for each rank, and "
+        # The version of a wheel without CUDA says so, which spares us an import of seconds.
+        try:
+            if version("torch").endswith("+cpu"):
+                return f"{needed}torch {version('torch')} is built without CUDA"
+        except PackageNotFoundError:
+            pass  # built from source, perhaps
+        import torch
+
+        count = torch.cuda.device_count()  # asks the driver's management library: no CUDA context in this process
+        return f"{needed}found {count}{among}" if count < size else None

@@ -1,0 +1,115 @@
+"""torch's process groups, one for each communicator of a world.
+
+They are constructed directly, without `init_process_group`: no global state, no default group, and a rank of a small
+world does not mind that the pool has more workers. Members meet on the parent's store under a key made of the
+generation and the communicator's name, and all ranks make their communicators in the order of the world, so that no
+two can wait for one another.
+
+Making one is dear (NCCL: 0.2 to 0.3 s), so they are kept across jobs. After a job that had faults or did not finish
+nobody knows what is left in them: the next job comes with a new *generation*, and the old ones are *abandoned*, that
+is never used again and never destroyed either. The destructor of a process group joins its threads, and for a stuck
+one it would wait for ever; so abandoned groups stay referenced until the process leaves, by `os._exit`.
+
+    groups = Communicators(rank=0, store=store, connect={"host": connect_gloo, "device": device.connect})
+    for group in groups.of(generation=3, specs=world.communicators): ...
+
+Prior art: PyTorch's own tests spawn new processes after a failure; vLLM's
+`stateless_init_torch_distributed_process_group` shows that groups can be made without the global state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
+from typing import Any, TypeAlias
+
+from dpsim.journal import Issue
+from dpsim.world import CommunicatorSpec
+
+TIMEOUT = timedelta(minutes=10)
+"""For torch's own watchdogs. Deadlines are the parent's business, and theirs must not come first."""
+
+Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
+"""(spec, store, index in the group) -> torch's process group. Blocks until every member has called it."""
+
+
+class Group:
+    """One communicator of this process."""
+
+    def __init__(self, spec: CommunicatorSpec, process_group: Any) -> None:
+        self.spec = spec
+        self.process_group = process_group
+
+    def issue(self, issue: Issue, tensor: Any, asynchronous: bool) -> Any:
+        """Start a collective on a contiguous tensor, in place. The answer is torch's Work.
+
+        NCCL with `asynchronous` False puts it on the current stream and answers None. Root: the journal has the
+        global rank, this level of torch wants the position in the group.
+        """
+        from torch.distributed import distributed_c10d as c10d
+
+        if issue.op == "all_reduce":
+            options = c10d.AllreduceOptions()  # reduces by SUM
+            options.asyncOp = asynchronous
+            return self.process_group.allreduce([tensor], options)
+        if issue.op == "broadcast":
+            if issue.root not in self.spec.ranks:
+                raise ValueError(
+                    f"broadcast on {self.spec.name}: root {issue.root} is none of its ranks {self.spec.ranks}"
+                )
+            options = c10d.BroadcastOptions()
+            options.rootRank = self.spec.ranks.index(issue.root)
+            options.asyncOp = asynchronous
+            return self.process_group.broadcast([tensor], options)
+        raise ValueError(f"{self.spec.name}: no collective is called {issue.op!r} (there are: all_reduce, broadcast)")
+
+
+class Communicators:
+    """The communicators of this process, by name, domain and members."""
+
+    def __init__(self, rank: int, store: Any, connect: Mapping[str, Connect]) -> None:
+        self.rank = rank
+        self.generation = 0
+        self._store = store
+        self._connect = connect
+        self._made: dict[CommunicatorSpec, Any] = {}
+        self._abandoned: list[Any] = []
+
+    def of(self, generation: int, specs: Iterable[CommunicatorSpec]) -> list[Group]:
+        """Those of `specs` that have this rank as a member, made where they are missing."""
+        from torch.distributed import PrefixStore
+
+        if generation != self.generation:
+            self.abandon()
+            self.generation = generation
+        groups = []
+        for spec in specs:
+            if self.rank not in spec.ranks:
+                continue
+            # Two kinds may share a name in two worlds: what makes a communicator is its name, domain and members.
+            key = spec._replace(kind="")
+            if key not in self._made:
+                store = PrefixStore(f"{generation}/{spec.domain}/{spec.name}/{spec.ranks}", self._store)
+                self._made[key] = self._connect[spec.domain](spec, store, spec.ranks.index(self.rank))
+            groups.append(Group(spec, self._made[key]))
+        return groups
+
+    def in_use(self, domain: str) -> list[Any]:
+        """The process groups of that domain that have not been abandoned."""
+        return [made for spec, made in self._made.items() if spec.domain == domain]
+
+    def abandon(self) -> None:
+        """Use none of them again."""
+        self._abandoned += self._made.values()
+        self._made = {}
+
+
+def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
+    """A gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves to."""
+    from torch.distributed import ProcessGroupGloo
+
+    options = ProcessGroupGloo._Options()
+    options._timeout = TIMEOUT
+    options._threads = 2
+    options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+    return ProcessGroupGloo(store, index, len(spec.ranks), options)

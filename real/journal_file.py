@@ -1,0 +1,91 @@
+"""A journal in a file, which the parent can read while the rank that writes it is stuck or dead.
+
+One record a line, each a JSON array: the raw record. A line is written through with one `os.write`, so what a rank
+did is on the disk (or rather in the page cache, which outlives the process) before it does the next thing. 5 us a
+record.
+
+JSON knows no tuples: the writer turns them into arrays, and the reader turns all arrays back into tuples, which gives
+the record that was written, since records hold nothing but tuples, numbers, strings, booleans and None. A last line
+without its end is a record that was cut short by a kill, and is left out.
+
+    file = JournalFile(path)
+    file.write(("decision", 4, "plan", 4, "dpsim/protocol/step.py:88", "dp_cpu", (False, (8, 8), 2)))
+    read_journal(path) == [("decision", 4, "plan", 4, "dpsim/protocol/step.py:88", "dp_cpu", (False, (8, 8), 2))]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpsim.ops import RawRecord
+
+TAIL = 4096
+"""Bytes at the end of a journal in which its last record is looked for."""
+
+
+class JournalFile:
+    """The writing end."""
+
+    def __init__(self, path: str) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def write(self, record: RawRecord) -> None:
+        try:
+            line = json.dumps(record, separators=(",", ":"), default=_plain)
+        except TypeError as error:
+            raise TypeError(str(error)) from None  # so that the program, and not json, is where it was raised
+        os.write(self._file, f"{line}\n".encode())
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+def read_journal(path: Path) -> list[RawRecord]:
+    """All complete records of a journal; none if the file does not exist (yet)."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    return [_tuples(json.loads(line)) for line in text.split(b"\n")[:-1]]
+
+
+def journal_size(path: Path) -> int:
+    """Bytes written so far."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def last_step(path: Path) -> int | None:
+    """The step of the last complete record, or None if there is none near the end of the file."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - TAIL))
+            lines = file.read().split(b"\n")
+    except FileNotFoundError:
+        return None
+    # The first piece may be the end of a long line, the last one is a line without its end.
+    for line in reversed(lines[:-1]):
+        try:
+            return int(json.loads(line)[1])
+        except ValueError:
+            return None
+    return None
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number, which the simulation would take as it is: protocols get their numbers out of arrays."""
+    if isinstance(value, np.generic):
+        return value.item()
+    kinds = "numbers, strings, booleans, None and tuples of these"
+    raise TypeError(f"{value!r} ({type(value).__name__}) cannot be journaled, only {kinds} can")
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value

@@ -1,0 +1,77 @@
+"""What the parent and its workers say to one another: pickled tuples over a socket pair.
+
+    parent                        worker
+             <- Ready                        once, when torch is imported, the store is reached and the device is at
+             hand
+    Job      ->                              each worker of the world gets the same job but for the journal
+             <- Prepared                     program resolved and prepared, all communicators up
+    Go       ->                              when every rank is prepared, so that nobody's program waits for
+    somebody's set-up
+             <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
+    Abort    ->                              after the parent has read the journals: give up waiting, abort the
+    communicators
+             <- Recovered                    `clean`: this process and its device can be used again
+
+Instead of Ready and Prepared a worker may send Refused and why. Messages carry the number of their job: what a worker
+still says about a job that the parent has closed is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from dpsim.world import End, World
+
+
+class Ready(NamedTuple):
+    number: int
+    versions: dict[str, str]
+
+
+class Job(NamedTuple):
+    """A program to run. Communicators of an older `generation` are not used again. `path`: the parent's `sys.path`."""
+
+    number: int
+    generation: int
+    world: World
+    program: str
+    args: Mapping[str, Any]
+    modules: list[str]
+    path: list[str]
+    journal: str
+
+
+class Prepared(NamedTuple):
+    number: int
+
+
+class Refused(NamedTuple):
+    """`stage`: "program" if it was not found or its `prepare` failed, "machine" for all else."""
+
+    number: int
+    stage: str
+    why: str
+
+
+class Go(NamedTuple):
+    number: int
+
+
+class Ended(NamedTuple):
+    """Times in ns of the monotonic clock, which all processes of a machine share."""
+
+    number: int
+    end: End
+    waited_ns: int
+    started_ns: int
+    ended_ns: int
+
+
+class Abort(NamedTuple):
+    number: int
+
+
+class Recovered(NamedTuple):
+    number: int
+    clean: bool

@@ -1,0 +1,228 @@
+"""The parent's side: one worker process a rank, spawned once, kept warm, replaced when there is no other way.
+
+A world of n ranks runs on the first n workers; the pool grows when a larger world comes. The parent owns what must
+outlive a worker: the store on which communicators meet, the deadlines, and the journals' folder. It makes no CUDA
+context.
+
+After a run that did not go well the evidence, the journals, is read first. Then:
+
+- Everybody has reported, but there were faults, or somebody raised: a new generation, so that no old communicator is
+  used again.
+- Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
+  device is idle. Takes about a second.
+- That was not clean, or somebody died, or somebody is stuck and recovery is "kill" (gloo): all workers are killed, and
+  spawned again when they are needed. Takes seconds.
+
+Killing all of them and not only the guilty is a choice: it is always right, and a half-new pool would be one more
+state to reason about.
+
+Prior art: PyTorch's MultiProcContinuousTest (spawn once, test ids over a pipe; no restart), pytest-xdist (restart of
+crashed workers).
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dpsim.registry import modules
+from dpsim.world import BackendUnavailable, CommunicatorSpec, Progress, Run, World
+from real.child import Child, speaking
+from real.journal_file import read_journal
+from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
+from real.watch import Watch
+
+SETUP_SECONDS = 180.0
+"""For the start of the workers, and for the communicators of a world: torch on a slow machine, NCCL on a large one."""
+
+RECOVERY_SECONDS = 8.0
+"""For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
+
+MOST_GENERATIONS = 32
+"""Abandoned communicators hold threads and sockets. After so many generations the workers are replaced."""
+
+MOST_COMMUNICATORS = 32
+"""So many different communicators are kept; an NCCL one holds device memory."""
+
+# For the NCCL workers, where the environment does not say otherwise: the parent owns the deadlines, a worker aborts its
+# communicators itself, so torch's watchdog must neither kill the process nor write dumps when it sees an aborted one.
+NCCL_ENVIRONMENT = {
+    "TORCH_NCCL_ASYNC_ERROR_HANDLING": "0",
+    "TORCH_NCCL_ENABLE_MONITORING": "0",
+    "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
+}
+
+
+class ProgramRefused(RuntimeError):
+    """A worker could not find the program, or its `prepare` failed. The message has the worker's traceback."""
+
+
+class Pool:
+    """Workers of one kind of device ("cpu", "cuda") and one way of recovery ("kill", "abort")."""
+
+    def __init__(self, backend: str, device: str, recovery: str) -> None:
+        self.backend = backend
+        self._device = device
+        self._recovery = recovery
+        self._children: list[Child] = []
+        self._store: Any = None
+        self._owner = 0
+        self._generation = 0
+        self._oldest = 0
+        self._number = 0
+        self._known: set[CommunicatorSpec] = set()
+
+    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None) -> Run:
+        """Run a world. On any error, Ctrl-C included, no worker is left."""
+        try:
+            self._grow(world.size)
+            with tempfile.TemporaryDirectory(prefix="dpsim-") as folder:
+                return self._run(world, program, args, progress, Path(folder))
+        except BaseException:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """End all workers. The next run spawns new ones."""
+        if os.getpid() != self._owner:  # forked from the owner: we have its memory, but the workers are not ours
+            return
+        children, self._children = self._children, []
+        for child in children:
+            child.kill()
+        self._renew()
+        self._oldest = self._generation
+
+    def close(self) -> None:
+        """End all workers and the store."""
+        self.kill()
+        self._store = None
+        atexit.unregister(self.close)
+
+    @property
+    def processes(self) -> list[int]:
+        """The workers' process ids, by rank."""
+        return [child.process.pid for child in self._children]
+
+    # ---- start
+
+    def _grow(self, size: int) -> None:
+        """Spawn what is missing, all at the same time."""
+        if any(child.has_ended() for child in self._children):  # while it was idle: somebody killed it
+            self.kill()
+        missing = range(len(self._children), size)
+        if not missing:
+            return
+        if self._store is None:
+            from torch.distributed import TCPStore
+
+            self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+            self._owner = os.getpid()
+            atexit.register(self.close)
+        environment = dict(os.environ)
+        environment["PYTHONPATH"] = os.pathsep.join(_path())
+        if self._device == "cuda":
+            environment = {**NCCL_ENVIRONMENT, **environment}
+        settings = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
+        for rank in missing:
+            self._children.append(Child(rank, settings, environment))
+        for rank, ready in self._gather(self._children[missing.start :], Ready, 0).items():
+            self._children[rank].versions = ready.versions
+
+    def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
+        """The answer of each worker, by rank: a message of that kind about that job."""
+        answers: dict[int, Any] = {}
+        deadline = time.monotonic() + SETUP_SECONDS
+        while len(answers) < len(children):
+            pending = [child for child in children if child.rank not in answers]
+            ready = speaking(pending, max(0.0, deadline - time.monotonic()))
+            if not ready:
+                ranks = ", ".join(str(child.rank) for child in pending)
+                raise BackendUnavailable(
+                    f"{self.backend}: no {kind.__name__} from rank {ranks} for {SETUP_SECONDS:g} s"
+                )
+            for child in ready:
+                message = child.receive()
+                if message is None:
+                    ended = f"the worker of rank {child.rank} ended during set-up ({child.how_it_ended()})"
+                    raise BackendUnavailable(f"{self.backend}: {ended}; its output says why")
+                if isinstance(message, Refused) and message.number == number:
+                    error = ProgramRefused if message.stage == "program" else BackendUnavailable
+                    raise error(f"{self.backend}: rank {child.rank} could not start\n{message.why}")
+                if isinstance(message, kind) and message.number == number:
+                    answers[child.rank] = message
+        return answers
+
+    # ---- one job
+
+    def _run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None, folder: Path) -> Run:
+        self._number += 1
+        children = self._children[: world.size]
+        paths = [folder / f"rank-{child.rank}.jsonl" for child in children]
+        for child, path in zip(children, paths, strict=True):
+            child.link.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
+        self._gather(children, Prepared, self._number)
+        self._known.update(spec._replace(kind="") for spec in world.communicators)
+        for child in children:
+            child.link.send(Go(self._number))
+        watch = Watch(children, paths, world, self._number, progress)
+        watch.observe()
+        journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
+        self._recover(watch, world)
+        return Run(
+            backend=self.backend,
+            journals=journals,
+            ends=watch.ends,
+            waited_ns=watch.waited_ns,
+            elapsed_ns=watch.elapsed_ns,
+            observed=watch.observed,
+            versions=children[0].versions,
+        )
+
+    # ---- afterwards
+
+    def _recover(self, watch: Watch, world: World) -> None:
+        """Make the workers fit for the next job."""
+        finished = all(end == "finished" for end in watch.ends)
+        if finished and not world.faults and len(self._known) <= MOST_COMMUNICATORS:
+            return
+        lost = "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
+        worn = self._generation - self._oldest >= MOST_GENERATIONS
+        if lost or worn or not self._abort():
+            self.kill()
+        else:
+            self._renew()
+
+    def _abort(self) -> bool:
+        """Have all workers give up and abort, where that is their way; and say whether they can be used again."""
+        if self._recovery == "kill":
+            return True  # all have come to an end by themselves
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        try:
+            for child in self._children:
+                child.link.send(Abort(self._number))
+            return all(self._has_recovered(child, deadline) for child in self._children)
+        except OSError:  # one has ended by now
+            return False
+
+    def _has_recovered(self, child: Child, deadline: float) -> bool:
+        """Whether the worker says so in time."""
+        while speaking([child], max(0.0, deadline - time.monotonic())):
+            message = child.receive()
+            if message is None or isinstance(message, Recovered):
+                return message is not None and message.clean
+        return False
+
+    def _renew(self) -> None:
+        self._generation += 1
+        self._known.clear()
+
+
+def _path() -> list[str]:
+    """Where this process looks for modules. "" is the current folder, which may be another when a worker looks."""
+    return [entry or os.getcwd() for entry in sys.path]

@@ -1,0 +1,95 @@
+"""How the host thread of a rank waits, and how it is made to stop waiting.
+
+A wait for a peer that never comes has to end without the peer. Two ways are offered, one a backend:
+
+- *blocking* (gloo): the thread sleeps inside torch and cannot be called back; whoever gives up kills the process.
+- *polling* (NCCL): the thread asks again and again whether the thing is ready, and whether the run has been given up.
+  A process that holds a CUDA context is dear to start, so its main thread must never be stuck inside a C call that
+  waits for the device.
+
+Both end a hopeless wait with `Unfinished`, which no protocol may catch. So does a gloo operation that failed because
+the *process* of a peer is gone: on every other backend this rank would wait for ever, so "blocked" is how it ended,
+and not "raised".
+
+    patience = Patience(give_up=threading.Event(), polls=True)
+    patience.until(event.query)            # a CUDA event, polled
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+SPIN_NS = 50_000
+"""A collective on NVLink takes 20 to 100 us: this long it is polled without a pause."""
+
+BRIEF_NS = 20_000_000
+"""For so long the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
+
+# What gloo says when the other end of a connection is gone. It has no type of its own for it.
+_PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
+
+
+class Unfinished(BaseException):
+    """The rank waits for something that will never come. A BaseException: no protocol may catch it."""
+
+
+class Patience:
+    """How one rank waits, and how long it did (`waited_ns`, without injected delays)."""
+
+    def __init__(self, give_up: threading.Event, polls: bool) -> None:
+        self.give_up = give_up
+        self.polls = polls
+        self.waited_ns = 0
+
+    def until(self, ready: Callable[[], bool]) -> None:
+        """Poll until `ready()`. Raises Unfinished once the run has been given up."""
+        begun = time.perf_counter_ns()
+        try:
+            while not ready():
+                self.check()
+                waited = time.perf_counter_ns() - begun
+                if waited > SPIN_NS:
+                    time.sleep(20e-6 if waited < BRIEF_NS else 500e-6)
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
+
+    def event(self, event: threading.Event) -> None:
+        """Until a thread of this process sets `event`."""
+        if self.polls:
+            self.until(event.is_set)
+            return
+        begun = time.perf_counter_ns()
+        event.wait()
+        self.waited_ns += time.perf_counter_ns() - begun
+
+    def work(self, work: Any) -> None:
+        """Until a torch `Work` on host memory is done. Raises its error, or Unfinished if the error is a lost peer."""
+        if self.polls:
+            self.until(work.is_completed)
+        begun = time.perf_counter_ns()
+        try:
+            work.wait()
+        except RuntimeError as error:
+            if peer_gone(error):
+                raise Unfinished from error
+            raise
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
+
+    def sleep(self, ns: int) -> None:
+        """An injected delay of the host."""
+        if ns and self.give_up.wait(ns / 1e9):
+            raise Unfinished
+
+    def check(self) -> None:
+        """Raises Unfinished once the run has been given up."""
+        if self.give_up.is_set():
+            raise Unfinished
+
+
+def peer_gone(error: RuntimeError) -> bool:
+    """Whether gloo failed because the process of a peer has ended."""
+    return any(text in str(error) for text in _PEER_GONE)

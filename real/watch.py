@@ -1,0 +1,114 @@
+"""Is anybody moving? The parent's view of one job.
+
+A rank moves when its journal grows or when it reports its end. On real hardware that is all there is to see of a
+hang: nobody moved for `world.stall_ns`. So the report says "observed", and a rank that computed for longer than that
+would be called stuck too: a limit, set by the scenario. Injected delays are added to it, all together, since they may
+follow one another on a device while no host moves.
+
+When a rank has raised or died, its peers may wait for it for ever, or may come to an end by themselves. They get a
+shorter time to show.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from dpsim.world import End, Progress, World
+from real.child import Child, speaking
+from real.journal_file import journal_size, last_step
+from real.messages import Ended
+
+POLL_SECONDS = 0.05
+PROGRESS_SECONDS = 0.25
+
+GRACE_NS = 1_500_000_000
+"""The stall after a first rank has ended badly. gloo's latency on a busy machine stays far below it."""
+
+
+class Watch:
+    """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
+
+    Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
+    finished.
+    """
+
+    def __init__(
+        self, children: Sequence[Child], paths: Sequence[Path], world: World, number: int, progress: Progress | None
+    ) -> None:
+        self.children = children
+        self.observed = ""
+        self.waited_ns = [0] * len(children)
+        self.elapsed_ns = 0
+        self._paths = paths
+        self._world = world
+        self._number = number
+        self._progress = progress
+        self._ends: list[End | None] = [None] * len(children)
+        self._reports: list[Ended] = []
+        self._deaths: dict[int, str] = {}
+        delays = sum(delay.ns for delay in world.delays)
+        self._stall_ns = world.stall_ns + delays
+        self._grace_ns = min(GRACE_NS, world.stall_ns) + delays
+
+    @property
+    def ends(self) -> list[End]:
+        return [end or "blocked" for end in self._ends]
+
+    def observe(self) -> None:
+        """Until every rank has ended, or nobody moves any more."""
+        begun = moved = reported = time.monotonic_ns()
+        size = 0
+        while None in self._ends:
+            news = self._collect()
+            grown = sum(journal_size(path) for path in self._paths)
+            now = time.monotonic_ns()
+            if news or grown != size:
+                moved, size = now, grown
+            if self._progress is not None and now - reported > PROGRESS_SECONDS * 1e9:
+                reported = now
+                step = last_step(self._paths[0])
+                if step is not None:
+                    self._progress(step)
+            someone_lost = any(end not in (None, "finished") for end in self._ends)
+            limit = self._grace_ns if someone_lost else self._stall_ns
+            if now - moved > limit:
+                self.observed = f"no rank moved for {limit / 1e9:g} s"
+                break
+            if now - begun > self._world.deadline_ns:
+                self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
+                break
+        self._conclude(time.monotonic_ns() - begun)
+
+    def _collect(self) -> bool:
+        """Take in what the workers say, waiting a little for it. Whether they said anything."""
+        ready = speaking([child for child in self.children if self._ends[child.rank] is None], POLL_SECONDS)
+        for child in ready:
+            message = child.receive()
+            if message is None:
+                self._ends[child.rank] = "died"
+                self._deaths[child.rank] = child.how_it_ended()
+            elif isinstance(message, Ended) and message.number == self._number:
+                self._ends[child.rank] = message.end
+                self.waited_ns[child.rank] = message.waited_ns
+                self._reports.append(message)
+        return bool(ready)
+
+    def _culprits(self) -> list[str]:
+        """The ranks that ended badly by themselves, in words."""
+        return [
+            f"rank {rank} {end}" + (f" ({self._deaths[rank]})" if rank in self._deaths else "")
+            for rank, end in enumerate(self._ends)
+            if end in ("raised", "died")
+        ]
+
+    def _conclude(self, watched_ns: int) -> None:
+        """How long it took, and what was seen."""
+        self.elapsed_ns = watched_ns
+        if len(self._reports) == len(self.children):
+            first = min(report.started_ns for report in self._reports)
+            self.elapsed_ns = max(report.ended_ns for report in self._reports) - first
+        culprits = self._culprits()
+        if culprits:
+            self.observed = " after ".join(filter(None, [self.observed, ", ".join(culprits)]))

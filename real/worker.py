@@ -1,0 +1,251 @@
+"""The child: one process a rank, which runs one job after the other until its parent is gone.
+
+The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `Abort` it
+sets the flag for which every wait of the main thread looks; should the main thread not come out of its job within a
+second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts the communicators from outside.
+
+A program is a coroutine that never suspends: every call of the contract blocks instead, so one `send(None)` runs it
+to its end.
+
+No worker outlives its parent, however that ends. The control thread leaves when the socket closes; and in case it
+cannot run, because some call holds Python's lock, the kernel does it: the read end of a pipe whose other end only the
+parent has is set to send SIGKILL when that end closes (prior art: the pipe of `multiprocessing.resource_tracker`;
+PR_SET_PDEATHSIG would kill us with the *thread* that started us).
+
+    python -P -m real.worker '{"rank": 0, "device": "cpu", "recovery": "kill", "port": 29500, "socket": 5, ...}'
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib
+import json
+import os
+import queue
+import select
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Coroutine
+from multiprocessing.connection import Connection
+from typing import Any
+
+from dpsim import registry
+from dpsim.journal import Journal, RankDied
+from dpsim.world import End
+from real.communicators import TIMEOUT, Communicators, Group, connect_gloo
+from real.journal_file import JournalFile
+from real.messages import Abort, Ended, Go, Job, Prepared, Ready, Recovered, Refused
+from real.rank import Device, RealRank
+from real.waiting import Patience, Unfinished
+
+LEAVE_SECONDS = 1.0
+"""So long the main thread has to leave its job by itself before the communicators are aborted under it."""
+
+IDLE_SECONDS = 5.0
+"""So long the device has to become idle after an abort."""
+
+
+class Worker:
+    """One rank's process."""
+
+    def __init__(self, rank: int, device: str, recovery: str, port: int, link: Connection) -> None:
+        self.rank = rank
+        self._device_name = device
+        self._polls = recovery == "abort"
+        self._port = port
+        self._link = link
+        self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._give_up = threading.Event()
+        self._at_rest = threading.Event()
+        self._at_rest.set()
+        self._device: Device
+        self._communicators: Communicators
+
+    # ---- control thread
+
+    def listen(self) -> None:
+        """Until the parent is gone; the process ends with it."""
+        parent = os.getppid()
+        try:
+            while True:
+                # A process that the parent forked may hold the socket open: look who our parent is, too.
+                while not self._link.poll(1.0):
+                    if os.getppid() != parent:
+                        return
+                message = self._link.recv()
+                if isinstance(message, Abort):
+                    self._give_up.set()
+                self._messages.put(message)
+                if isinstance(message, Abort) and not self._at_rest.wait(LEAVE_SECONDS):
+                    self._device.abort(self._communicators.in_use("device"))
+        except (EOFError, OSError):
+            pass
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+
+    # ---- main thread
+
+    def serve(self) -> None:
+        """Start up, then run what comes."""
+        try:
+            versions = self._start()
+        except Exception:
+            self._send(Refused(0, "machine", traceback.format_exc()))
+            return
+        self._send(Ready(0, versions))
+        while True:
+            message = self._messages.get()
+            if isinstance(message, Job):
+                self._at_rest.clear()
+                self._run(message)
+                self._at_rest.set()
+            elif isinstance(message, Abort):
+                self._recover(message)
+
+    def _start(self) -> dict[str, str]:
+        from torch.distributed import TCPStore
+
+        store = TCPStore("127.0.0.1", self._port, is_master=False, wait_for_workers=False, timeout=TIMEOUT)
+        if self._device_name == "cuda":
+            from real.cuda import CudaDevice
+
+            self._device = CudaDevice(self.rank, self._give_up)
+        else:
+            from real.cpu import CpuDevice
+
+            self._device = CpuDevice()
+        connect = {"host": connect_gloo, "device": self._device.connect}
+        self._communicators = Communicators(self.rank, store, connect)
+        return self._device.versions()
+
+    def _run(self, job: Job) -> None:
+        """One job, to its end."""
+        try:
+            program, prepared = resolve(job)
+        except Exception:
+            self._send(Refused(job.number, "program", traceback.format_exc()))
+            return
+        try:
+            groups = self._communicators.of(job.generation, job.world.communicators)
+        except Exception:
+            self._send(Refused(job.number, "machine", traceback.format_exc()))
+            return
+        self._send(Prepared(job.number))
+        while (message := self._messages.get()) != Go(job.number):
+            if isinstance(message, Abort):
+                self._recover(message)
+                return
+        self._send(self._perform(job, program, prepared, groups))
+
+    def _perform(self, job: Job, program: registry.Program, prepared: Any, groups: list[Group]) -> Ended:
+        """Run the program of this rank."""
+        file = JournalFile(job.journal)
+        journal = Journal(self.rank, job.world, file.write)
+        patience = Patience(self._give_up, self._polls)
+        rank = RealRank(journal, self._device, groups, patience)
+        started = time.monotonic_ns()
+        end: End = "finished"
+        try:
+            patience.sleep(journal.start_delay())
+            drive(program.run(rank, prepared))
+            rank.synchronize()
+            journal.finished()
+        except RankDied:
+            os.kill(os.getpid(), signal.SIGKILL)
+        except Unfinished:
+            end = "blocked"
+        except BaseException as error:
+            # An exception because the communicators were aborted says nothing about the program.
+            end = "blocked" if self._give_up.is_set() else "raised"
+            if end == "raised":
+                journal.raised(error)
+        rank.close()
+        file.close()
+        return Ended(job.number, end, patience.waited_ns, started, time.monotonic_ns())
+
+    def _recover(self, message: Abort) -> None:
+        """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""
+        self._device.abort(self._communicators.in_use("device"))
+        clean = self._device.is_idle(IDLE_SECONDS)
+        self._communicators.abandon()
+        self._give_up.clear()
+        self._send(Recovered(message.number, clean))
+
+    def _send(self, message: Any) -> None:
+        try:
+            self._link.send(message)
+        except OSError:  # the parent is gone
+            os._exit(0)
+
+
+def resolve(job: Job) -> tuple[registry.Program, Any]:
+    """The program and what its `prepare` made of the arguments."""
+    sys.path[:] = job.path
+    failed = []
+    for module in job.modules:
+        try:
+            importlib.import_module(module)
+        except Exception as error:  # it may have registered something else; but if not, this is why
+            failed.append(f"{module}: {type(error).__name__}: {error}")
+    try:
+        program = registry.protocol(job.program).program()
+    except registry.UnknownName as error:
+        if "__main__" in job.modules:
+            failed.append("__main__: a worker has another one; put the protocol into a module of its own")
+        raise registry.UnknownName("; ".join([str(error), *failed])) from None
+    return program, program.prepare(job.args)
+
+
+def drive(program: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that does not suspend. One that does gets a RuntimeError where it awaits."""
+    try:
+        program.send(None)
+    except StopIteration:
+        return
+    error = RuntimeError(
+        "the protocol suspended: it awaited something that is not of its Rank (a call of asyncio, perhaps). On a real "
+        "backend an await of the Rank blocks until the answer is there, and nothing else may be awaited"
+    )
+    try:
+        program.throw(error)
+    except StopIteration:
+        pass
+    finally:
+        program.close()
+    raise error
+
+
+def die_with_parent(lifeline: int) -> None:
+    """Have the kernel kill this process when the other end of the pipe closes."""
+    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
+    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the signal is SIGIO, which ends a process just as well
+        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
+    if select.select([lifeline], [], [], 0)[0]:  # too late: it is closed already
+        os._exit(0)
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    die_with_parent(settings.pop("lifeline"))
+    worker = Worker(link=Connection(settings.pop("socket")), **settings)
+    threading.Thread(target=worker.listen, name="control", daemon=True).start()
+    try:
+        worker.serve()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(1)  # without destructors: that of a stuck process group would wait for ever
+
+
+if __name__ == "__main__":
+    # Under its own name: journals leave out frames of this package when they say where a program raised.
+    from real.worker import main as run
+
+    run()

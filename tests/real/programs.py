@@ -1,0 +1,102 @@
+"""Small protocols for the tests of the real backends. The workers import this module by its name."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import Buffer, Rank
+from dpsim.registry import Program, register_protocol
+
+
+@register_protocol("real_rounds")
+class Rounds(Program):
+    """`rounds` steps, each with an all_reduce on the host and one on the device; then a last one on the host."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        host, device, main = rank.host("dp_cpu"), rank.device("dp"), rank.stream("main")
+        for rank.step in range(prepared["rounds"]):
+            mine = np.full(4, rank.rank + 1, np.int64)
+            rank.decide("host.sum", int((await host.all_reduce(mine, site="host")).sum()), "dp_cpu")
+            buffer = main.alloc(4, "int64", "buffer")
+            main.launch("fill", fill, writes=[buffer], args=(rank.rank + 1,))
+            device.all_reduce(buffer, main, site="device")
+            rank.decide("device.sum", int((await buffer.read("read")).sum()), "dp_cpu")
+            buffer.free()
+        rank.decide("end.sum", int((await host.all_reduce(np.ones(1, np.int32), site="end")).sum()), "dp_cpu")
+
+
+@register_protocol("real_groups")
+class Groups(Program):
+    """In groups smaller than the world: sums, and broadcasts from the last member, named by its global rank."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        host, device, main = rank.host("dp_cpu"), rank.device("dp"), rank.stream("main")
+        rank.step = 0
+        mine, root = np.full((2, 3), 10.0**rank.rank, np.float32), host.ranks[-1]
+        total = host.all_reduce(mine, site="sum")  # started, awaited after the device has been given its work
+        buffer = main.alloc((2, 3), "int32", "buffer")
+        main.launch("fill", fill, writes=[buffer], args=(rank.rank,))
+        device.broadcast(buffer, device.ranks[-1], main, site="device.last")
+        rank.decide("sum", tuple((await total).reshape(-1).tolist()), "dp_cpu")
+        rank.decide("last", float((await host.broadcast(mine, root, site="last")).max()), "dp_cpu")
+        rank.decide("device.last", tuple((await buffer.read("read")).reshape(-1).tolist()), "dp")
+
+
+@register_protocol("real_misbehaves")
+class Misbehaves(Program):
+    """Rank 1 does what `how` says. With `wait` the ranks meet in an all_reduce afterwards, or would if they could."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 7
+        if rank.rank == 1:
+            await getattr(self, prepared["how"])(rank)
+        if prepared.get("wait"):
+            await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="wait")
+
+    async def raises(self, rank: Rank) -> None:
+        raise ValueError("two  words\nand a line")
+
+    async def awaits_twice(self, rank: Rank) -> None:
+        work = rank.stream("main").alloc(1, "int32", "buffer").read("read")
+        await work
+        await work
+
+    async def suspends(self, rank: Rank) -> None:
+        await asyncio.sleep(0)
+
+    async def launches_nonsense(self, rank: Rank) -> None:
+        buffer: Buffer = rank.stream("main").alloc(1, "int32", "buffer")
+        rank.stream("main").launch("divide", divide, writes=[buffer], args=(0,))
+        await buffer.read("read")
+
+    async def decides_nonsense(self, rank: Rank) -> None:
+        rank.decide("label", {"a set"}, "dp_cpu")  # type: ignore[arg-type]  # what a wrong protocol does
+
+    async def holds_the_lock(self, rank: Rank) -> None:
+        re.match(r"(a+)+$", "a" * 64 + "b")  # for ever, in C, and no other thread of Python runs
+
+
+@register_protocol("real_unprepared")
+class Unprepared(Program):
+    """Its arguments are never right."""
+
+    def prepare(self, args: Mapping[str, Any]) -> Any:
+        raise KeyError("no such argument")
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        raise AssertionError("never runs")
+
+
+def fill(buffer: Any, value: int) -> None:
+    """Kernel."""
+    buffer[:] = value
+
+
+def divide(buffer: Any, by: int) -> None:
+    """Kernel."""
+    buffer[:] = 1 // by

@@ -1,0 +1,31 @@
+"""The backends of the tests in this folder, by name, and the world that most of them run."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.world import CommunicatorSpec, World
+from real.backend import GlooBackend, NcclBackend, TorchBackend
+
+
+class AbortingGloo(GlooBackend):
+    """gloo with the recovery of NCCL: waits are polled, and after a hang the workers are made to give up and go on."""
+
+    recovery = "abort"
+
+
+BACKENDS: dict[str, type[TorchBackend]] = {"gloo": GlooBackend, "aborting": AbortingGloo, "nccl": NcclBackend}
+
+NCCL = pytest.param("nccl", marks=pytest.mark.gpu(2))
+
+
+def make_world(size: int = 2, **changes: object) -> World:
+    """Ranks in one group of each kind. What shall hang sets a shorter stall; what shall not has a minute."""
+    ranks = tuple(range(size))
+    specs = (
+        CommunicatorSpec("dp_cpu", "dp_cpu", "host", ranks),
+        CommunicatorSpec("dp", "dp", "device", ranks),
+        CommunicatorSpec("ep", "ep", "device", ranks),
+    )
+    settings = {"stall_ns": 60_000_000_000, **changes}
+    return World(size, specs, **settings)  # type: ignore[arg-type]

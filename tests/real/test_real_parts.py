@@ -1,0 +1,155 @@
+"""The parts of the real backends that need neither torch nor processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dpsim.world import BackendUnavailable, CommunicatorSpec, World
+from real import backend as backends
+from real.backend import GlooBackend, NcclBackend
+from real.journal_file import JournalFile, journal_size, last_step, read_journal
+from real.waiting import Patience, Unfinished
+
+RECORD = ("decision", 4, "plan", 4, "a.py:88", "dp_cpu", (False, (8, 8), None, 1.5, "FULL"))
+
+
+# ---- the journal file
+
+
+def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
+    file = JournalFile(str(path))
+    file.write(RECORD)
+    file.write(("launch", 5, "fill", 0, "a.py:1", "main", (), (3,)))
+    assert read_journal(path) == [RECORD, ("launch", 5, "fill", 0, "a.py:1", "main", (), (3,))]
+    assert journal_size(path) == path.stat().st_size > 0
+    assert last_step(path) == 5
+    file.close()
+
+
+def test_a_record_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    file = JournalFile(str(path))
+    file.write(RECORD)
+    file.close()
+    with path.open("a") as more:
+        more.write('["finished",9,"en')
+    assert read_journal(path) == [RECORD]
+    assert last_step(path) == 4
+
+
+def test_a_record_longer_than_the_tail_has_no_step(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    file = JournalFile(str(path))
+    file.write(("raised", 4, "E", 0, "", "long " * 2000))
+    file.close()
+    assert last_step(path) is None
+
+
+def test_numpy_numbers_are_journaled_as_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    file = JournalFile(str(path))
+    file.write(("decision", 0, "x", 0, "", "dp", (np.int64(3), np.bool_(True), np.float32(0.5))))
+    with pytest.raises(TypeError, match=r"\{1\} \(set\) cannot be journaled"):
+        file.write(("decision", 0, "x", 1, "", "dp", {1}))
+    file.close()
+    assert read_journal(path) == [("decision", 0, "x", 0, "", "dp", (3, True, 0.5))]
+
+
+# ---- waiting
+
+
+class Work:
+    """What torch gives for a collective on host memory."""
+
+    def __init__(self, error: str = "", polls: int = 0) -> None:
+        self.error = error
+        self.polls = polls
+
+    def is_completed(self) -> bool:
+        self.polls -= 1
+        return self.polls < 0
+
+    def wait(self) -> None:
+        assert self.polls <= 0, "waited in C for what was not complete"
+        if self.error:
+            raise RuntimeError(self.error)
+
+
+@pytest.mark.parametrize("polls", [False, True])
+def test_the_process_of_a_peer_is_gone(polls: bool) -> None:
+    patience = Patience(threading.Event(), polls)
+    with pytest.raises(Unfinished):
+        patience.work(Work("[pair.cc:553] Connection closed by peer [127.0.0.1]:4009. This is typically ..."))
+    with pytest.raises(RuntimeError, match="another"):
+        patience.work(Work("another error"))
+
+
+def test_a_polling_host_gives_up() -> None:
+    give_up = threading.Event()
+    patience = Patience(give_up, polls=True)
+    patience.work(Work(polls=5))
+    asked = 0
+
+    def ready() -> bool:
+        nonlocal asked
+        asked += 1
+        if asked == 1000:
+            give_up.set()
+        return False
+
+    with pytest.raises(Unfinished):
+        patience.until(ready)
+    assert asked == 1000
+    assert patience.waited_ns > 0
+    for wait in (patience.check, lambda: patience.sleep(10**15), lambda: patience.event(threading.Event())):
+        with pytest.raises(Unfinished):
+            wait()
+
+
+# ---- what is there
+
+
+def test_importing_the_backends_imports_no_torch() -> None:
+    program = "import real.backend, real.worker, real.cpu, real.cuda, sys; print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def a_world(size: int) -> World:
+    return World(size, (CommunicatorSpec("dp_cpu", "dp_cpu", "host", tuple(range(size))),))
+
+
+@pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
+def test_without_torch(backend: type[GlooBackend], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module torch"):
+        backend().run(a_world(1), "dp_batch", {})
+
+
+def test_nccl_without_enough_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    if importlib.util.find_spec("torch") is None:
+        pytest.skip("needs torch")
+    monkeypatch.setattr(backends, "version", lambda name: "2.13.0+cpu")
+    reason = NcclBackend().unavailable(2)
+    assert reason is not None
+    assert "needs 2 CUDA devices" in reason
+    assert reason.endswith("torch 2.13.0+cpu is built without CUDA")
+
+    import torch
+
+    monkeypatch.setattr(backends, "version", lambda name: "2.13.0+cu130")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
+    assert NcclBackend().unavailable(2) is None
+    reason = NcclBackend().unavailable(3)
+    assert reason is not None
+    assert reason.endswith("needs 3 CUDA devices, one for each rank, and found 2 (CUDA_VISIBLE_DEVICES=4,5)")
