@@ -1,0 +1,18 @@
+"""Traces: what a run did, in a form that every backend writes alike."""
+
+from dpsim.trace.compare import Difference, compare, scenario_changes
+from dpsim.trace.form import TraceError, digest
+from dpsim.trace.read import Trace, read_trace
+from dpsim.trace.record import check_writable, write_trace
+
+__all__ = [
+    "Difference",
+    "Trace",
+    "TraceError",
+    "check_writable",
+    "compare",
+    "digest",
+    "read_trace",
+    "scenario_changes",
+    "write_trace",
+]

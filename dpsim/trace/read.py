@@ -1,0 +1,238 @@
+"""Reading a trace: strict, one rank at a time.
+
+    trace = read_trace("quickstart.jsonl")          # reads and checks the header
+    for journal in trace.journals(): ...            # reads and checks the body, a rank at a time
+    judge(world, trace.run())                       # or all of it, as a run that checks can look at
+
+A file is what `write_trace` wrote, to the byte, or a `TraceError` names file, line, what was expected and what came:
+another kind of file, another version, a file that was cut off, a line that was changed (the SHA-256 of the body tells,
+even if the line is well formed). Only one rank's journal has to be in memory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dpsim.ops import RawRecord
+from dpsim.trace.form import FORMAT, KIND, SITE, UNWRITTEN, VERSION, WHERE, TraceError, canonical, decode, digest, shown
+from dpsim.trace.header import Header, parse
+from dpsim.trace.record import messages_of, places_of
+from dpsim.world import Run
+
+_LONGEST = 1 << 26  # bytes of a line: a header holds a scenario, which may hold a workload
+_SECTION = b'{"section":'
+
+
+class Trace:
+    """A recorded run. `name` is its file, for messages.
+
+    `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said) and `counts` (records
+    by kind) are known when `journals` has come to its end.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        header: Header,
+        source: Callable[[Trace], Iterator[list[RawRecord]]],
+        check: Callable[[Trace], None],
+    ) -> None:
+        self.name = name
+        self.header = header
+        self.places: Mapping[str, Mapping[str, list[str]]] = {}
+        self.messages: Mapping[str, str] = {}
+        self.counts: Counter[str] = Counter()
+        self._source = source
+        self._check = check
+
+    @staticmethod
+    def of(run: Run, name: str = "") -> Trace:
+        """A run that is in memory, as a trace; its header lacks scenario and verdict."""
+        header = Header(
+            scenario={},
+            backend=run.backend,
+            verdict="held",
+            klass=None,
+            ends=tuple(run.ends),
+            observed=run.observed,
+            waited_ns=tuple(run.waited_ns),
+            elapsed_ns=run.elapsed_ns,
+            versions=run.versions,
+            records=sum(raw[KIND] != UNWRITTEN for journal in run.journals for raw in journal),
+            digest=digest(run.journals),
+        )
+
+        def source(trace: Trace) -> Iterator[list[RawRecord]]:
+            for journal in run.journals:
+                yield [canonical(raw) for raw in journal if raw[KIND] != UNWRITTEN]
+            trace.places, trace.messages = places_of(run.journals), messages_of(run.journals)
+
+        return Trace(name or run.backend, header, source, lambda trace: None)
+
+    def journals(self) -> Iterator[list[RawRecord]]:
+        """One journal a rank, ascending, in canonical form. Raises TraceError; only at the end is all checked."""
+        self.counts = Counter()
+        for journal in self._source(self):
+            self.counts.update([raw[KIND] for raw in journal])
+            yield journal
+
+    def check(self) -> None:
+        """Raise TraceError if the body is not that of the digest. It is not taken apart, which is much faster."""
+        self._check(self)
+
+    def place(self, kind: str, site: str) -> str:
+        """Where in the source a site lies, as far as it is known: "dpsim/protocol/step.py:114"."""
+        return " or ".join(self.places.get(kind, {}).get(site, ()))
+
+    def run(self) -> Run:
+        """All of it, for checks and reports. Places and messages are filled in; injected faults are not in a trace."""
+        header = self.header
+        journals = list(self.journals())
+        for rank, journal in enumerate(journals):
+            for at, raw in enumerate(journal):
+                raw = (*raw[:WHERE], self.place(raw[KIND], raw[SITE]), *raw[WHERE + 1 :])
+                if raw[KIND] == "raised":
+                    raw = (*raw[:-1], self.messages.get(str(rank), ""))
+                journal[at] = raw
+        return Run(
+            backend=header.backend,
+            journals=journals,
+            ends=list(header.ends),
+            waited_ns=list(header.waited_ns),
+            elapsed_ns=header.elapsed_ns,
+            observed=header.observed,
+            versions=dict(header.versions),
+        )
+
+
+def read_trace(path: str | os.PathLike[str]) -> Trace:
+    """Open a trace and check its header; the body is checked while it is read. Raises TraceError, OSError."""
+    name = os.fspath(path)
+    with Path(path).open("rb") as file:
+        header = _header(_Lines(name, file))
+    return Trace(name, header, lambda trace: _journals(trace, Path(path)), lambda trace: _check(trace, Path(path)))
+
+
+class _Lines:
+    """The lines of a file, and errors that name the latest of them."""
+
+    def __init__(self, name: str, file: BinaryIO) -> None:
+        self.name = name
+        self.file = file
+        self.number = 0
+
+    def next(self) -> bytes:
+        """The next line with its newline; empty at the end of the file."""
+        self.number += 1
+        return self.file.readline(_LONGEST)
+
+    def error(self, message: str) -> TraceError:
+        return TraceError(f"{self.name}:{self.number}: {message}")
+
+
+def _header(lines: _Lines) -> Header:
+    line = lines.next()
+    if not line:
+        raise lines.error("the file is empty; expected a trace, as `dpsim run --trace` writes it")
+    if not line.startswith(b'{"format":'):
+        raise lines.error(f'not a trace: expected {{"format":"{FORMAT}","version":{VERSION},..., got {shown(line, 60)}')
+    if not line.endswith(b"\n"):
+        raise lines.error("cut off: the header has no end")
+    try:
+        return parse(line)
+    except ValueError as error:
+        raise lines.error(str(error)) from None
+
+
+def _journals(trace: Trace, path: Path) -> Iterator[list[RawRecord]]:
+    """The journals of a file, one rank after the other; the last one when all of the file was found to be right."""
+    ranks = len(trace.header.ends)
+    rank, journal = 0, list[RawRecord]()
+    with path.open("rb") as file:
+        lines = _Lines(trace.name, file)
+        for line in _body(lines, trace):
+            try:
+                of, raw = decode(line)
+            except ValueError as error:
+                raise lines.error(str(error)) from None
+            while rank < of < ranks:
+                yield journal
+                rank, journal = rank + 1, []
+            if of != rank:
+                message = f"a record of rank {of} after those of rank {rank}; expected ranks 0 to {ranks - 1} in order"
+                raise lines.error(message)
+            journal.append(raw)
+    yield journal
+    for _ in range(rank + 1, ranks):
+        yield []
+
+
+def _check(trace: Trace, path: Path) -> None:
+    with path.open("rb") as file:
+        for _ in _body(_Lines(trace.name, file), trace):
+            pass
+
+
+def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
+    """The lines of the body; then the rest of the file and the digest are checked."""
+    header, total = trace.header, hashlib.sha256()
+    if _header(lines) != header:
+        raise lines.error("the header was changed after the trace was opened")
+    for number in range(header.records):
+        line = lines.next()
+        if line.startswith(_SECTION) or not line:
+            raise lines.error(f"cut off: the header says {header.records} records, but the body ends after {number}")
+        if not line.endswith(b"\n"):
+            raise lines.error(f"cut off in the middle of a record: {shown(line)}")
+        total.update(line)
+        yield line
+    trace.places = _section(lines, "places", _are_places)
+    trace.messages = _section(lines, "messages", _are_messages)
+    surplus = lines.next()
+    if surplus:
+        raise lines.error(f"expected the end of the file, got {shown(surplus, 60)}")
+    if total.hexdigest() != header.digest:
+        raise TraceError(
+            f"{trace.name}: the body was changed after it was written: its SHA-256 is {total.hexdigest()[:16]}..., "
+            f"but the header says {header.digest[:16]}..."
+        )
+
+
+def _section(lines: _Lines, section: str, fits: Callable[[Any], bool]) -> dict[str, Any]:
+    """The content of a line after the body."""
+    line = lines.next()
+    if not line.endswith(b"\n"):
+        raise lines.error(f"cut off: expected the section {section!r}" + (f", got {shown(line, 60)}" if line else ""))
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        row = None
+    if not isinstance(row, dict) or set(row) != {"section", section} or row["section"] != section:
+        raise lines.error(f'expected {{"section":"{section}",..., got {shown(line, 60)}')
+    if not fits(row[section]):
+        raise lines.error(f"the section {section!r} has a form that `dpsim run --trace` does not write")
+    content: dict[str, Any] = row[section]
+    return content
+
+
+def _are_places(value: Any) -> bool:
+    """kind -> site -> places."""
+    return isinstance(value, dict) and all(
+        isinstance(sites, dict) and all(isinstance(wheres, list) and _are_texts(wheres) for wheres in sites.values())
+        for sites in value.values()
+    )
+
+
+def _are_messages(value: Any) -> bool:
+    """rank -> text."""
+    return isinstance(value, dict) and _are_texts(value.values())
+
+
+def _are_texts(values: Iterable[Any]) -> bool:
+    return all(isinstance(text, str) for text in values)

@@ -1,0 +1,142 @@
+"""Writing a trace: header, body, places; all or nothing.
+
+    dpsim run quickstart --trace quickstart.jsonl
+
+Line 1 is the header (`dpsim.trace.header`), then comes one line for each record (`dpsim.trace.form`), then two lines
+that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
+each site lies, by kind of record, and what the exceptions of ranks said.
+
+    {"section":"places","places":{"collective":{"dp.agree":["dpsim/protocol/step.py:114"], ...}, ...}}
+    {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
+
+Guarantees: the journals are never copied, so a trace of millions of records takes no memory to speak of; the file
+appears under its name when it is complete and on the disk, and not at all when writing fails or is interrupted. The
+folder is tried out *before* a long run with `check_writable`. The way of temporary file, fsync and rename: Pillai et
+al., All file systems are not created equal, OSDI 2014.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from dpsim.ops import RawRecord
+from dpsim.trace.form import KIND, SITE, UNWRITTEN, WHERE, lines
+from dpsim.trace.header import PREFIX, Header
+from dpsim.world import Run
+
+
+def write_trace(
+    path: str | os.PathLike[str],
+    run: Run,
+    *,
+    scenario: Mapping[str, Any],
+    verdict: str,
+    klass: str | None,
+    versions: Mapping[str, str] | None = None,
+) -> Header:
+    """Write the trace of a run to `path`; the answer is the header, with the body's digest and length.
+
+    `scenario`: plain data, as YAML has it. `klass`: the class of the primary finding. `versions` are added to those of
+    the run.
+
+    Raises OSError if the file cannot be written, TraceError for a decision that a trace cannot hold; then there is no
+    file, or the old one.
+    """
+    header = Header(
+        scenario=scenario,
+        backend=run.backend,
+        verdict=verdict,
+        klass=klass,
+        ends=tuple(run.ends),
+        observed=run.observed,
+        waited_ns=tuple(run.waited_ns),
+        elapsed_ns=run.elapsed_ns,
+        versions={**(versions or {}), **run.versions},
+        records=sum(raw[KIND] != UNWRITTEN for journal in run.journals for raw in journal),
+    )
+    total = hashlib.sha256()
+    with _appearing(Path(path)) as file:
+        file.write(header.line())
+        for rank, journal in enumerate(run.journals):
+            for line in lines(rank, journal):
+                total.update(line)
+                file.write(line)
+        file.write(_section("places", places_of(run.journals)))
+        file.write(_section("messages", messages_of(run.journals)))
+        file.seek(len(PREFIX))
+        file.write(total.hexdigest().encode())
+    return replace(header, digest=total.hexdigest())
+
+
+def places_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, dict[str, list[str]]]:
+    """kind -> site -> its places in the source, all sorted."""
+    table: dict[str, dict[str, list[str]]] = {}
+    for kind, site, where in sorted({(raw[KIND], raw[SITE], raw[WHERE]) for journal in journals for raw in journal}):
+        if where and kind != UNWRITTEN:
+            table.setdefault(kind, {}).setdefault(site, []).append(where)
+    return table
+
+
+def messages_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, str]:
+    """rank -> what its exception said. An exception ends a journal."""
+    last = {rank: journal[-1] for rank, journal in enumerate(journals) if journal}
+    return {str(rank): raw[WHERE + 1] for rank, raw in last.items() if raw[KIND] == "raised"}
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Whether a trace could be written to `path`. Raises OSError that says why not; leaves nothing behind."""
+    target = _target(Path(path))
+    temporary = _temporary(target)
+    with temporary.open("wb"):
+        pass
+    temporary.unlink()
+
+
+@contextmanager
+def _appearing(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears at `path` if all goes well."""
+    target = _target(path)
+    temporary = _temporary(target)
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _target(path: Path) -> Path:
+    """The file itself where `path` is a link to one. Raises OSError where no file can be."""
+    try:
+        target = path.resolve()
+    except RuntimeError:  # what Python 3.11 and 3.12 raise
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+    if target.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "this is a folder; a file name is needed", str(path))
+    if target.exists() and not target.is_file():
+        raise OSError(
+            errno.EINVAL, "not a regular file; a trace is written beside its name and then renamed", str(path)
+        )
+    if not target.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
+    return target
+
+
+def _temporary(target: Path) -> Path:
+    return target.with_name(f".dpsim-trace-{os.getpid()}.tmp")
+
+
+def _section(name: str, content: Mapping[str, Any]) -> bytes:
+    return (json.dumps({"section": name, name: content}, separators=(",", ":")) + "\n").encode()

@@ -1,0 +1,41 @@
+"""Scenarios in a working folder of their own, and traces of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_commands import EXPECTED, HEALTHY, SKIP, dpsim_, write
+
+from dpsim import runner
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Backends of our own, a working folder of our own."""
+    monkeypatch.setattr(runner, "_backends", {})
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def healthy(tmp_path: Path) -> Path:
+    return write(tmp_path / "three.yaml", HEALTHY)
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    """Does not hold, and says nothing of it."""
+    return write(tmp_path / "broken.yaml", HEALTHY + SKIP)
+
+
+@pytest.fixture
+def planted(tmp_path: Path) -> Path:
+    """Does not hold, as it says."""
+    return write(tmp_path / "planted.yaml", HEALTHY + SKIP + EXPECTED)
+
+
+@pytest.fixture
+def traces(healthy: Path, broken: Path) -> tuple[str, str]:
+    dpsim_("run", healthy, "--trace", "a.jsonl")
+    dpsim_("run", broken, "--trace", "b.jsonl")
+    return "a.jsonl", "b.jsonl"

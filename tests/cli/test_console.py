@@ -1,0 +1,117 @@
+"""Durations, columns and progress: the small pieces of what the command line prints."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from dpsim import console
+from dpsim.console import Progress, columns, duration, painted
+
+
+@pytest.mark.parametrize(
+    ("ns", "text"),
+    [
+        (0, "0 ns"),
+        (812, "812 ns"),
+        (999.4, "999 ns"),
+        (999.9, "1.00 us"),
+        (43_420, "43.4 us"),
+        (999_499, "999 us"),
+        (999_600, "1.00 ms"),
+        (22_715_373, "22.7 ms"),
+        (9_999_000_000, "10.0 s"),
+        (38_065_195_238, "38.1 s"),
+        (754_000_000_000, "754 s"),
+        (86_400_000_000_000, "86400 s"),
+    ],
+)
+def test_durations(ns: float, text: str) -> None:
+    assert duration(ns) == text
+
+
+class Clock:
+    """A clock that is set by hand."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_progress_is_a_line_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    with Progress("x on sim", clock) as progress:
+        for step in range(1, 250):
+            clock.now += 0.125
+            progress(step, 1000 if step < 150 else None)
+        progress.phase("writing")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
+        "dpsim: x on sim: step 80 of 1000 after 10 s",
+        "dpsim: x on sim: step 160 after 20 s",
+        "dpsim: x on sim: step 240 after 30 s",
+    ]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both streams are terminals, 60 columns wide."""
+    monkeypatch.setattr(console, "is_terminal", lambda stream: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+
+
+def test_quick_work_shows_no_bar(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+    clock = Clock()
+    with Progress("x", clock) as progress:
+        for step in range(4):
+            clock.now += 0.1
+            progress(step, 4)
+        progress.phase("writing")
+    assert capsys.readouterr().err == ""
+
+
+def test_long_work_shows_a_bar_on_a_terminal(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+    clock = Clock()
+    with Progress("x [on] sim", clock) as progress:
+        for step in range(20):
+            clock.now += 0.1
+            progress(step, 20)
+        progress.phase("writing")
+    said = capsys.readouterr().err
+    assert "x [on] sim" in said
+    assert "19/20" in said
+    assert "writing" in said
+
+
+ROWS = [("name", "short"), ("x", "a text that is much too long for a terminal of sixty columns, so it goes on")]
+
+
+def test_columns_are_not_cut_for_a_pipe() -> None:
+    assert columns(ROWS) == ["name  short", f"x     {ROWS[1][1]}"]
+    assert columns([]) == []
+    assert columns([("a", "")]) == ["a"]
+
+
+def test_columns_go_on_below_themselves_on_a_terminal(capsys: pytest.CaptureFixture[str], terminal: None) -> None:
+    lines = columns(ROWS, indent=2)
+    assert lines[0] == "name  short"
+    assert [line[:6] for line in lines[2:]] == ["      "] * len(lines[2:])
+    assert max(map(len, lines)) <= 58
+    assert " ".join(" ".join(lines[1:]).split()) == f"x {ROWS[1][1]}"
+
+
+def test_colours(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    assert painted("HELD  6 steps", good=True) == "HELD  6 steps"
+    request.getfixturevalue("terminal")
+    assert painted("HELD  6 steps", good=True) == "\x1b[32m\x1b[1mHELD\x1b[0m  6 steps"
+    assert "\x1b[31m" in painted("VIOLATED  x", good=False)
+    monkeypatch.setitem(os.environ, "NO_COLOR", "1")
+    assert painted("HELD  6 steps", good=True) == "HELD  6 steps"

@@ -1,0 +1,42 @@
+"""Fixtures of the tests of traces: one run of each kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from trace_runs import simulate
+
+from dpsim.ops import RawRecord
+from dpsim.world import Run
+
+
+@pytest.fixture
+def healthy() -> Run:
+    """All ranks agree and finish."""
+    return simulate()
+
+
+@pytest.fixture
+def hung() -> Run:
+    """Rank 1 leaves out its third agreement, and nobody can move any more."""
+    return simulate(("skip", 1, "dp.agree", 2))
+
+
+@pytest.fixture
+def crashed() -> Run:
+    """Two of three ranks are idle, and a variant of the protocol makes them raise."""
+    return simulate(variant="M-DP-11", requests=((0, 5, 6, None, None, False),))
+
+
+@pytest.fixture
+def edited(healthy: Run) -> Callable[[int, Callable[[list[RawRecord]], None]], Run]:
+    """`edited(rank, change)`: the healthy run after `change` was done to the journal of `rank`."""
+
+    def edit(rank: int, change: Callable[[list[RawRecord]], None]) -> Run:
+        journals = [list(journal) for journal in healthy.journals]
+        change(journals[rank])
+        return replace(healthy, journals=journals)
+
+    return edit
