@@ -195,7 +195,7 @@ class EngineConfig(ParallelConfig, SchedulerConfig, CompilationConfig):
         q = self.uniform_decode_query_len
         cap = min(2 * q * self.max_num_seqs, 512)
         ladder = [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if size <= cap]
-        return tuple(sorted({-(-size // q) * q for size in ladder}))
+        return tuple(sorted({rounded for size in ladder if (rounded := -(-size // q) * q) <= cap}))
 
     @model_validator(mode="after")
     def _decode_graphs_hold_whole_requests(self) -> Self:

@@ -103,8 +103,8 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def all_reduce(self, array: HostArray, *, site: str | None = None) -> Awaitable[HostArray]:
-        """Sum over the group. Starts at once; await the result (a new array) exactly once, a second await is a
-        RuntimeError.
+        """Sum over the group. Starts at once, with the content that the array has now; await the result (a new
+        array) exactly once, a second await is a RuntimeError.
 
         All members call it in the same order with arrays of equal shape and dtype. Default site:
         "<communicator>.all_reduce".

@@ -154,9 +154,11 @@ class Journal:
 
     def raised(self, error: BaseException) -> None:
         """The program raised: the innermost frame outside this package's backends is where."""
-        places = [
-            _place(frame, line) for frame, line in traceback.walk_tb(error.__traceback__) if not _is_backend(frame)
-        ]
+        places: list[str] = []
+        cause: BaseException | None = error
+        while cause is not None and not places:  # a kernel's own place is in the cause of what its backend raised
+            places = [_place(*frame) for frame in traceback.walk_tb(cause.__traceback__) if not _is_backend(frame[0])]
+            cause = cause.__cause__
         where = places[-1] if places else ""
         message = " ".join(str(error).split())
         self._sink(("raised", self.step, type(error).__name__, 0, where, message[:500]))

@@ -101,7 +101,8 @@ def _missing(evidence: Evidence, stuck: list[Stuck], rank: int, details: tuple[s
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK",
-        message=f"{ranks_text(one.joined)} wait in {wanted.site} ({wanted.op} on {one.communicator} #{one.seq}, "
+        message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {wanted.site} "
+        f"({wanted.op} on {one.communicator} #{one.seq}, "
         f"step {wanted.step}) for rank {rank}, which never joins ({WORDS[evidence.end(rank)]})",
         culprit=Culprit(rank, wanted.step, wanted.site, wanted.where),
         position=evidence.position(entry),

@@ -38,8 +38,8 @@ class Request(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What one rank runs in one step. `scheduled`: (request, tokens) pairs; requests by their position in arrival
-    order.
+    """What one rank runs in one step. `scheduled`: (request, tokens) pairs; a request is its position in the list
+    that the timeline was given.
     """
 
     scheduled: tuple[tuple[int, int], ...]
@@ -132,9 +132,15 @@ class _Running:
 
 
 class Timeline:
-    """All batches of all ranks, step by step; computed once, then read only."""
+    """All batches of all ranks, step by step; computed once, then read only.
+
+    Raises ValueError for a request that could never end or be scheduled.
+    """
 
     def __init__(self, requests: Sequence[Request], ranks: int, config: EngineConfig, step_ns: int) -> None:
+        for index, request in enumerate(requests):
+            if request.prompt_tokens < 1 or request.output_tokens < 1:
+                raise ValueError(f"request {index} needs at least one prompt and one output token, has {request}")
         self._ticks: list[int] = []
         self._batches: list[tuple[Batch, ...]] = []
         order = sorted(range(len(requests)), key=lambda index: (requests[index].arrival_ns, index))
@@ -148,7 +154,8 @@ class Timeline:
         while arrivals or any(scheduler.has_work for scheduler in schedulers):
             while arrivals and arrivals[0][0] <= tick:
                 _, index = arrivals.popleft()
-                schedulers[owner[index]].add(index, requests[index])
+                if (abort := requests[index].abort_ns) is None or abort > requests[index].arrival_ns:
+                    schedulers[owner[index]].add(index, requests[index])
             while aborts and aborts[0][0] <= tick:
                 _, index = aborts.popleft()
                 schedulers[owner[index]].abort(index)

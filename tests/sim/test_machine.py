@@ -139,6 +139,7 @@ def test_an_exception_in_a_kernel_names_the_launch() -> None:
     done = run(bad_kernel)
     assert done.ends[0] == "raised"
     assert done.journals[0][-1][0] == "raised"
+    assert "test_machine.py:" in done.journals[0][-1][4], "the line of the kernel"
     assert "rank 0 boom[0]: ZeroDivisionError: by nobody" in done.journals[0][-1][5]
 
 
