@@ -44,7 +44,7 @@ SETUP_SECONDS = 180.0
 RECOVERY_SECONDS = 8.0
 """For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
 
-MOST_GENERATIONS = 32
+MOST_GENERATIONS = 16
 """Abandoned communicators hold threads and sockets. After so many generations the workers are replaced."""
 
 MOST_COMMUNICATORS = 32

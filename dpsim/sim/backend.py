@@ -80,8 +80,9 @@ class SimBackend:
 async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End]) -> None:
     """The life of one rank: its program, then an implied device synchronise."""
     journal = rank.journal
-    if journal.start_delay():
-        late = Op("delay", journal.start_delay())
+    late_ns = journal.start_delay()
+    if late_ns:
+        late = Op("delay", late_ns)
         rank.machine.submit(late)
         await _Wait(rank, late)
     try:

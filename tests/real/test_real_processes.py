@@ -25,10 +25,13 @@ pytestmark = pytest.mark.xdist_group("gloo")
 
 # A parent that prints its workers' process ids, and then that rank 0 waits for rank 1, which holds Python's lock.
 PARENT = """
+import signal
+
 import programs
 import real_worlds
 from real.backend import GlooBackend, TorchBackend
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 backend = GlooBackend()
 backend.run(real_worlds.make_world(), "real_rounds", {"rounds": 1})
 print(*backend.pool.processes, flush=True)
