@@ -134,6 +134,8 @@ class Group:
 
     def join(self, rank: int, issue: Issue, array: HostArray, before: Op | None) -> Op:
         """A member's part, which comes after `before`; the answer is the joint op."""
+        if issue.root is not None and issue.root not in self.spec.ranks:
+            raise ValueError(f"broadcast on {self.spec.name}: root {issue.root} is none of its ranks {self.spec.ranks}")
         seq = self.next_seq[rank]
         self.next_seq[rank] = seq + 1
         if seq not in self.open:

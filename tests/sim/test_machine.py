@@ -13,7 +13,7 @@ from dpsim.registry import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine, Op
-from dpsim.world import At, CommunicatorSpec, Delay, Run, World
+from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 
 FREE = Costs(5, 0, 0, 0, 0, 0, 0, 0)
 
@@ -182,3 +182,15 @@ async def two_works_at_once(rank: Rank) -> None:
 
 def test_host_works_overlap() -> None:
     assert run(two_works_at_once).finished
+
+
+def test_a_fault_that_names_a_root_outside_the_group_raises_in_its_rank() -> None:
+    async def script(rank: Rank) -> None:
+        if rank.rank < 2:
+            await rank.host("pair").broadcast(np.ones(1, np.int32), 0, site="x")
+
+    pair = CommunicatorSpec("pair", "pair", "host", (0, 1))
+    world = World(3, (pair,), faults=(Fault("alter", 1, At("x", 0), {"root": 2}),))
+    done = SimBackend(FREE).run_program(world, Scripted(script), None)
+    assert done.ends == ["blocked", "raised", "finished"]
+    assert "root 2 is none of its ranks" in done.journals[1][-1][5]
