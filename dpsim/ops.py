@@ -10,8 +10,9 @@ tuple (a named tuple costs five times as much to make, and a journal has million
 fields and are what checks and reports read. A record begins with the same five fields everywhere: kind, step, site,
 ordinal, where.
 
-    >>> record = Collective._make(("collective", 4, "dp.agree", 4, "dpsim/protocol/batch.py:88", None, "dp_cpu", 4,
-    "all_reduce", 8, "int32", None))
+    >>> where = "dpsim/protocol/batch.py:88"
+    >>> raw = ("collective", 4, "dp.agree", 4, where, None, "dp_cpu", 4, "all_reduce", 8, "int32", None)
+    >>> record = as_record(raw)
     >>> record.describe()
     'all_reduce int32[8] on dp_cpu #4'
 

@@ -2,8 +2,8 @@
 
 Classes are hierarchical, parts joined by colons, most general first; patterns select them with shell wildcards:
 
-    >>> matches("HANG:COLLECTIVE:MISSING_RANK", "HANG:*"), matches("HANG:COLLECTIVE:MISSING_RANK",
-    "HANG:COLLECTIVE:MISSING_RANK") (True, True)
+    >>> matches("HANG:COLLECTIVE:MISSING_RANK", "HANG:*"), matches("HANG:COLLECTIVE:MISSING_RANK", "HANG")
+    (True, True)
 
     HANG:COLLECTIVE:MISSING_RANK         a rank left out a collective that its peers wait in, or never came to it
     HANG:COLLECTIVE:EXTRA_CALL           a rank made a collective more often than its peers

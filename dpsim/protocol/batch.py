@@ -10,10 +10,10 @@ Two published forms of wire format and decision stand behind one interface, `Bat
     source-000   4 rows; the mode is agreed first and padding follows from it (also 0.17 to 0.33)
     0.14         5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only
 
-    >>> form, config = Source000(), ParallelConfig()
-    >>> columns = [form.column(LocalBatch(3, 4, False, True, RuntimeMode.FULL)), form.column(LocalBatch(7, 8, False,
-    True, RuntimeMode.FULL))]
-    >>> form.decide(np.array(columns, np.int32).T, config)             # example A-2
+    >>> form = Source000()
+    >>> locals_ = [LocalBatch(3, 4, False, True, RuntimeMode.FULL), LocalBatch(7, 8, False, True, RuntimeMode.FULL)]
+    >>> table = np.array([form.column(local) for local in locals_], np.int32).T
+    >>> form.decide(table, ParallelConfig())  # example A-2
     StepPlan(microbatched=False, num_tokens=(8, 8), mode=<RuntimeMode.FULL: 2>)
 """
 

@@ -1,0 +1,25 @@
+"""Examples in docstrings are run: an example that lies is worse than none."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import pkgutil
+
+import pytest
+
+import dpsim
+
+MODULES = sorted(module.name for module in pkgutil.walk_packages(dpsim.__path__, "dpsim."))
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+def test_there_are_examples() -> None:
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [test for name in MODULES for test in finder.find(importlib.import_module(name)) if test.examples]
+    assert len(found) >= 15, "if nothing is collected, nothing is tested"
