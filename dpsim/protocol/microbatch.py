@@ -5,9 +5,9 @@ Splitting a step's batch into U microbatches lets one half compute while the oth
 Three pure functions:
 
     >>> config = ParallelConfig(enable_dbo=True)
-    >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)   # 40 decode tokens; 40
-    prefill tokens (True, False)
-    >>> last_microbatch_empty(32, 64, 2)      # 32 real tokens padded to 64: the second half would hold padding only
+    >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)  # 40 decodes; a prefill of 40
+    (True, False)
+    >>> last_microbatch_empty(32, 64, 2)  # 32 real tokens padded to 64: the second half would hold padding only
     True
     >>> slice_sizes(101, 2)
     (50, 51)
