@@ -1,10 +1,10 @@
 """Scenario in, verdict out: the one place where scenario, protocol, backend, checks and expectation meet.
 
-    >>> from dpsim.scenario import scenario_from
-    >>> request = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 2}
-    >>> result = run_scenario(scenario_from({"name": "two", "workload": {"requests": [request]}}))
-    >>> result.verdict, result.met, result.steps
-    ('held', True, 2)
+>>> from dpsim.scenario import scenario_from
+>>> request = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 2}
+>>> result = run_scenario(scenario_from({"name": "two", "workload": {"requests": [request]}}))
+>>> result.verdict, result.met, result.steps
+('held', True, 2)
 """
 
 from __future__ import annotations
