@@ -1,7 +1,7 @@
 # From a clean clone to a result. Needs Python 3.11 or newer with pip and venv, and make; everything else goes into .venv.
 #
 #   make run                          install without torch, then run one scenario
-#   make run SCENARIO=scenarios/museum/x.yaml
+#   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
 #

@@ -14,11 +14,14 @@ Nothing but typer is imported before a command runs, so that `dpsim --help` answ
 
 from __future__ import annotations
 
+import importlib
 import json
+import os
 import platform
 import shlex
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -109,6 +112,10 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
     ] = None,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Import this module first: it registers protocols. May be given often."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and judge it.
@@ -121,6 +128,8 @@ def run(
         from dpsim.scenario import load_scenario, with_limit, with_workload
         from dpsim.scenario.locate import scenario_path
 
+        for name in module or ():
+            _import(name)
         path = scenario_path(scenario)
         chosen = load_scenario(path)
         if workload is not None:
@@ -142,7 +151,7 @@ def run(
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
                 unwritten = error  # the verdict is told all the same
-        replay = _command(scenario, backend, workload, requests)
+        replay = _command(scenario, backend, workload, requests, module or ())
         if as_json:
             say(json.dumps(summary.as_json(result, digest)))
         else:
@@ -180,9 +189,19 @@ def _write(result: Result, path: Path) -> str:
     return header.digest
 
 
-def _command(scenario: str, backend: str, workload: str | None, requests: int | None) -> str:
+def _import(module: str) -> None:
+    """Import a user's module, from the present folder too. One that cannot be imported is bad input."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        fail(f"cannot import the module {module}: {type(error).__name__}: {error}", BAD_INPUT)
+
+
+def _command(scenario: str, backend: str, workload: str | None, requests: int | None, modules: Sequence[str]) -> str:
     """What to type to run it again."""
     words = ["dpsim", "run", scenario, "--backend", backend]
+    words += [word for module in modules for word in ("--module", module)]
     words += ["--workload", workload] if workload is not None else []
     words += ["--requests", str(requests)] if requests is not None else []
     return shlex.join(words)
@@ -200,6 +219,7 @@ def _show(result: Result, replay: str, trace: Path | None, digest: str | None) -
         text.append(painted(report(result.run, result.findings, replay), good=False))
     else:
         text.append(painted(summary.verdict_line(result), good=True))
+    text += [f"never applied: {line}" for line in result.never_applied]
     text.append(summary.expectation_line(result))
     say("\n".join(text))
 

@@ -28,7 +28,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
 from dpsim.ops import DType
@@ -146,7 +145,8 @@ class Rank(ABC):
     """Global rank, from 0."""
     thread: str
     step: int
-    """Logical step tag, -1 at first. The protocol sets it; every op issued afterwards carries it."""
+    """Logical step tag, -1 at first. The protocol sets it; every op issued afterwards carries it, and checks
+    compare ranks step by step."""
 
     @abstractmethod
     def stream(self, name: str) -> Stream:
@@ -177,5 +177,4 @@ __all__ = [
     "Kernel",
     "Rank",
     "Stream",
-    "np",
 ]

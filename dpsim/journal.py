@@ -27,7 +27,7 @@ from typing import Any, NamedTuple
 
 from dpsim.interface import HostArray
 from dpsim.ops import ROOTED, RawRecord
-from dpsim.world import Delay, Fault, World
+from dpsim.world import At, Delay, Fault, World
 
 
 class RankDied(BaseException):
@@ -77,13 +77,17 @@ class Journal:
         if self._delays:
             late = self._delays.get((communicator, seq), 0)
             if late:
-                self._inject(f"delay {late} ns", site, ordinal, where)
+                self._inject(f"{_late(late)} at {communicator} #{seq}", site, ordinal, where)
                 issues = [issue._replace(delay_ns=delay + late)]
         if self._faults:
             fault = self._faults.get((site, ordinal)) or self._faults.get((communicator, seq))
             if fault is not None:
-                self._inject(fault.describe(), site, ordinal, where)
-                issues = self._apply(fault, issues[0])
+                whole = issues[0]
+                issues = self._apply(fault, whole)
+                if issues != [whole]:  # a change to what it is already changes nothing
+                    self._inject(f"{fault.describe()}{_by_seq(fault.at)}", site, ordinal, where)
+                if fault.kind == "die":
+                    raise RankDied(str(fault.at))
         for index, (op, count, dtype, root, _, _) in enumerate(issues):
             if index:
                 ordinal = self._ordinal(site)
@@ -114,7 +118,7 @@ class Journal:
 
     def alloc(self, stream: str, site: str, count: int, dtype: str) -> int:
         """Journal an allocation; the answer is its ordinal, by which `free` names it."""
-        ordinal, where, _ = self._enter(site)
+        ordinal, where, _ = self._enter(site, late=False)
         self._sink(("alloc", self.step, site, ordinal, where, stream, count, dtype))
         return ordinal
 
@@ -137,14 +141,14 @@ class Journal:
         self._sink(("learned", self.step, site, ordinal, "", zlib.crc32(result.tobytes())))
 
     def decide(self, label: str, communicator: str, value: Any) -> None:
-        ordinal, where, _ = self._enter(label)
+        ordinal, where, _ = self._enter(label, late=False)
         self._sink(("decision", self.step, label, ordinal, where, communicator, value))
 
     def start_delay(self) -> int:
         """How late the rank starts, in ns."""
         late = self._delays.get((None, None), 0)
         if late:
-            self._inject(f"delay {late} ns", "start", 0, "")
+            self._inject(_late(late), "start", 0, "")
         return late
 
     # ---- how the program ended
@@ -156,8 +160,9 @@ class Journal:
         """The program raised: the innermost frame outside this package's backends is where."""
         places: list[str] = []
         cause: BaseException | None = error
-        while cause is not None and not places:  # a kernel's own place is in the cause of what its backend raised
-            places = [_place(*frame) for frame in traceback.walk_tb(cause.__traceback__) if not _is_backend(frame[0])]
+        while cause is not None:  # a kernel's own place is in the cause of what its backend raised
+            walk = traceback.walk_tb(cause.__traceback__)
+            places += [_place(*frame) for frame in walk if not _is_backend(frame[0])]
             cause = cause.__cause__
         where = places[-1] if places else ""
         message = " ".join(str(error).split())
@@ -165,15 +170,15 @@ class Journal:
 
     # ---- inside
 
-    def _enter(self, site: str) -> tuple[int, str, int]:
-        """Address and place of an op, and its delay in ns. Dies here if the scenario says so."""
+    def _enter(self, site: str, late: bool = True) -> tuple[int, str, int]:
+        """Address and place of an op, and its delay in ns, where it can be late. Dies here if the scenario says so."""
         ordinal = self._ordinal(site)
         where = self._where(sys._getframe(3))
         delay = 0
-        if self._delays:
+        if self._delays and late:
             delay = self._delays.get((site, ordinal), 0) + self._delays.get((site, None), 0)
             if delay:
-                self._inject(f"delay {delay} ns", site, ordinal, where)
+                self._inject(_late(delay), site, ordinal, where)
         if self._faults:
             fault = self._faults.get((site, ordinal))
             if fault is not None and fault.kind == "die":
@@ -192,7 +197,7 @@ class Journal:
         if fault.kind == "repeat":
             return [issue, issue._replace(delay_ns=0)]
         if fault.kind == "die":
-            raise RankDied(str(fault.at))
+            return []
         changed = issue._replace(**fault.change)
         if ROOTED[changed.op] and changed.root is None:
             changed = changed._replace(root=self.rank)
@@ -225,6 +230,19 @@ def _place(frame: FrameType, line: int) -> str:
     if module == "__main__":
         module = frame.f_code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
     return f"{module.replace('.', '/')}.py:{line}"
+
+
+def _late(ns: int) -> str:
+    """ "delay 3 ms"."""
+    unit, name = next(
+        (unit, name) for unit, name in ((10**9, "s"), (10**6, "ms"), (1000, "us"), (1, "ns")) if ns >= unit
+    )
+    return f"delay {ns / unit:g} {name}"
+
+
+def _by_seq(at: At) -> str:
+    """The second address of a collective, where the scenario used it."""
+    return f" at {at}" if at.communicator is not None else ""
 
 
 def _is_backend(frame: FrameType) -> bool:

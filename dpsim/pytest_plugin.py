@@ -24,6 +24,7 @@ For tests of one's own: the marker `@pytest.mark.gpu(2)` and the fixture `dpsim_
 
 from __future__ import annotations
 
+import difflib
 import functools
 import importlib
 import importlib.util
@@ -48,7 +49,8 @@ if TYPE_CHECKING:
     from dpsim.world import Backend
 
 PATTERNS = ["scenarios/*.yaml", "scenarios/**/*.yaml"]
-SCENARIO_KEY = re.compile(r"""^["']?(?:protocol|workload|topology)["']?\s*:""", re.MULTILINE)
+TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
+SCENARIO_KEYS = ("protocol", "workload", "topology")  # a file with none of them, nor one misspelt, is somebody else's
 FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
 GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
 
@@ -172,8 +174,10 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
     chosen = session.isinitpath(file_path) or any(fits(parts, one) for parts in places for one in patterns)
     if not chosen or any("calibration" in parts[:-1] for parts in places):
         return None
-    if not SCENARIO_KEY.search(file_path.read_text("utf-8", "replace")):
-        return None
+    if not session.isinitpath(file_path):
+        keys = TOP_KEY.findall(file_path.read_text("utf-8", "replace"))
+        if not any(difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.75) for key in keys):
+            return None
     return ScenarioFile.from_parent(parent, path=file_path)
 
 

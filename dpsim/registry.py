@@ -2,12 +2,13 @@
 
 A scenario says `protocol: {name: dp_batch, form: "0.14", variant: M-DP-3}` and never an import path, so a scenario
 file cannot run code that nobody registered. A worker process is told the name and the module that registered it,
-and looks it up again there.
+and looks it up again there. Modules of yours are found through the entry point group `dpsim.protocols`, through
+`dpsim run --module`, or because a test imports them.
 
     @register_protocol("hello", forms=("plain",))
     class Hello(Program):
-        def prepare(self, args): return args["greeting"]
-        async def run(self, rank, prepared): rank.decide("greeting", prepared, "dp_cpu")
+        async def run(self, rank, args):
+            rank.decide("greeting", "hello in form " + args["form"], "dp_cpu")
 
 A *form* is a published version of a protocol (`source-000`, `0.14`), equally healthy. A *variant* is a form with
 one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
@@ -21,10 +22,14 @@ import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from dpsim.interface import Rank
 from dpsim.ops import RawRecord
+
+ENTRY_POINTS = "dpsim.protocols"
+"""Group of entry points whose modules register protocols when they are imported."""
 
 _BUILT_IN = ("dpsim.protocol.step", "dpsim.protocol.conformance", "dpsim.museum.batch")
 
@@ -37,8 +42,10 @@ class Program(ABC):
     """What runs on every rank: `prepare` once per process, `run` once per rank."""
 
     def prepare(self, args: Mapping[str, Any]) -> Any:
-        """Turn plain data into what `run` needs. Ranks of one process share the result: it must not be changed by
-        `run`.
+        """Turn plain data into what `run` needs. Ranks of one process share the result: `run` must not change it.
+
+        `args`, from a scenario: `topology` and `config` (mappings, see `dpsim.config`), `requests` (tuples, see
+        `dpsim.protocol.scheduler.Request`), `step_ns`, `form` and `variant` (names; variant may be None).
         """
         return args
 
@@ -156,6 +163,8 @@ def _load() -> None:
         _loaded = True
         for module in _BUILT_IN:
             importlib.import_module(module)
+        for point in entry_points(group=ENTRY_POINTS):
+            point.load()
 
 
 def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None:

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from dpsim import checks
 from dpsim.checks.judge import judge
+from dpsim.diagnose.injected import never_applied
 from dpsim.registry import protocol
 from dpsim.scenario import Scenario
 from dpsim.scenario.build import program_args, requests, world
@@ -53,9 +54,21 @@ class Result:
         return self.findings[0] if self.findings else None
 
     @property
+    def never_applied(self) -> list[str]:
+        """Faults and delays of the scenario that did not happen, and why. A run that stopped early may not have
+        come to them.
+        """
+        return never_applied(self.world, self.run)
+
+    @property
     def unmet(self) -> str | None:
-        """In what the run is not as the scenario expects it; None if it is."""
+        """In what the run is not as the scenario expects it; None if it is.
+
+        A run that came to its end without a planted fault or delay having happened is not what the scenario describes.
+        """
         expected, primary = self.scenario.expect, self.primary
+        if self.run.finished and self.never_applied:
+            return f"never applied: {'; '.join(self.never_applied)}"
         if expected.verdict != self.verdict:
             return f"expected {expected.verdict}, came {self.verdict}"
         if primary is None:

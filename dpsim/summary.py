@@ -13,7 +13,7 @@ verdict. The JSON has every key always, with null where there is nothing, and ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
@@ -46,6 +46,8 @@ class Judged(Protocol):
     def primary(self) -> Finding | None: ...
     @property
     def unmet(self) -> str | None: ...
+    @property
+    def never_applied(self) -> list[str]: ...
 
 
 def table(result: Judged) -> list[tuple[str, str]]:
@@ -59,7 +61,7 @@ def table(result: Judged) -> list[tuple[str, str]]:
         ("steps", f"{result.steps:,}"),
         *((name, _figure(value)) for name, value in result.figures.items()),
         ("simulated time" if simulated else "wall time", duration(run.elapsed_ns)),
-        *_waits(run.waited_ns, run.elapsed_ns, "waited" if simulated else "blocked"),
+        *_waits(run, "waited" if simulated else "blocked"),
     ]
 
 
@@ -92,6 +94,7 @@ def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
         "culprit": _culprit(primary) if primary else None,
         "met": result.unmet is None,
         "unmet": result.unmet,
+        "never_applied": result.never_applied,
         "findings": [
             {
                 "check": finding.check,
@@ -162,19 +165,27 @@ def _culprit(finding: Finding) -> dict[str, Any] | None:
     return {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
 
 
+ENDED = {"blocked": "for ever", "raised": "raised", "died": "died"}
+
+
 def _figure(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_figure(item)}" for name, item in value.items())
     return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
 
 
-def _waits(waited_ns: Sequence[int], elapsed_ns: int, word: str) -> list[tuple[str, str]]:
+def _waits(run: Run, word: str) -> list[tuple[str, str]]:
     """How long each rank waited for others, or was blocked in calls that wait; of many ranks, the spread and the worst.
 
     Which of the two is known depends on the backend (`dpsim.world.Run`).
     """
+    waited_ns = run.waited_ns
     if len(waited_ns) <= RANKS_LISTED:
-        return [(f"rank {rank} {word}", _share(waited, elapsed_ns)) for rank, waited in enumerate(waited_ns)]
+        shares = [_share(waited, run.elapsed_ns) for waited in waited_ns]
+        ends = ["" if end == "finished" else f", then {ENDED[end]}" for end in run.ends]
+        return [
+            (f"rank {rank} {word}", share + end) for rank, (share, end) in enumerate(zip(shares, ends, strict=True))
+        ]
     worst = sorted(range(len(waited_ns)), key=lambda rank: (-waited_ns[rank], rank))[:WORST_RANKS]
     return [
         (

@@ -9,7 +9,7 @@ A rank that did not decide is not compared: whether it is missing is the ledger'
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, by_step, decision, first_difference, ranks_text, split
+from dpsim.checks.evidence import Entry, Evidence, by_step, decision, first_difference, ranks_text, short, split
 from dpsim.checks.finding import Culprit, Finding
 
 
@@ -51,11 +51,11 @@ def _finding(
         check="agreement",
         klass=f"DISAGREEMENT:{label.upper()}",
         message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
-        + "; ".join(f"{ranks_text(ranks)} decided {value}" for value, ranks in sides.items()),
+        + "; ".join(f"{ranks_text(ranks)} decided {short(value)}" for value, ranks in sides.items()),
         culprit=Culprit(odd.rank, said.step, label, said.where) if odd else None,
         position=evidence.position(reference),
         details=tuple(
-            f"{ranks_text(ranks)} decided {label} = {value} at {decision(here[ranks[0]]).where}"
+            f"{ranks_text(ranks)} decided {label} = {short(value)} at {decision(here[ranks[0]]).where}"
             for value, ranks in sides.items()
         ),
     )

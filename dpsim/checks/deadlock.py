@@ -33,7 +33,8 @@ def check(evidence: Evidence) -> list[Finding]:
     stuck = find_stuck(evidence)
     waits = {rank: one for one in stuck for rank in one.joined}
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
-    if any(evidence.end(rank) == "raised" for rank in roots):
+    dead = [rank for rank, end in enumerate(evidence.run.ends) if end == "died"]
+    if any(evidence.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in evidence.run.ends):
         return []
     details = tuple(line for one in stuck for line in describe(evidence, one))
     if roots:
@@ -44,6 +45,8 @@ def check(evidence: Evidence) -> list[Finding]:
     if not blocked:
         return []
     entry = evidence.last(blocked[0])
+    if dead:
+        return [_left_by_the_dead(evidence, dead[0], blocked)]
     return [
         Finding(
             check="deadlock",
@@ -107,6 +110,19 @@ def _missing(evidence: Evidence, stuck: list[Stuck], rank: int, details: tuple[s
         culprit=Culprit(rank, wanted.step, wanted.site, wanted.where),
         position=evidence.position(entry),
         details=details,
+    )
+
+
+def _left_by_the_dead(evidence: Evidence, rank: int, blocked: list[int]) -> Finding:
+    """A rank died with work outstanding that it had issued: all had joined, and it never ends."""
+    entry = evidence.last(rank)
+    site, step, where = (entry.record.site, entry.step, entry.record.where) if entry else ("start", -1, "")
+    return Finding(
+        check="deadlock",
+        klass="HANG:COLLECTIVE:DEAD_RANK",
+        message=f"{ranks_text(blocked)} wait for work of rank {rank}, which died after {site} in step {step}",
+        culprit=Culprit(rank, step, site, where),
+        position=evidence.position(entry) if entry else (0, 0),
     )
 
 

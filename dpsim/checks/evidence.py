@@ -133,10 +133,25 @@ def split(values: dict[int, K]) -> tuple[list[int], list[int]] | None:
 
 
 def ranks_text(ranks: Iterable[int]) -> str:
-    """ "rank 3", "ranks 0, 2, 3", "ranks 0 to 7"."""
-    some = sorted(ranks)
-    if len(some) == 1:
-        return f"rank {some[0]}"
-    if len(some) > 2 and some[-1] - some[0] == len(some) - 1:
-        return f"ranks {some[0]} to {some[-1]}"
-    return f"ranks {', '.join(map(str, some))}" if some else "no rank"
+    """In few words: "rank 3", "ranks 0, 1", "ranks 0 to 4, 6 to 63"."""
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    if not parts:
+        return "no rank"
+    return f"rank{'' if len(runs) == 1 and len(runs[0]) == 1 else 's'} {', '.join(parts)}"
+
+
+def times(number: int) -> str:
+    """In words: "not at all", "once", "twice", "3 times"."""
+    return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
+def short(value: object, limit: int = 120) -> str:
+    """A value for one line; cut in the middle where it is long."""
+    text = str(value)
+    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 3 :]}"

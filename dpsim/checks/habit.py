@@ -53,6 +53,19 @@ class Habit:
         """Whether a rank called or launched anything in a step."""
         return bool(self._site_counts()[rank, step])
 
+    def without_usual_calls(self, communicator: str, step: int, calls: dict[int, int]) -> list[int]:
+        """The ranks that made no call in a step, if each step before has the same number of them and so have the
+        other ranks.
+        """
+        usual = {
+            len(entries)
+            for rank, own in self.evidence.collectives[communicator].items()
+            for when, entries in by_step(own).items()
+            if when < step and self.evidence.passed(rank, when)
+        }
+        made = {number for number in calls.values() if number}
+        return [rank for rank, number in calls.items() if not number] if len(usual) == 1 and made == usual else []
+
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
         """Of ranks that differ in their calls on a communicator in a step, the one that breaks with habit; None if
         that is not clear.

@@ -14,13 +14,14 @@ Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
 communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
 
-A rank that did nothing at all in a step left it out, however many did the same. Otherwise the majority is right, and
-where there is none, habit decides.
+A rank that did nothing at all in a step left it out, however many did the same; so did one that made no call where
+every step before has one. Otherwise the majority is right, and where there is none, habit decides. Where that cannot
+either, no rank is blamed, and whether a call is missing or one too many is a guess.
 """
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, by_step, call, first_difference, ranks_text, split
+from dpsim.checks.evidence import Entry, Evidence, by_step, call, first_difference, ranks_text, split, times
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.habit import Habit
 
@@ -74,6 +75,9 @@ def _blame(
 ) -> Finding:
     idle = [rank for rank in calls if not habit.took_part(rank, step)]
     busy = [rank for rank in calls if rank not in idle]
+    if not idle:  # those that made no call where every step before has one, though the majority
+        idle = habit.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
+        busy = [rank for rank in calls if rank not in idle]
     parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else split(calls)
     if parted is None:
         odd = habit.odd_one(communicator, step, {rank: here[rank] for rank in calls})
@@ -99,17 +103,17 @@ def _blame(
         message = f"left out {what} in step {step}; {ranks_text(good)} made it"
     else:
         klass, entry = "HANG:COLLECTIVE:EXTRA_CALL", here[culprit][index]
-        message = (
-            f"made {call(entry).site} ({call(entry).op} on {communicator}) {len(mine)} times in step {step}, "
-            f"{ranks_text(good)} {len(theirs)} times"
-        )
+        what = f"{call(entry).site} ({call(entry).op} on {communicator})"
+        message = f"made {what} {times(len(mine))} in step {step}, {ranks_text(good)} {times(len(theirs))}"
     if evidence.run.finished and klass.startswith("HANG"):
         klass = "MISMATCH:COLLECTIVE:STEP"
-    subject = ranks_text(bad) if bad else f"no majority: {ranks_text([culprit])}"
+    if not bad:
+        ways = "; ".join(f"{ranks_text(ranks)}: {calls}" for calls, ranks in groups.items())
+        message = f"ranks differ in step {step}, and nothing says who is right: {ways}"
     return Finding(
         check="ledger",
         klass=klass,
-        message=f"{subject} {message}",
+        message=f"{ranks_text(bad)} {message}" if bad else message,
         culprit=Culprit(culprit, step, call(entry).site, call(entry).where) if bad else None,
         position=evidence.position(reference[index] if index < len(reference) else here[culprit][index]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),

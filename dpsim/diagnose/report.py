@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.checks.evidence import ranks_text
+from dpsim.checks.evidence import ranks_text, short
 from dpsim.checks.finding import Finding
 from dpsim.ops import RawRecord, as_record
 from dpsim.world import Run
@@ -77,7 +77,7 @@ def _recent(journal: list[RawRecord], until: int | None) -> list[RawRecord]:
 
 def _row(journal: list[RawRecord], raw: RawRecord) -> tuple[str, ...]:
     record = as_record(raw)
-    op = record.describe()
+    op = short(record.describe(), 80)
     awaited = raw[0] == "read" or (raw[0] == "collective" and raw[5] is None)
     if awaited and not any(other[0] == "learned" and other[2:4] == raw[2:4] for other in reversed(journal)):
         op += "  <- did not return"
@@ -96,12 +96,3 @@ def _injected(run: Run) -> list[str]:
         + (f" (and {len(ordinals) - 1} times more)" if len(ordinals) > 1 else "")
         for (rank, site, what), ordinals in lines.items()
     ]
-
-
-def one_line(run: Run, findings: Sequence[Finding]) -> str:
-    """For a list of many runs: class and culprit."""
-    if not findings:
-        return "held"
-    primary = findings[0]
-    blocked = ranks_text([rank for rank, end in enumerate(run.ends) if end == "blocked"])
-    return f"{primary.klass}: {primary.culprit or primary.message}" + ("" if run.finished else f" ({blocked} blocked)")

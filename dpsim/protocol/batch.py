@@ -10,6 +10,7 @@ Two published forms of wire format and decision stand behind one interface, `Bat
     source-000   4 rows; the mode is agreed first and padding follows from it (also 0.17 to 0.33)
     0.14         5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only
 
+    >>> import numpy as np
     >>> form = Source000()
     >>> locals_ = [LocalBatch(3, 4, False, True, RuntimeMode.FULL), LocalBatch(7, 8, False, True, RuntimeMode.FULL)]
     >>> table = np.array([form.column(local) for local in locals_], np.int32).T
@@ -22,8 +23,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Set
 from typing import NamedTuple
-
-import numpy as np
 
 from dpsim.config import ParallelConfig, RuntimeMode
 from dpsim.interface import HostArray
@@ -132,4 +131,4 @@ class Release014(BatchForm):
 
 FORMS: dict[str, type[BatchForm]] = {"source-000": Source000, "0.14": Release014}
 
-__all__ = ["FORMS", "BatchForm", "LocalBatch", "Release014", "Source000", "StepPlan", "np"]
+__all__ = ["FORMS", "BatchForm", "LocalBatch", "Release014", "Source000", "StepPlan"]

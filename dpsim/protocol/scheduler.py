@@ -34,7 +34,7 @@ class Request(NamedTuple):
     output_tokens: int
     abort_ns: int | None = None
     lora: str | None = None
-    force_eager: bool = False  # its steps may not use a CUDA graph (encoder inputs, say)
+    force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
 
 
 class Batch(NamedTuple):

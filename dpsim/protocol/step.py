@@ -237,10 +237,12 @@ class DataParallelBatch(Program):
             elif record[0] == "decision" and record[2] == "mode":
                 modes[record[6][0]] += 1
                 microbatched += record[6][1]
+        tokens: dict[str, Any] = {}
+        if real:  # one rank agrees with nobody, and no count is decided
+            overhead = f"{100 * (run - real) / real:.1f} %"
+            tokens = {"tokens scheduled": real, "tokens run": run, "padded-token overhead": overhead}
         return {
-            "tokens scheduled": real,
-            "tokens run": run,
-            "padded-token overhead": f"{100 * (run - real) / real:.1f} %" if real else "0.0 %",
+            **tokens,
             "steps by graph mode": {mode.name: modes[mode.name] for mode in RuntimeMode},
             "microbatched steps": microbatched,
         }

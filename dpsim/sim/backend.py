@@ -7,7 +7,7 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import numpy
@@ -18,7 +18,7 @@ from dpsim.ops import RawRecord
 from dpsim.registry import Program, protocol
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.machine import Machine, Op
-from dpsim.sim.rank import Group, KernelError, SimRank
+from dpsim.sim.rank import Group, SimRank
 from dpsim.world import End, Progress, Run, World
 
 PROGRESS_EVERY = 256
@@ -56,11 +56,7 @@ class SimBackend:
             _report(machine, ranks[0], progress)
         for host in hosts:
             machine.host(host)
-        try:
-            machine.run()
-        except KernelError as error:
-            ends[error.rank] = "raised"
-            ranks[error.rank].journal.raised(error)
+        machine.run()
         for host in hosts:
             host.close()
         return Run(
@@ -84,32 +80,32 @@ async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End])
     if late_ns:
         late = Op("delay", late_ns)
         rank.machine.submit(late)
-        await _Wait(rank, late)
+        await _Wait(rank.machine.wait(late))
     try:
         await program.run(rank, prepared)
+        for stream in rank.streams.values():
+            if stream.tail is not None:
+                await _Wait(rank.wait_for_device(stream.tail))
     except RankDied:
         ends[rank.rank] = "died"
+        rank.lose_device()
         return
     except Exception as error:
         ends[rank.rank] = "raised"
         journal.raised(error)
         return
-    for stream in rank.streams.values():
-        if stream.tail is not None:
-            await _Wait(rank, stream.tail)
     ends[rank.rank] = "finished"
     journal.finished()
 
 
 class _Wait:
-    """Await an op of the machine, without a record."""
+    """Await a generator of the machine, without a record."""
 
-    def __init__(self, rank: SimRank, op: Op) -> None:
-        self.rank = rank
-        self.op = op
+    def __init__(self, outcome: Generator[Any, Any, Any]) -> None:
+        self._outcome = outcome
 
-    def __await__(self) -> Any:
-        return self.rank.machine.wait(self.op)
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._outcome
 
 
 def _report(machine: Machine, rank: SimRank, progress: Progress) -> None:

@@ -33,14 +33,19 @@ class Op:
 
     `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is
     submitted. `at` is the time at which it fired, -1 before. `effect` runs when it fires; its result is `value`.
+    `life`: the rank with whose device it dies.
     """
 
-    __slots__ = ("at", "cost", "effect", "kind", "pending", "successors", "value", "waiters")
+    __slots__ = ("at", "cost", "effect", "kind", "life", "pending", "successors", "value", "waiters")
 
-    def __init__(self, kind: str, cost: int = 0, effect: Callable[[], Any] | None = None) -> None:
+    def __init__(
+        self, kind: str, cost: int = 0, effect: Callable[[], Any] | None = None, life: int | None = None
+    ) -> None:
         self.kind = kind
+        self.life = life
         self.cost = cost
         self.effect = effect
+        self.life = life
         self.pending = 1
         self.successors: list[Op] | None = None
         self.at = -1
@@ -55,6 +60,7 @@ class Machine:
         self.env = simpy.Environment()
         self._fired: deque[Op] = deque()
         self._firing = False
+        self._dead: dict[int, bool] = {}
 
     @property
     def now(self) -> int:
@@ -96,6 +102,8 @@ class Machine:
         try:
             while fired:
                 op = fired.popleft()
+                if op.life in self._dead:
+                    continue
                 op.at = self.now
                 if op.effect is not None:
                     op.value = op.effect()
@@ -118,6 +126,10 @@ class Machine:
             op.waiters = []
         op.waiters.append(waiter)
         return (yield waiter)
+
+    def kill(self, rank: int) -> None:
+        """What the rank had under way on its device does not happen any more."""
+        self._dead[rank] = True
 
     def host(self, program: Coroutine[Any, Any, None]) -> simpy.Process:
         """Start a host thread: SimPy drives a coroutine object as it is."""

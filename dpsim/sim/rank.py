@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import numpy as np
+import simpy
 
 from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
 from dpsim.journal import Issue, Journal
@@ -33,14 +34,7 @@ Outcome = Callable[[], Generator[Any, Any, HostArray]]
 
 
 class KernelError(RuntimeError):
-    """A kernel raised while the machine ran it, long after its host launched it."""
-
-    def __init__(self, rank: int, message: str) -> None:
-        super().__init__(rank, message)
-        self.rank = rank
-
-    def __str__(self) -> str:
-        return str(self.args[1])
+    """A kernel raised, perhaps long after its launch. Its host hears of it when it next waits for the device."""
 
 
 class SimRank(JournaledRank):
@@ -51,6 +45,9 @@ class SimRank(JournaledRank):
         self.machine = machine
         self.costs = costs
         self.waited_ns = 0
+        self.error: KernelError | None = None
+        self._at_device: tuple[Op, simpy.Event] | None = None
+        self._groups = groups
         for group in groups:
             if self.rank in group.spec.ranks:
                 group.ranks[self.rank] = self
@@ -61,6 +58,34 @@ class SimRank(JournaledRank):
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self, name)
+
+    def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
+        """The value of an op of the device. Raises the error of a kernel that failed."""
+        if self.error is None and op.at < 0:
+            waiter = simpy.Event(self.machine.env)
+            op.waiters = [*(op.waiters or []), waiter]
+            self._at_device = op, waiter
+            yield waiter
+            self._at_device = None
+        if self.error is not None:
+            raise self.error
+        return op.value
+
+    def fail(self, error: KernelError) -> None:
+        """A kernel failed: nothing of what its device has under way happens any more."""
+        self.error = error
+        self.lose_device()
+        if self._at_device is not None:
+            op, waiter = self._at_device
+            if op.waiters is not None:
+                op.waiters.remove(waiter)
+            waiter.succeed()
+
+    def lose_device(self) -> None:
+        """The device stops, and the collectives that it takes part in never end."""
+        self.machine.kill(self.rank)
+        for group in self._groups:
+            group.lose(self.rank)
 
 
 class SimStream(JournaledStream):
@@ -94,12 +119,14 @@ class SimStream(JournaledStream):
                 message = (
                     f"kernel {kernel.__qualname__} of rank {rank} {site}[{ordinal}]: {type(error).__name__}: {error}"
                 )
-                raise KernelError(rank, message) from error
+                failed = KernelError(message)
+                failed.__cause__ = error
+                self.rank.fail(failed)
 
-        self.append(Op("kernel", self.rank.costs.kernel if cost is None else cost, effect))
+        self.append(Op("kernel", self.rank.costs.kernel if cost is None else cost, effect, rank))
 
     def _spin(self, ns: int) -> None:
-        self.append(Op("delay", ns))
+        self.append(Op("delay", ns, life=self.rank.rank))
 
 
 class SimBuffer(JournaledBuffer):
@@ -112,9 +139,9 @@ class SimBuffer(JournaledBuffer):
 
     def _copy(self, delay_ns: int) -> Outcome:
         rank = self.owner.rank
-        op = Op("read", rank.costs.read + delay_ns, self.array.copy)
+        op = Op("read", rank.costs.read + delay_ns, self.array.copy, rank.rank)
         self.owner.append(op)
-        return lambda: rank.machine.wait(op)
+        return lambda: rank.wait_for_device(op)
 
     def _release(self) -> None:
         pass  # memory is not reused by this machine
@@ -130,6 +157,7 @@ class Group:
         self.next_seq = dict.fromkeys(spec.ranks, 0)
         self.ranks: dict[int, SimRank] = {}
         self.open: dict[int, tuple[Op, dict[int, Part]]] = {}
+        self.unfired: dict[Op, dict[int, Part]] = {}
         self.latest: Op | None = None
 
     def join(self, rank: int, issue: Issue, array: HostArray, before: Op | None) -> Op:
@@ -144,6 +172,7 @@ class Group:
             self.machine.edge(self.latest, op)
             self.latest = op
             self.open[seq] = op, {}
+            self.unfired[op] = self.open[seq][1]
         op, parts = self.open[seq]
         parts[rank] = Part(issue, array, before, self.machine.now)
         self.machine.edge(before, op)
@@ -154,12 +183,20 @@ class Group:
         self.machine.submit(op)
         return op
 
+    def lose(self, rank: int) -> None:
+        """A member is gone: what it joined on its device and has not ended never ends."""
+        if self.spec.domain == "device":
+            for op, parts in self.unfired.items():
+                if rank in parts:
+                    op.life = rank
+
     def complete(self, op: Op, parts: dict[int, Part]) -> None:
         """Do a collective; what each member waited for the last one is added up."""
         wires = {rank: np.array(part.sent()) for rank, part in parts.items()}
         total = np.zeros(max(wire.size for wire in wires.values()), next(iter(wires.values())).dtype)
         for wire in wires.values():
             total[: wire.size] += wire.astype(total.dtype)
+        del self.unfired[op]
         start = self.machine.now - op.cost
         for rank, part in parts.items():
             part.receive(total if part.issue.root is None else wires[part.issue.root])

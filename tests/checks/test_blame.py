@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.evidence import ranks_text
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.ops import RawRecord
@@ -143,3 +144,58 @@ def test_ranks_that_leave_out_a_whole_step_are_blamed_though_they_are_the_majori
     assert findings[0].message.startswith("ranks 1, 2 left out")
     assert findings[0].culprit is not None
     assert findings[0].culprit.rank == 1
+
+
+def test_a_majority_that_leaves_out_what_every_step_has_is_blamed() -> None:
+    args = {
+        "config": {"async_scheduling": True},
+        "topology": {"data_parallel_size": 4},
+        "requests": [(0, 8, 12)] * 4,
+        "step_ns": 20_000_000,
+        "form": "source-000",
+    }
+    faults = tuple(Fault("skip", rank, At("dp.agree", 5)) for rank in (1, 2, 3))
+    _, findings = run(world(4, faults=faults), args)
+    assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
+    assert findings[0].message.startswith("ranks 1 to 3 left out dp.agree")
+
+
+def test_without_any_evidence_the_message_takes_no_side() -> None:
+    args = {
+        "config": {"async_scheduling": True},
+        "topology": {"data_parallel_size": 2},
+        "requests": [(0, 8, 2)] * 2,
+        "step_ns": 20_000_000,
+        "form": "source-000",
+    }
+    _, findings = run(world(2, faults=(Fault("repeat", 1, At("dp.agree", 0)),)), args)
+    assert findings[0].culprit is None
+    assert findings[0].message.startswith("ranks differ in step 0, and nothing says who is right")
+
+
+def test_a_rank_that_dies_with_work_outstanding_is_named() -> None:
+    args = {
+        "config": {},
+        "topology": {"data_parallel_size": 3},
+        "requests": [(0, 8, 12)] * 3,
+        "step_ns": 20_000_000,
+        "form": "source-000",
+    }
+    done, findings = run(world(3, faults=(Fault("die", 1, At("experts.read", 4)),)), args)
+    assert done.ends == ["blocked", "died", "blocked"]
+    assert findings[0].klass == "HANG:COLLECTIVE:DEAD_RANK"
+    assert findings[0].culprit is not None
+    assert findings[0].culprit.rank == 1
+
+
+@pytest.mark.parametrize(
+    ("ranks", "text"),
+    [
+        ([], "no rank"),
+        ([3], "rank 3"),
+        ([0, 1], "ranks 0, 1"),
+        ([4, 0, 1, 2, 3, *range(6, 64)], "ranks 0 to 4, 6 to 63"),
+    ],
+)
+def test_many_ranks_in_few_words(ranks: list[int], text: str) -> None:
+    assert ranks_text(ranks) == text

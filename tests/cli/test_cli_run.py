@@ -89,7 +89,7 @@ def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
 def test_json_of_a_run_that_holds(healthy: Path) -> None:
     found = dpsim_("run", healthy, "--json").json
     assert list(found) == [
-        *("scenario", "backend", "verdict", "class", "culprit", "met", "unmet", "findings"),
+        *("scenario", "backend", "verdict", "class", "culprit", "met", "unmet", "never_applied", "findings"),
         *("steps", "figures", "waited_ns", "elapsed_ns", "digest"),
     ]
     assert (found["scenario"], found["backend"], found["verdict"], found["met"]) == ("three", "sim", "held", True)
@@ -154,3 +154,24 @@ def test_a_decision_that_no_trace_can_hold_does_not_cost_the_verdict(
     answer = dpsim_("run", healthy, "--json")
     assert (answer.code, answer.json["verdict"], answer.json["digest"]) == (2, "held", None)
     assert answer.err == "dpsim: rank 0, step 0, decision plan[0]: not of set\n"
+
+
+def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_protocol_of_a_test.py").write_text(
+        "from dpsim.registry import Program, register_protocol\n"
+        "@register_protocol('mine_of_a_test')\n"
+        "class Mine(Program):\n"
+        "    async def run(self, rank, args):\n"
+        "        rank.step = 0\n"
+        "        rank.decide('form', args['form'], 'dp_cpu')\n"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nprotocol: mine_of_a_test\ntopology: {data_parallel_size: 2}\n"
+        "workload: {requests: [{arrival: 0ms, prompt_tokens: 1, output_tokens: 1}]}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = dpsim_("run", "mine.yaml", "--module", "my_protocol_of_a_test")
+    assert done.code == 0, done.err
+    refused = dpsim_("run", "mine.yaml", "--module", "no_such_module")
+    assert refused.code == 2
+    assert "cannot import the module no_such_module" in refused.err

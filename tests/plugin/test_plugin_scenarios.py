@@ -50,6 +50,11 @@ def test_what_is_no_scenario_is_left_alone(pytester: pytest.Pytester, scenario: 
     assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/two.yaml"}
 
 
+def test_a_misspelt_scenario_is_no_foreign_file(pytester: pytest.Pytester, scenario: Write) -> None:
+    scenario("scenarios/bad.yaml", "name: bad\nworklod: 3\n")
+    assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/bad.yaml"}
+
+
 def test_the_ini_option_names_other_files(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
     pytester.makepyprojecttoml("[tool.pytest.ini_options]\ndpsim_scenarios = ['worlds/**/*.yml', 'one.yaml']\n")
     for path in ("worlds/a/b.yml", "worlds/c.yml", "one.yaml", "scenarios/two.yaml", "worlds/d.yaml"):

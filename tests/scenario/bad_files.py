@@ -270,5 +270,15 @@ def table() -> str:
     return "\n".join(rows)
 
 
+def page() -> str:
+    """docs/bad-scenarios.md."""
+    first = START.rstrip().replace("\n", "\n    ")
+    return (
+        "# What mistakes in a scenario print\n\n"
+        "Made by `python -m tests.scenario.bad_files > docs/bad-scenarios.md` and held to it by a test. Where a file "
+        f"begins with these lines, they are left out:\n\n    {first}\n\n{table()}\n"
+    )
+
+
 if __name__ == "__main__":
-    print(table())
+    print(page(), end="")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bad_files import BAD_FILES, Bad
+from bad_files import BAD_FILES, Bad, page
 
 from dpsim.scenario import ScenarioError, parse_scenario, yaml_nodes
 
@@ -64,5 +64,10 @@ def test_table_can_be_printed() -> None:
         [sys.executable, "-m", "tests.scenario.bad_files"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout.count("\n") == len(BAD_FILES) + 2
+    assert done.stdout == page()
     assert len(BAD_FILES) >= 20
+
+
+def test_the_page_of_the_docs_is_fresh() -> None:
+    committed = ROOT / "docs" / "bad-scenarios.md"
+    assert committed.read_text() == page(), "python -m tests.scenario.bad_files > docs/bad-scenarios.md"

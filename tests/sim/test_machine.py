@@ -194,3 +194,31 @@ def test_a_fault_that_names_a_root_outside_the_group_raises_in_its_rank() -> Non
     done = SimBackend(FREE).run_program(world, Scripted(script), None)
     assert done.ends == ["blocked", "raised", "finished"]
     assert "root 2 is none of its ranks" in done.journals[1][-1][5]
+
+
+async def fails_beside_others(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(1, "int32", "buffer")
+    rank.device("d").all_reduce(buffer, main, site="sum") if rank.rank < 2 else None
+    if rank.rank == 1:
+        main.launch("boom", fail, writes=[buffer])
+    await rank.stream("main").alloc(1, "int32", "other").read("read")
+
+
+def test_a_kernel_error_stops_its_device_and_nobody_else() -> None:
+    pair, single = CommunicatorSpec("d", "d", "device", (0, 1)), CommunicatorSpec("d", "e", "device", (2,))
+    done = SimBackend(FREE).run_program(World(3, (pair, single)), Scripted(fails_beside_others), None)
+    assert done.ends == ["finished", "raised", "finished"]
+
+
+async def dies_with_work_outstanding(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(1, "int32", "buffer")
+    main.launch("slow", set_to, writes=[buffer], args=(1,), cost=1_000)
+    rank.device("d").all_reduce(buffer, main, site="sum")
+    await buffer.read("read")
+
+
+def test_what_a_dead_rank_has_under_way_on_its_device_never_ends() -> None:
+    done = run(dies_with_work_outstanding, faults=(Fault("die", 1, At("read", 0)),))
+    assert done.ends == ["blocked", "died"]

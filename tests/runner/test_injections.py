@@ -1,0 +1,81 @@
+"""A planted fault that never happens is said, and is not a success."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import scenario_from
+
+REQUESTS = [{"arrival": "0ms", "prompt_tokens": 9, "output_tokens": 6}] * 3
+
+
+def run(ranks: int = 3, **more: Any) -> Result:
+    scenario = {
+        "name": "t",
+        "topology": {"data_parallel_size": ranks},
+        "config": {"async_scheduling": True},
+        "workload": {"requests": REQUESTS},
+        **more,
+    }
+    return run_scenario(scenario_from(scenario))
+
+
+def at(site: str, ordinal: int) -> dict[str, Any]:
+    return {"site": site, "ordinal": ordinal}
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        ({"kind": "skip", "rank": 1, "at": at("dp.agre", 2)}, "did you mean dp.agree?"),
+        ({"kind": "skip", "rank": 1, "at": at("dp.agree", 5000)}, "its last visit was dp.agree[5]"),
+        ({"kind": "skip", "rank": 1, "at": at("attention", 2)}, "there it changes nothing"),
+        ({"kind": "skip", "rank": 1, "at": {"communicator": "ep", "seq": 99}}, "it made 6 collectives on ep"),
+        ({"kind": "alter", "rank": 1, "at": at("dp.agree", 2), "change": {"root": 0}}, "there it changes nothing"),
+        ({"kind": "alter", "rank": 1, "at": at("dp.agree", 2), "change": {"dtype": "int32"}}, "changes nothing"),
+        (
+            {"kind": "alter", "rank": 0, "at": {"communicator": "ep", "seq": 1}, "change": {"op": "all_reduce"}},
+            "nothing",
+        ),
+    ],
+)
+def test_a_fault_that_does_not_happen(fault: dict[str, Any], why: str) -> None:
+    result = run(faults=[fault])
+    assert result.verdict == "held"
+    assert not result.met
+    assert why in str(result.unmet)
+
+
+@pytest.mark.parametrize(
+    "delay",
+    [
+        {"rank": 1, "by": "1ms"},
+        {"rank": 1, "by": "1ms", "at": {"site": "attention"}},
+        {"rank": 1, "by": "1ms", "at": {"communicator": "ep", "seq": 1}},
+        {"rank": 1, "by": "1ms", "at": at("experts.read", 2)},
+    ],
+)
+def test_a_delay_that_happens(delay: dict[str, Any]) -> None:
+    result = run(delays=[delay])
+    assert result.met
+    assert result.run.elapsed_ns > run().run.elapsed_ns
+
+
+@pytest.mark.parametrize("site", ["plan", "experts.buffer", "nowhere"])
+def test_a_delay_where_nothing_can_be_late(site: str) -> None:
+    assert not run(delays=[{"rank": 1, "by": "1ms", "at": {"site": site}}]).met
+
+
+def test_a_run_that_stopped_early_may_not_have_come_to_a_second_fault() -> None:
+    faults = [{"kind": "skip", "rank": 1, "at": at("dp.agree", n)} for n in (1, 4)]
+    result = run(faults=faults, expect={"class": "HANG"})
+    assert len(result.never_applied) == 1
+    assert result.met
+
+
+def test_with_one_rank_a_skipped_agreement_does_not_exist() -> None:
+    assert not run(ranks=1, faults=[{"kind": "skip", "rank": 0, "at": at("dp.agree", 1)}]).met
+    assert "tokens run" not in run(ranks=1).figures, "no count was agreed on, so none is shown"
