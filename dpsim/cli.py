@@ -2,6 +2,7 @@
 
     dpsim run quickstart
     dpsim run my.yaml --backend gloo --trace gloo.jsonl
+    dpsim run my.yaml --off 'MISMATCH:*'
     dpsim compare sim.jsonl gloo.jsonl
     dpsim list
     dpsim schema > docs/scenario.schema.json
@@ -21,7 +22,6 @@ import platform
 import shlex
 import sys
 import traceback
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,6 +44,7 @@ from dpsim.console import (
 
 if TYPE_CHECKING:
     from dpsim.runner import Result
+    from dpsim.scenario import Scenario
 
 MANY_RECORDS = 1_000_000
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
@@ -116,6 +117,12 @@ def run(
         list[str] | None,
         typer.Option(metavar="MODULE", help="Import this module first: it registers protocols. May be given often."),
     ] = None,
+    off: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="Leave findings of this class out of the verdict, e.g. 'HANG:*'; repeatable."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and judge it.
@@ -136,6 +143,8 @@ def run(
             chosen = with_workload(chosen, workload)
         if requests is not None:
             chosen = with_limit(chosen, requests)
+        if off:
+            chosen = _with_off(chosen, off)
         if trace is not None:
             traces.check_writable(trace)
         _load_backend(backend)
@@ -151,7 +160,7 @@ def run(
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
                 unwritten = error  # the verdict is told all the same
-        replay = _command(scenario, backend, workload, requests, module or ())
+        replay = _command(scenario, backend, workload, requests, module or [], off or [])
         if as_json:
             say(json.dumps(summary.as_json(result, digest)))
         else:
@@ -198,12 +207,31 @@ def _import(module: str) -> None:
         fail(f"cannot import the module {module}: {type(error).__name__}: {error}", BAD_INPUT)
 
 
-def _command(scenario: str, backend: str, workload: str | None, requests: int | None, modules: Sequence[str]) -> str:
+def _with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
+    """The same, with more findings switched off."""
+    from dpsim.checks.finding import pattern_problem
+    from dpsim.scenario import scenario_from
+
+    for problem in filter(None, map(pattern_problem, patterns)):
+        fail(f"--off: {problem}", BAD_INPUT)
+    every = dict.fromkeys([*scenario.checks.switched_off, *patterns])
+    return scenario_from({**dict(scenario), "checks": {"switched_off": list(every)}})
+
+
+def _command(
+    scenario: str,
+    backend: str,
+    workload: str | None,
+    requests: int | None,
+    modules: list[str],
+    off: list[str],
+) -> str:
     """What to type to run it again."""
     words = ["dpsim", "run", scenario, "--backend", backend]
     words += [word for module in modules for word in ("--module", module)]
     words += ["--workload", workload] if workload is not None else []
     words += ["--requests", str(requests)] if requests is not None else []
+    words += [word for pattern in off for word in ("--off", pattern)]
     return shlex.join(words)
 
 
@@ -220,7 +248,7 @@ def _show(result: Result, replay: str, trace: Path | None, digest: str | None) -
     else:
         text.append(painted(summary.verdict_line(result), good=True))
     text += [f"never applied: {line}" for line in result.never_applied]
-    text.append(summary.expectation_line(result))
+    text += [*summary.switched_off_lines(result), summary.expectation_line(result)]
     say("\n".join(text))
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 from dpsim import checks
-from dpsim.checks.judge import judge
+from dpsim.checks.judge import judge, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
 from dpsim.registry import protocol
 from dpsim.scenario import Scenario
@@ -32,13 +32,16 @@ class UnknownBackend(ValueError):
 
 @dataclass
 class Result:
-    """A judged run. `findings`: what does not hold, the primary one first."""
+    """A judged run. `findings`: what does not hold, the primary one first. `switched_off`: how many more findings there
+    were that the scenario does not want to hear of, by pattern.
+    """
 
     scenario: Scenario
     world: World
     run: Run
     findings: list[checks.Finding]
     figures: dict[str, Any]
+    switched_off: dict[str, int] = field(default_factory=dict)
 
     @property
     def steps(self) -> int:
@@ -70,7 +73,8 @@ class Result:
         if self.run.finished and self.never_applied:
             return f"never applied: {'; '.join(self.never_applied)}"
         if expected.verdict != self.verdict:
-            return f"expected {expected.verdict}, came {self.verdict}"
+            off = switched_off_text(self.switched_off) if any(self.switched_off.values()) else ""
+            return f"expected {expected.verdict}, came {self.verdict}" + (f" ({off})" if off else "")
         if primary is None:
             return None
         if expected.klass is not None and not checks.matches(primary.klass, expected.klass):
@@ -152,4 +156,5 @@ def run_scenario(
     prepared = program.prepare(args)
     total = program.steps(prepared)
     run = on.run(told, scenario.protocol.name, args, None if progress is None else lambda done: progress(done, total))
-    return Result(scenario, told, run, judge(told, run), program.figures(prepared, run.journals))
+    findings, off = switch_off(judge(told, run), scenario.checks.switched_off)
+    return Result(scenario, told, run, findings, program.figures(prepared, run.journals), off)

@@ -5,10 +5,12 @@
     steps                  1,791 on 4 ranks
     ...
     HELD  1791 steps on 4 ranks (sim)
+    2 findings switched off: 2 by RACE:*
     expected: held; met
 
-The last line of text is always whether the run is as its scenario expects it, and the line or block before it the
-verdict. The JSON has every key always, with null where there is nothing, and times in whole nanoseconds.
+The last line of text is always whether the run is as its scenario expects it. The line or block before it is the
+verdict; where the scenario switches findings off, a line between them says how many. The JSON has every key always,
+with null where there is nothing, and times in whole nanoseconds.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
+from dpsim.checks.judge import switched_off_text
 from dpsim.console import duration
 from dpsim.trace import Difference, Trace, scenario_changes
 
@@ -37,6 +40,7 @@ class Judged(Protocol):
     run: Run
     findings: list[Finding]
     figures: dict[str, Any]
+    switched_off: dict[str, int]
 
     @property
     def steps(self) -> int: ...
@@ -83,6 +87,12 @@ def expectation_line(result: Judged) -> str:
     return f"expected: {said}; " + ("met" if result.unmet is None else f"NOT met: {result.unmet}")
 
 
+def switched_off_lines(result: Judged) -> list[str]:
+    """One line if the scenario switches findings off, whether there were any or not; else none."""
+    text = switched_off_text(result.switched_off)
+    return [text] if text else []
+
+
 def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
     """The same as plain data. `digest`: that of the run's trace, None if no trace can hold it."""
     primary = result.primary
@@ -105,6 +115,7 @@ def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
             }
             for finding in result.findings
         ],
+        "switched_off": result.switched_off,
         "steps": result.steps,
         "figures": result.figures,
         "waited_ns": result.run.waited_ns,

@@ -11,14 +11,25 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:COLLECTIVE:ORDER_ACROSS_GROUPS  ranks wait for each other in different groups
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
     MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run got through, paired up wrongly
-    MISMATCH:COLLECTIVE:OP               members of one collective called it differently; likewise COUNT, DTYPE, ROOT
+    MISMATCH:COLLECTIVE:OP               members of one collective called it differently: another operation
+    MISMATCH:COLLECTIVE:COUNT            another number of elements
+    MISMATCH:COLLECTIVE:DTYPE            another type of elements
+    MISMATCH:COLLECTIVE:ROOT             another root
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
     CRASH:<EXCEPTION>                    a rank's program raised
     DEATH:RANK                           a rank died and nobody waits for it
+
+`CLASSES` is this table for programs: by it a pattern that can select nothing is refused.
+
+    >>> pattern_problem("HANG:*"), pattern_problem("CRASH:ValueError")
+    (None, None)
+    >>> pattern_problem("HANGS")
+    "no finding has a class that 'HANGS' selects; did you mean 'HANG'?"
 """
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -57,3 +68,41 @@ class Finding:
 def matches(klass: str, pattern: str) -> bool:
     """Whether a class is the pattern, matches it as a shell wildcard, or lies below it."""
     return fnmatchcase(klass, pattern) or klass.startswith(f"{pattern}:")
+
+
+CLASSES = (
+    "HANG:COLLECTIVE:MISSING_RANK",
+    "HANG:COLLECTIVE:EXTRA_CALL",
+    "HANG:COLLECTIVE:DEAD_RANK",
+    "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
+    "HANG:UNDECIDED",
+    "MISMATCH:COLLECTIVE:STEP",
+    "MISMATCH:COLLECTIVE:OP",
+    "MISMATCH:COLLECTIVE:COUNT",
+    "MISMATCH:COLLECTIVE:DTYPE",
+    "MISMATCH:COLLECTIVE:ROOT",
+    "DISAGREEMENT:<LABEL>",
+    "CRASH:<EXCEPTION>",
+    "DEATH:RANK",
+)
+"""All classes that a finding can have. What is in angle brackets can be any word, or several."""
+
+
+def can_match(known: str, pattern: str) -> bool:
+    """Whether the pattern selects the class, or one of those that a class with angle brackets stands for."""
+    fixed, angle, _ = known.partition("<")
+    if not angle:
+        return matches(known, pattern)
+    begins = any(fnmatchcase(fixed, pattern[:end]) for end in range(len(pattern) + 1))
+    return begins or fixed == f"{pattern}:"
+
+
+def pattern_problem(pattern: str) -> str | None:
+    """What is wrong with a pattern that can select no finding, with the nearest class; None if it can."""
+    if any(can_match(known, pattern) for known in CLASSES):
+        return None
+    parts = [known.partition(":<")[0].split(":") for known in CLASSES]
+    levels = dict.fromkeys(":".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))
+    near = difflib.get_close_matches(pattern.upper().removesuffix(":*"), levels, n=1)
+    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CLASSES)}"
+    return f"no finding has a class that {pattern!r} selects; {hint}"

@@ -110,8 +110,7 @@ class Habit:
             if not self.evidence.passed(rank, step):
                 reached = max((place.get(name, 0) for name in own), default=-1)
                 names = {name for name in place if place[name] <= reached}
-            rules = [(a, b) for a in called & names for b in names if all(c[a] == c[b] for c in others)]
-            if any(own[a] != own[b] for a, b in rules):
+            if any(own[a] != own[b] for a in called & names for b in names if all(c[a] == c[b] for c in others)):
                 broken.append(rank)
         return broken
 

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpsim import registry
+from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import EngineConfig, Topology
 from dpsim.scenario.duration import PositiveDuration, format_duration
 from dpsim.scenario.errors import did_you_mean
@@ -83,6 +84,12 @@ def _name_alone(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
 
 
+ClassPattern = Annotated[
+    str, Field(strict=True, max_length=200, pattern=r"^[A-Za-z0-9_*?\[\]!.-]+(:[A-Za-z0-9_*?\[\]!.-]+)*$")
+]
+"""A class of findings, the beginning of one, or a shell wildcard."""
+
+
 class ExpectedCulprit(Part):
     """Who must be found to have done it."""
 
@@ -96,9 +103,7 @@ class Expect(Part):
 
     verdict: Literal["held", "violated"] = "held"
     """Left out: held, or violated if class or culprit are given."""
-    klass: Annotated[
-        str | None, Field(alias="class", max_length=200, pattern=r"^[A-Za-z0-9_*?\[\]!.-]+(:[A-Za-z0-9_*?\[\]!.-]+)*$")
-    ] = None
+    klass: Annotated[ClassPattern | None, Field(alias="class")] = None
     """The class of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK, HANG or DISAGREEMENT:*."""
     culprit: ExpectedCulprit | None = None
 
@@ -116,6 +121,19 @@ class Expect(Part):
                 if value is not None:
                     message = f"verdict held leaves no {key} to find; expected verdict violated, or no {key}"
                     refuse(Problem((key,), message))
+        return self
+
+
+class Checks(Part):
+    """What is not to be found."""
+
+    switched_off: Annotated[tuple[ClassPattern, ...], Field(max_length=100)] = ()
+    """Findings of these classes, e.g. RACE:* or HANG, are counted, but neither reported nor part of the verdict."""
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        wrong = [(i, pattern_problem(pattern)) for i, pattern in enumerate(self.switched_off)]
+        refuse(*(Problem(("switched_off", i), message) for i, message in wrong if message is not None))
         return self
 
 
@@ -152,11 +170,14 @@ class Scenario(Part):
     delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What a correct protocol has to tolerate."""
     expect: Expect = Expect()
+    checks: Checks = Checks()
+    """Which findings count."""
     limits: Limits = Limits()
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        refuse(*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._unloaded_adapters())
+        problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._unloaded_adapters()]
+        refuse(*problems, *self._expected_but_off())
         return self
 
     def _wrong_ranks(self) -> Iterator[Problem]:
@@ -200,6 +221,14 @@ class Scenario(Part):
             if earlier != i:
                 op = f"{fault.at.at()} of rank {fault.rank}"
                 yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")
+
+    def _expected_but_off(self) -> Iterator[Problem]:
+        """A finding that is expected and switched off."""
+        klass = self.expect.klass
+        for i, pattern in enumerate(self.checks.switched_off):
+            if klass is not None and matches(klass, pattern):
+                message = f"{pattern} switches off the class {klass} that expect waits for"
+                yield Problem(("checks", "switched_off", i), message)
 
     def _unloaded_adapters(self) -> Iterator[Problem]:
         """Requests that need an adapter where there are none."""

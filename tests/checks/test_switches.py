@@ -1,0 +1,183 @@
+"""Findings switched off by class: what is left, what is counted, and which patterns are refused."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.checks import Finding, finding
+from dpsim.checks.finding import CLASSES, can_match, pattern_problem
+from dpsim.checks.judge import switch_off, switched_off_text
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario, scenario_from
+from dpsim.summary import as_json, switched_off_lines
+
+CHECKS = Path(finding.__file__).parent
+REQUEST = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 6}
+SKIP = {"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 2}}
+HANG = "HANG:COLLECTIVE:MISSING_RANK"
+
+
+def scenario(*off: str, **more: Any) -> Any:
+    mapping = {
+        "name": "off",
+        "topology": {"data_parallel_size": 3},
+        "config": {"async_scheduling": True},
+        "workload": {"requests": [REQUEST] * 3},
+        "checks": {"switched_off": list(off)},
+    }
+    return scenario_from(mapping | more)
+
+
+def ran(*off: str, **more: Any) -> Result:
+    return run_scenario(scenario(*off, faults=[SKIP], **more))
+
+
+# ---- what a run says
+
+
+def test_what_is_switched_off_is_no_part_of_the_verdict() -> None:
+    loud, quiet = ran(), ran("HANG:*")
+    assert (loud.verdict, loud.switched_off, switched_off_lines(loud)) == ("violated", {}, [])
+    assert {one.klass.partition(":")[0] for one in loud.findings} == {"HANG"}
+    assert (quiet.verdict, quiet.findings, quiet.met) == ("held", [], True)
+    assert quiet.switched_off == {"HANG:*": len(loud.findings)}
+    assert quiet.run.journals == loud.run.journals
+
+
+def test_it_is_said_in_one_line_also_if_there_was_nothing() -> None:
+    count = sum(one.klass == HANG for one in ran().findings)
+    assert switched_off_lines(ran("CRASH", HANG)) == [
+        f"{count} finding{'s' * (count != 1)} switched off: 0 by CRASH, {count} by {HANG}"
+    ]
+    nothing = run_scenario(scenario("CRASH:*"))
+    assert switched_off_lines(nothing) == ["0 findings switched off: 0 by CRASH:*"]
+    assert as_json(nothing, None)["switched_off"] == {"CRASH:*": 0}
+    assert as_json(ran(), None)["switched_off"] == {}
+
+
+def test_what_is_not_selected_stays() -> None:
+    result = ran("MISMATCH", "CRASH:*")
+    assert (result.verdict, result.findings) == ("violated", ran().findings)
+
+
+def test_an_expectation_that_failed_for_a_switch_says_so() -> None:
+    result = ran("HANG", expect={"verdict": "violated"})
+    assert result.unmet is not None
+    assert re.fullmatch(r"expected violated, came held \(\d findings? switched off: \d by HANG\)", result.unmet)
+
+
+def test_the_first_pattern_that_selects_a_finding_counts_it() -> None:
+    found = [Finding("x", klass, "", None, (0, 0)) for klass in ("HANG:UNDECIDED", "CRASH:KEYERROR", HANG)]
+    kept, counts = switch_off(found, ["HANG:U*", "HANG", "DEATH"])
+    assert (kept, counts) == ([found[1]], {"HANG:U*": 1, "HANG": 1, "DEATH": 0})
+    assert switched_off_text(counts) == "2 findings switched off: 1 by HANG:U*, 1 by HANG, 0 by DEATH"
+    assert switch_off(found, []) == (found, {})
+
+
+# ---- scenarios
+
+
+def test_it_is_saved_with_the_scenario() -> None:
+    told = scenario("CRASH:*", "MISMATCH:COLLECTIVE:STEP")
+    assert "checks:\n  switched_off: ['CRASH:*', 'MISMATCH:COLLECTIVE:STEP']\n" in dump_scenario(told)
+    assert parse_scenario(dump_scenario(told)) == told
+    assert "checks" not in dump_scenario(scenario())
+
+
+@pytest.mark.parametrize(
+    ("off", "says"),
+    [
+        (
+            ["HANG", "CRASHS:*"],
+            "checks.switched_off[1]: no finding has a class that 'CRASHS:*' selects; did you mean 'CRASH'?",
+        ),
+        (["hang"], "checks.switched_off[0]: no finding has a class that 'hang' selects; did you mean 'HANG'?"),
+        (["MISMATCH:COLLECTIVE:STEPS"], "did you mean 'MISMATCH:COLLECTIVE:STEP'?"),
+        (["QQQ"], "there are HANG:COLLECTIVE:MISSING_RANK, "),
+        (["HANG:"], "checks.switched_off[0]: 'HANG:' has characters that are not allowed here"),
+        ("HANG", "checks.switched_off: expected a list"),
+    ],
+)
+def test_patterns_that_select_nothing_are_refused(off: Any, says: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario_from({"name": "x", "workload": {"requests": [REQUEST]}, "checks": {"switched_off": off}})
+    assert says in str(caught.value)
+
+
+def test_the_place_in_a_file_is_named() -> None:
+    work = "workload:\n  requests: [{prompt_tokens: 4, output_tokens: 2}]\n"
+    text = f"name: x\n{work}checks:\n  switched_off: [HANG, CRASHY]\n"
+    with pytest.raises(ScenarioError, match=r"^x\.yaml:5:24: checks\.switched_off\[1\]: .* did you mean 'CRASH'\?$"):
+        parse_scenario(text, "x.yaml")
+
+
+@pytest.mark.parametrize(("klass", "off"), [(HANG, "HANG"), ("HANG:*", "HANG:*"), (HANG, "HANG:COLLECTIVE:M*")])
+def test_what_is_expected_cannot_be_switched_off(klass: str, off: str) -> None:
+    with pytest.raises(ScenarioError) as caught:
+        scenario("CRASH", off, expect={"class": klass})
+    assert str(caught.value) == f"checks.switched_off[1]: {off} switches off the class {klass} that expect waits for"
+    assert scenario("HANG:UNDECIDED", expect={"class": klass}).expect.klass == klass
+
+
+# ---- which classes there are
+
+
+@pytest.mark.parametrize(
+    ("pattern", "known"),
+    [
+        ("*", True),
+        ("HANG", True),
+        ("HANG:*:DEAD_RANK", True),
+        ("HANG:COLLECTIVE:DEAD_RANK:MORE", False),
+        ("HANG:COLL", False),
+        ("[HM]*:STEP", True),
+        ("CRASH", True),
+        ("CRASH:Value*", True),
+        ("CR*", True),
+        ("CR*X", True),  # CRASH:INDEX, say
+        ("CR?SH:VALUEERROR", True),
+        ("CR?SHED:*", False),
+        ("CRASHES", False),
+        ("DISAGREEMENT:PLAN", True),
+        ("[D]EATH", False),  # only a literal beginning selects what lies below it
+    ],
+)
+def test_known(pattern: str, known: bool) -> None:
+    assert (pattern_problem(pattern) is None) == known
+
+
+def test_the_table_of_the_docstring_lists_the_same_classes() -> None:
+    table = re.findall(r"^    ([A-Z]+(?::[A-Z0-9_<>]+)+)  ", finding.__doc__ or "", re.MULTILINE)
+    assert tuple(table) == CLASSES
+
+
+def said(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and text of what looks like a class, or begins like one, in a file; what is computed is a star."""
+    tree = ast.parse(file.read_text())
+    inside = {part for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            text = "".join(str(part.value) if isinstance(part, ast.Constant) else "*" for part in node.values)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in inside:
+            text = node.value
+        else:
+            continue
+        if re.fullmatch(r"[A-Z]+(:[A-Z0-9_*]+)+", text):
+            yield node.lineno, text
+
+
+@pytest.mark.parametrize("file", sorted(CHECKS.glob("*.py")), ids=lambda file: file.stem)
+def test_checks_find_only_what_is_in_the_table(file: Path) -> None:
+    unknown = [f"{file.name}:{line}: {text}" for line, text in said(file) if pattern_problem(text) is not None]
+    assert not unknown, "add these classes to CLASSES and to the table in checks/finding.py"
+
+
+def test_every_class_of_the_table_is_found_by_a_check() -> None:
+    found = [text for file in CHECKS.glob("*.py") if file.name != "finding.py" for _, text in said(file)]
+    assert not {known for known in CLASSES if not any(can_match(known, text) for text in found)}

@@ -1,0 +1,138 @@
+"""A sample of everything that the test suite runs on the simulation runs twice, and must come out the same.
+
+`tests/conftest.py` puts a `Repeats` around `SimBackend.run_program` for the whole session. Which runs are repeated is
+decided by a checksum of the test, the world, the program's name, and how often the test ran these before; so it is the
+same on every machine and with any number of workers. The share is 5 %. A difference fails the test that made the run
+and names the first record that differs:
+
+    the simulation is not deterministic: program "dp_batch" on 4 ranks (5 % of runs are repeated)
+      rank 2, record 17
+      first:  ('decision', 3, 'plan', 3, 'dpsim/protocol/step.py:120', 'dp_cpu', 8)
+      second: ('decision', 3, 'plan', 3, 'dpsim/protocol/step.py:120', 'dp_cpu', 9)
+
+To repeat all runs, or none: DPSIM_REPEAT=100 pytest, DPSIM_REPEAT=0 pytest. A test whose program cannot be run twice
+(it takes from an iterator, say) has the marker `runs_once`. A program that writes into the test, as to a list that
+the test reads afterwards, is recognised and left alone: a second run would change what the test sees.
+
+Prior art: TigerBeetle's and FoundationDB's simulators replay seeds in CI to find what is not controlled by the seed.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any
+
+from dpsim.world import Progress, Run, World
+
+Runner = Callable[..., Run]
+MANY_RECORDS = 200_000
+"""Longer runs are not repeated: few of them would take more time than all others. `test_digests` has long ones."""
+
+
+class NotDeterministic(AssertionError):
+    """The same program on the same world came out differently."""
+
+
+@dataclass
+class Repeats:
+    """Repeats a share of runs. `active`: whether the running test, `test`, allows it."""
+
+    percent: float = 5.0
+    active: bool = True
+    test: str = ""
+    runs: int = 0
+    repeated: int = 0
+    left_alone: list[str] = field(default_factory=list)
+    _seen: Counter[int] = field(default_factory=Counter)  # checksums that came in this test
+
+    def begin(self, test: str, active: bool) -> None:
+        """A test begins."""
+        self.test, self.active = test, active
+        self._seen.clear()
+
+    def around(self, run_program: Runner) -> Runner:
+        """`run_program`, checked."""
+
+        @functools.wraps(run_program)
+        def checked(backend: Any, world: World, program: Any, prepared: Any, progress: Progress | None = None) -> Run:
+            if not (self.active and self.chosen(world, program)):
+                self.runs += 1
+                return run_program(backend, world, program, prepared, progress)
+            before = captured((program, prepared))
+            first = run_program(backend, world, program, prepared, progress)
+            self.runs += 1
+            if captured((program, prepared)) != before or sum(map(len, first.journals)) > MANY_RECORDS:
+                self.left_alone.append(name(program))
+                return first
+            second = run_program(backend, world, program, prepared)
+            self.repeated += 1
+            found = difference(first, second)
+            if found is not None:
+                what = f'program "{name(program)}" on {world.size} ranks ({self.percent:g} % of runs are repeated)'
+                raise NotDeterministic(f"the simulation is not deterministic: {what}\n{found}")
+            return first
+
+        return checked
+
+    def chosen(self, world: World, program: Any) -> bool:
+        """Whether the next run of this program on this world belongs to the sample."""
+        base = zlib.crc32(f"{self.test} {name(program)} {world}".encode())
+        self._seen[base] += 1
+        return zlib.crc32(f"{base} {self._seen[base]}".encode()) % 10_000 < 100 * self.percent
+
+
+def name(program: Any) -> str:
+    """A program's name; of one that is given as a coroutine function, that function's."""
+    functions = [value for value in vars(program).values() if inspect.isfunction(value)]
+    return " ".join([type(program).__qualname__, *(function.__qualname__ for function in functions)])
+
+
+def captured(value: Any, depth: int = 6) -> str:
+    """What a program could write into: the text of its attributes, and of what its functions have from around them.
+
+    Of classes, only those that a function made are looked into: others belong to no test.
+    """
+    if inspect.isfunction(value):
+        cells = [cell.cell_contents for cell in value.__closure__ or () if _is_filled(cell)]
+        parts = [*cells, *(value.__defaults__ or ())]
+    elif isinstance(value, type):
+        parts = [*vars(value).values()] if "<locals>" in value.__qualname__ else []
+    elif isinstance(value, tuple):
+        parts = [*value]
+    elif hasattr(value, "__dict__") and not inspect.ismodule(value):
+        parts = [*vars(value).values(), *([type(value)] if "<locals>" in type(value).__qualname__ else [])]
+    else:
+        return repr(value)
+    return f"{type(value).__qualname__}({', '.join(captured(part, depth - 1) for part in parts if depth)})"
+
+
+def _is_filled(cell: Any) -> bool:
+    try:
+        return cell.cell_contents is not cell
+    except ValueError:  # a name that is bound later
+        return False
+
+
+def difference(first: Run, second: Run) -> str | None:
+    """The first thing in which two runs differ: a record with its rank and index, an end, a time. None if none."""
+    for rank, (a, b) in enumerate(zip_longest(first.journals, second.journals, fillvalue=[])):
+        if a == b:
+            continue
+        for index, (one, other) in enumerate(zip_longest(a, b)):
+            if one != other and repr(one) != repr(other):  # nan is not equal to itself
+                return f"  rank {rank}, record {index}\n  first:  {_shown(one)}\n  second: {_shown(other)}"
+    for what in ("ends", "waited_ns", "elapsed_ns", "observed"):
+        a, b = getattr(first, what), getattr(second, what)
+        if a != b:
+            return f"  {what}\n  first:  {a}\n  second: {b}"
+    return None
+
+
+def _shown(record: Any) -> str:
+    return "no record: the journal ends" if record is None else repr(record)

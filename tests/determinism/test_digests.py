@@ -1,0 +1,124 @@
+"""The same scenario gives the same trace in any process, under any hash seed, and on any supported Python.
+
+Interpreters are looked for as python3.11, python3.12 and python3.13 on the path, and in the list of paths that the
+environment variable DPSIM_PYTHONS holds. They need dpsim's dependencies, not dpsim.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from determinism.digests import digests, scenarios
+
+SCRIPT = Path(__file__).with_name("digests.py")
+VERSIONS = ("3.11", "3.12", "3.13")
+LACKING = "import sys; print('%d.%d' % sys.version_info[:2]); import numpy, pydantic, simpy, typer, yaml"
+
+
+@functools.cache
+def here() -> Mapping[str, str]:
+    return digests()
+
+
+def elsewhere(python: str, seed: str = "random") -> Mapping[str, str]:
+    done = subprocess.run(
+        [python, str(SCRIPT)],
+        env={**os.environ, "PYTHONHASHSEED": seed},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    found: Mapping[str, str] = json.loads(done.stdout)
+    return found
+
+
+def test_twice_in_one_process() -> None:
+    assert digests() == here()
+
+
+def test_scenarios_differ() -> None:
+    """Else equal digests would say little."""
+    names = [scenario.name for scenario in scenarios()]
+    assert list(here()) == names
+    assert len({said.partition("/")[0] for said in here().values()}) == len(names)
+    assert sum("finished" in said for said in here().values()) > len(names) // 2
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "random"])
+def test_in_another_process_with_another_hash_seed(seed: str) -> None:
+    assert elsewhere(sys.executable, seed) == here()
+
+
+def test_a_program_that_follows_the_order_of_a_set_is_caught() -> None:
+    """The faulty twin: it decides in the order of a set of words, so its trace is that of its hash seed."""
+    assert len({digest_of_a_set(seed) for seed in ("1", "2", "3")}) > 1
+    assert digest_of_a_set("1") == digest_of_a_set("1")
+
+
+FAULTY = """
+from dpsim.registry import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.trace import digest
+from dpsim.world import CommunicatorSpec, World
+
+class Faulty(Program):
+    async def run(self, rank, prepared):
+        for word in {"wave", "step", "seat", "slot", "lane"}:
+            rank.decide("word", word, "dp_cpu")
+
+world = World(1, (CommunicatorSpec("dp_cpu", "dp_cpu", "host", (0,)),))
+print(digest(SimBackend().run_program(world, Faulty(), None).journals))
+"""
+
+
+def digest_of_a_set(seed: str) -> str:
+    told = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(SCRIPT.parents[2])}
+    done = subprocess.run([sys.executable, "-c", FAULTY], env=told, capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_on_another_python(version: str) -> None:
+    assert elsewhere(interpreter(version)) == here()
+
+
+def interpreter(version: str) -> str:
+    """An interpreter of that version that has the dependencies. Skips the test, with the reason, if there is none."""
+    if version == "{}.{}".format(*sys.version_info):
+        return sys.executable
+    given = [path for path in os.environ.get("DPSIM_PYTHONS", "").split(os.pathsep) if path]
+    reasons = []
+    for python in [*given, shutil.which(f"python{version}")]:
+        if python is None:
+            reasons.append(f"no python{version} on the path")
+            continue
+        try:
+            asked = subprocess.run([python, "-c", LACKING], capture_output=True, text=True, check=False, timeout=60)
+        except OSError as error:
+            reasons.append(f"{python} cannot be started: {error.strerror}")
+            continue
+        if asked.returncode == 0 and asked.stdout.strip() == version:
+            return python
+        if asked.stdout.strip() == version:
+            reasons.append(f"python{version} lacks dependencies ({asked.stderr.strip().splitlines()[-1]})")
+        elif python not in given:
+            reasons.append(f"python{version} on the path does not start")
+    pytest.skip("; ".join(reasons))
+
+
+def test_a_version_that_is_not_there_is_skipped_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DPSIM_PYTHONS", os.pathsep.join([sys.executable, "/nowhere/python"]))
+    with pytest.raises(pytest.skip.Exception) as skipped:
+        interpreter("3.99")
+    assert str(skipped.value).startswith("/nowhere/python cannot be started: ")
+    assert str(skipped.value).endswith("; no python3.99 on the path")

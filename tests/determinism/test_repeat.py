@@ -1,0 +1,211 @@
+"""The repetition of runs: installed, a fair and stable sample, and programs that are not deterministic are caught."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from determinism.repeat import NotDeterministic, Repeats, captured, difference
+
+from dpsim.interface import Rank
+from dpsim.registry import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.world import At, CommunicatorSpec, Delay, Run, World
+
+ROOT = Path(__file__).resolve().parents[2]
+WORLD = World(2, (CommunicatorSpec("dp_cpu", "dp_cpu", "host", (0, 1)),))
+PLAIN = getattr(SimBackend.run_program, "__wrapped__", SimBackend.run_program)
+"""What the backend itself does, without the repetition that this session puts around it."""
+
+
+class Decides(Program):
+    """Decides three times; what, is to be said below. Rank 0 decides nothing but zeros."""
+
+    def value(self, rank: Rank) -> Any:
+        return rank.rank
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        for step in range(3):
+            rank.step = step
+            rank.decide("what", self.value(rank) if rank.rank and step else 0, "dp_cpu")
+
+
+class Random(Decides):
+    """Faulty: numbers from a generator that nobody seeded."""
+
+    def value(self, rank: Rank) -> Any:
+        return random.random()
+
+
+class Identity(Decides):
+    """Faulty: the address of an object."""
+
+    kept: list[Any] = []  # noqa: RUF012  # so that no two objects have the same address
+
+    def value(self, rank: Rank) -> Any:
+        self.kept.append(object())
+        return id(self.kept[-1])
+
+
+class Late(Program):
+    """Faulty: the second run ends earlier."""
+
+    turns = itertools.count()
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        for step in range(4 - next(self.turns) // 2):
+            rank.decide("what", step, "dp_cpu")
+
+
+def run(program: Program, repeats: Repeats | None = None, prepared: Any = None) -> Run:
+    checked = (repeats or Repeats(100)).around(PLAIN)
+    return checked(SimBackend(), WORLD, program, prepared)
+
+
+# ---- what it catches
+
+
+@pytest.mark.parametrize("faulty", [Random, Identity])
+def test_a_program_that_is_not_deterministic_is_caught(faulty: type[Program]) -> None:
+    with pytest.raises(NotDeterministic) as caught:
+        run(faulty())
+    head, place, first, second = str(caught.value).split("\n")
+    assert head.startswith(f'the simulation is not deterministic: program "{faulty.__name__}" on 2 ranks')
+    assert place == "  rank 1, record 1"
+    assert first.startswith("  first:  ('decision', 1, 'what', 1, ")
+    assert second.startswith("  second: ('decision', 1, 'what', 1, ")
+    assert first.removeprefix("  first:  ") != second.removeprefix("  second: ")
+
+
+def test_a_journal_that_ends_earlier_is_caught() -> None:
+    with pytest.raises(NotDeterministic, match=r"rank 0, record 3\n  first:  \('decision'.*\n  second: \('finished'"):
+        run(Late())
+
+
+def test_programs_that_are_deterministic_pass() -> None:
+    repeats = Repeats(100)
+    assert run(Decides(), repeats).finished
+    assert (repeats.runs, repeats.repeated, repeats.left_alone) == (1, 1, [])
+
+
+def test_ends_and_times_are_compared_too() -> None:
+    one, other = run(Decides(), Repeats(0)), run(Decides(), Repeats(0))
+    assert difference(one, other) is None
+    other.elapsed_ns += 1
+    assert difference(one, other) == f"  elapsed_ns\n  first:  {one.elapsed_ns}\n  second: {other.elapsed_ns}"
+    other.journals[1].pop()
+    assert str(difference(one, other)).endswith("\n  second: no record: the journal ends")
+
+
+# ---- what it leaves alone
+
+
+class Scripted(Program):
+    """A program given as a function, as tests have them."""
+
+    def __init__(self, script: Any) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        self.script(rank)
+
+
+def test_a_program_that_writes_into_its_test_runs_once() -> None:
+    seen: list[int] = []
+    repeats = Repeats(100)
+    run(Scripted(lambda rank: seen.append(rank.rank)), repeats)
+    assert (seen, repeats.repeated) == ([0, 1], 0)
+    assert len(repeats.left_alone) == 1
+    run(Scripted(lambda rank: len(seen)), repeats)
+    assert repeats.repeated == 1
+
+
+def test_what_a_program_captured_is_seen_through_functions_and_objects() -> None:
+    box: dict[str, list[int]] = {"a": []}
+
+    def inner() -> None:
+        box["a"].append(1)
+
+    program = Scripted(lambda rank: inner())
+    before = captured(program)
+    inner()
+    assert captured(program) != before
+
+
+def test_classes_that_a_test_makes_are_looked_into() -> None:
+    ran: list[int] = []
+
+    class Step:
+        def run(self, number: int) -> None:
+            ran.append(number)
+
+    prepared = {"not": "looked into"}, Step, Step()
+    before = captured((Decides(), prepared))
+    assert captured((Decides(), prepared)) == before
+    Step().run(1)
+    assert captured((Decides(), prepared)) != before
+
+
+def test_a_test_can_ask_for_single_runs() -> None:
+    repeats = Repeats(100, active=False)
+    run(Random(), repeats)
+    assert (repeats.runs, repeats.repeated) == (1, 0)
+
+
+# ---- the sample
+
+
+def worlds() -> list[World]:
+    return [
+        World(2, WORLD.communicators, delays=(Delay(rank, At("dp.agree", ordinal), 1_000),))
+        for rank in range(2)
+        for ordinal in range(1_000)
+    ]
+
+
+def sample() -> str:
+    repeats = Repeats(5)
+    return "".join("01"[repeats.chosen(world, Decides())] for world in worlds())
+
+
+def test_about_five_in_a_hundred_runs_are_repeated() -> None:
+    assert 70 <= sample().count("1") <= 130
+    assert not any(Repeats(0).chosen(world, Decides()) for world in worlds())
+    assert all(Repeats(100).chosen(world, Decides()) for world in worlds())
+
+
+def test_a_world_that_runs_often_is_sampled_too() -> None:
+    repeats = Repeats(5)
+    often = [repeats.chosen(WORLD, Decides()) for _ in range(2_000)]
+    assert 70 <= sum(often) <= 130
+    repeats.begin("", active=True)
+    assert [repeats.chosen(WORLD, Decides()) for _ in range(2_000)] == often
+    repeats.begin("another test", active=True)
+    assert [repeats.chosen(WORLD, Decides()) for _ in range(2_000)] != often
+
+
+def test_the_sample_is_the_same_in_another_process() -> None:
+    script = "from determinism.test_repeat import sample; print(sample())"
+    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
+    told = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": path}
+    done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == sample()
+
+
+def test_it_is_installed_here(session_repeats: Repeats, request: pytest.FixtureRequest) -> None:
+    if not session_repeats.percent:
+        pytest.skip("switched off: DPSIM_REPEAT is 0")
+    before = session_repeats.runs
+    SimBackend().run_program(WORLD, Decides(), None)
+    assert session_repeats.runs == before + 1
+
+
+@pytest.mark.runs_once
+def test_the_marker_is_heard(session_repeats: Repeats) -> None:
+    assert not session_repeats.active
