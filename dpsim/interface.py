@@ -5,8 +5,9 @@ await; on real hardware the calls block and one `send(None)` runs it to its end.
 
     **A call that only sends into the world is plain; a call that learns something from it is awaited.**
 
-Plain: alloc, free, launch, device collectives, starting a host collective. Awaited: the `Work` of a host
-collective, the read of a buffer. It reads like CUDA, and nothing turns `async` for nothing.
+Plain: alloc, free, launch, record, wait, device collectives and transfers, starting a host collective, sending a
+message. Awaited: the `Work` of a host collective, reading a buffer, querying or synchronising an event, taking a
+message, sleeping. It reads like CUDA, and nothing turns `async` for nothing.
 
     async def agree(rank: Rank, mine: int) -> int:
         table = np.zeros(rank.host("dp_cpu").size, np.int32)
@@ -17,6 +18,7 @@ collective, the read of a buffer. It reads like CUDA, and nothing turns `async` 
 
 Host and device communicators are two classes because one method with two meanings (await it / order it by a stream)
 is how protocols get it wrong. Every op has a *site*: a name in the source that makes its address (see `dpsim.ops`).
+Ranks are global ranks everywhere, as roots, sources and destinations too.
 
 Classes here are abstract and hold no behaviour: the docstrings are the law, `dpsim.testing.check_backend` is its
 judge. Only what all of sim, gloo and nccl can do is in here.
@@ -26,11 +28,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from dpsim.ops import DType
+from dpsim.ops import DType, ReduceOp
 
 HostArray: TypeAlias = NDArray[Any]
 Kernel: TypeAlias = Callable[..., None]
@@ -38,27 +41,52 @@ Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 
 
 class Buffer(ABC):
-    """A block of device memory, taken from a stream's pool by `Stream.alloc`."""
+    """A block of device memory, taken from a stream's pool by `Stream.alloc`, or a view into one."""
 
     shape: tuple[int, ...]
     dtype: DType
 
     @abstractmethod
-    def read(self, site: str) -> Awaitable[HostArray]:
-        """Copy to the host: waits until all work put on the buffer's stream so far is done.
+    def view(self, start: int, stop: int) -> Buffer:
+        """Rows `start` to `stop` of the first axis, sharing memory. Views of disjoint rows do not conflict.
 
-        The result is a new numpy array of the buffer's shape and dtype. Await it once, before anything else is awaited.
+        A view is not freed; it ends with its buffer. IndexError if the rows are not within the buffer.
+        """
+
+    @abstractmethod
+    def read(self, site: str, stream: Stream | None = None) -> Awaitable[HostArray]:
+        """Copy to the host: waits until all work put on `stream` so far is done (default: the buffer's own stream).
+
+        The result is a new numpy array of the buffer's shape and dtype. Await it once.
+        """
+
+    @abstractmethod
+    def record_stream(self, stream: Stream) -> None:
+        """Say that `stream` uses this memory: after `free` it is not reused before the work that `stream` has *then* is
+        done. Without it the memory may be reused while the other stream still works on it.
         """
 
     @abstractmethod
     def free(self) -> None:
         """Give the memory back to the stream's pool. Later work on the *same* stream may reuse it at once, without
-        waiting.
+        waiting. A freed buffer must not be used again.
         """
 
 
+class Event(ABC):
+    """A point in a stream, made by `Stream.record`."""
+
+    @abstractmethod
+    def query(self, site: str) -> Awaitable[bool]:
+        """Whether all work before the point is done."""
+
+    @abstractmethod
+    def synchronize(self, site: str) -> Awaitable[None]:
+        """Wait until all work before the point is done."""
+
+
 class Stream(ABC):
-    """A queue of device work, executed in order, while the host runs ahead."""
+    """A queue of device work, executed in order, while the host runs ahead. Streams run side by side."""
 
     name: str
 
@@ -81,16 +109,33 @@ class Stream(ABC):
     ) -> None:
         """Put `kernel(*reads, *writes, *args)` on the stream.
 
-        The kernel gets the arrays of the buffers (numpy in the simulation, torch elsewhere; write it against the
-        array API standard), reads them, writes in place those of `writes` and returns nothing. It may touch no
-        others: its footprint is exact by construction. `args` are bound now; a closure is refused (TypeError),
-        since it would read tomorrow's state. `cost`: nanoseconds of device time in the simulation, None for the
-        backend's default; real hardware ignores it.
+        The kernel gets the arrays of the buffers (numpy in the simulation, torch elsewhere; write it against the array
+        API standard), reads them, writes in place those of `writes` and returns nothing. It may touch no others: its
+        footprint is exact by construction. `args` are bound now; a closure is refused (TypeError), since it would read
+        tomorrow's state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real
+        hardware ignores it.
         """
+
+    @abstractmethod
+    def record(self) -> Event:
+        """Mark the point that the stream's work has come to."""
+
+    @abstractmethod
+    def wait(self, event: Event) -> None:
+        """Later work on this stream starts after the event's point. The host does not wait."""
+
+    def wait_stream(self, other: Stream) -> None:
+        """Later work on this stream starts after all that `other` has so far."""
+        self.wait(other.record())
 
 
 class HostCommunicator(ABC):
-    """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`."""
+    """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
+
+    All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at
+    once, with the content that the array has now; await its result (a new array) exactly once, a second await is a
+    RuntimeError. Default site: "<communicator>.<collective>". ValueError if a root or peer is no member.
+    """
 
     name: str
     ranks: tuple[int, ...]
@@ -101,23 +146,64 @@ class HostCommunicator(ABC):
         return len(self.ranks)
 
     @abstractmethod
-    def all_reduce(self, array: HostArray, *, site: str | None = None) -> Awaitable[HostArray]:
-        """Sum over the group. Starts at once, with the content that the array has now; await the result (a new
-        array) exactly once, a second await is a RuntimeError.
-
-        All members call it in the same order with arrays of equal shape and dtype. Default site:
-        "<communicator>.all_reduce".
-        """
+    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Awaitable[HostArray]:
+        """The elementwise reduction over the group, on every member. Equal shapes."""
 
     @abstractmethod
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
-        """The array of global rank `root`, on every member. As `all_reduce` otherwise. ValueError if `root` is no
-        member.
+        """The array of global rank `root`, on every member. Equal shapes."""
+
+    @abstractmethod
+    def all_gather(
+        self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
+    ) -> Awaitable[HostArray]:
+        """The arrays of all members one after the other, flat. `sizes`: elements of each; None if all bring as many."""
+
+    @abstractmethod
+    def reduce_scatter(
+        self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None
+    ) -> Awaitable[HostArray]:
+        """This member's piece of the elementwise sum, flat. `sizes`: elements of the pieces; None if they are equal."""
+
+    @abstractmethod
+    def all_to_all(
+        self,
+        array: HostArray,
+        *,
+        output_sizes: Sequence[int] | None = None,
+        source_sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> Awaitable[HostArray]:
+        """Send piece i of the array to member i; what came from all members one after the other, flat.
+
+        `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
+        pieces.
         """
+
+    @abstractmethod
+    def barrier(self, *, site: str | None = None) -> Awaitable[HostArray]:
+        """Wait for all members. The result is an empty array."""
+
+    @abstractmethod
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Awaitable[HostArray]:
+        """Send to global rank `to`. The await returns when the memory may be used again, which may be before the peer
+        receives. Transfers between two ranks arrive in order. The result is an empty array.
+        """
+
+    @abstractmethod
+    def recv(
+        self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None
+    ) -> Awaitable[HostArray]:
+        """Receive from global rank `source`."""
 
 
 class DeviceCommunicator(ABC):
-    """A group of ranks that exchange device memory in stream order (NCCL)."""
+    """A group of ranks that exchange device memory in stream order (NCCL).
+
+    A collective holds its stream until every member's stream has come to it. All members make the same ones in the
+    same order. Two communicators over the same ranks are independent (siblings). Default site:
+    "<communicator>.<collective>". ValueError if a root or peer is no member, or sizes do not fit the buffers.
+    """
 
     name: str
     ranks: tuple[int, ...]
@@ -128,14 +214,84 @@ class DeviceCommunicator(ABC):
         return len(self.ranks)
 
     @abstractmethod
-    def all_reduce(self, buffer: Buffer, stream: Stream, *, site: str | None = None) -> None:
-        """Put an in-place sum over the group on `stream`; it holds the stream until every member's stream has come
-        to it.
-        """
+    def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
+        """Put an in-place reduction over the group on `stream`. Equal sizes."""
 
     @abstractmethod
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
-        """Put an in-place broadcast from global rank `root` on `stream`. ValueError if `root` is no member."""
+        """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes."""
+
+    @abstractmethod
+    def all_gather(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        """Gather the members' `source` buffers one after the other into `output`.
+
+        `sizes`: elements that each member brings, in group order, known to all; None if all bring as many.
+        """
+
+    @abstractmethod
+    def reduce_scatter(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        """Sum the members' `source` buffers and give each member its piece. `sizes`: elements of the pieces."""
+
+    @abstractmethod
+    def all_to_all(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        output_sizes: Sequence[int] | None = None,
+        source_sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        """Send piece i of `source` to member i and put what member i sends at place i of `output`.
+
+        `source_sizes`: elements that go to each member; `output_sizes`: elements that come from each. None: equal
+        pieces.
+        """
+
+    @abstractmethod
+    def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
+        """Put a transfer to global rank `to` on `stream`. It may end before the peer receives (eager) or hold the
+        stream until then (rendezvous): a correct protocol tolerates both.
+        """
+
+    @abstractmethod
+    def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
+        """Put a transfer from global rank `source` on `stream`."""
+
+    @abstractmethod
+    def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
+        """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first."""
+
+
+class Mailbox(ABC):
+    """Messages to one rank, in the order in which they arrived. Those of one sender arrive in the order they were
+    sent.
+    """
+
+    @abstractmethod
+    def poll(self, site: str) -> Awaitable[Frozen]:
+        """The next message, or None if there is none yet."""
+
+    @abstractmethod
+    def get(self, site: str, *, idle: bool = False) -> Awaitable[Frozen]:
+        """Wait for the next message. `idle` marks a wait that may last for ever: to stand there is no hang."""
 
 
 class Rank(ABC):
@@ -150,7 +306,7 @@ class Rank(ABC):
 
     @abstractmethod
     def stream(self, name: str) -> Stream:
-        """The stream of that name; made at first use. So far a rank has one, "main"."""
+        """The stream of that name; made at first use and then the same."""
 
     @abstractmethod
     def host(self, kind: str) -> HostCommunicator:
@@ -159,6 +315,20 @@ class Rank(ABC):
     @abstractmethod
     def device(self, kind: str) -> DeviceCommunicator:
         """This rank's device communicator of that kind ("dp", "ep"). KeyError names the kinds that the rank has."""
+
+    @abstractmethod
+    def mailbox(self, name: str) -> Mailbox:
+        """This rank's mailbox of that name; there is one of each name on each rank."""
+
+    @abstractmethod
+    def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
+        """Send a message to a mailbox of global rank `to`. Numbers, strings, booleans, None and tuples of these;
+        not None itself, which `poll` gives for "nothing there" (ValueError).
+        """
+
+    @abstractmethod
+    def sleep(self, ns: int, site: str) -> Awaitable[None]:
+        """Let the host stand still for so long: simulated time, or real time."""
 
     @abstractmethod
     def decide(self, label: str, value: Frozen, kind: str) -> None:
@@ -171,10 +341,12 @@ class Rank(ABC):
 __all__ = [
     "Buffer",
     "DeviceCommunicator",
+    "Event",
     "Frozen",
     "HostArray",
     "HostCommunicator",
     "Kernel",
+    "Mailbox",
     "Rank",
     "Stream",
 ]

@@ -4,7 +4,7 @@
 applies the faults and delays of the scenario that name the address. A backend calls one method of it per op and
 then does what the answer says:
 
-    for issue in journal.collective("dp_cpu", "all_reduce", 8, "int32", None, None, "dp.agree"):
+    for issue in journal.collective("dp_cpu", Issue("all_reduce", 8, "int32"), None, "dp.agree"):
         ...                                            # zero times: skipped; twice: repeated
 
 Rules, as on real hardware: a skipped collective uses an ordinal of its site but no sequence number, so the rank's
@@ -25,9 +25,13 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any, NamedTuple
 
-from dpsim.interface import HostArray
-from dpsim.ops import ROOTED, RawRecord
+import numpy as np
+
+from dpsim.ops import ROOTED, RawRecord, Refs
 from dpsim.world import At, Delay, Fault, World
+
+PROMPT = frozenset({"alloc", "decision", "used", "mark", "wait", "ask"})
+"""Kinds of op that cannot be late: a delay there never happens."""
 
 
 class RankDied(BaseException):
@@ -35,14 +39,21 @@ class RankDied(BaseException):
 
 
 class Issue(NamedTuple):
-    """A collective as it is really to be issued. `altered`: count or dtype are not those of the buffer at hand."""
+    """A collective or transfer as it is really to be issued.
+
+    `altered`: count or dtype are not those of the memory at hand. `group`: number of the coalesced group it belongs to.
+    """
 
     op: str
     count: int  # type: ignore[assignment]  # the field's name; tuple.count is not wanted
     dtype: str
-    root: int | None
-    delay_ns: int
-    altered: bool
+    root: int | None = None
+    reduce: str | None = None
+    sizes: tuple[int, ...] = ()
+    peer: int | None = None
+    group: int | None = None
+    delay_ns: int = 0
+    altered: bool = False
 
 
 class Journal:
@@ -54,6 +65,7 @@ class Journal:
         self._sink = sink
         self._ordinals: dict[str, int] = {}
         self._seqs: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
         self._places: dict[tuple[Any, int], str] = {}
         self._faults: dict[tuple[str | None, int | None], Fault] = {}
         self._delays: dict[tuple[str | None, int | None], int] = {}
@@ -63,86 +75,71 @@ class Journal:
         for delay in world.delays:
             if delay.rank == rank:
                 self._delays[_key(delay)] = self._delays.get(_key(delay), 0) + delay.ns
+        self._injects = bool(self._faults or self._delays)
 
-    # ---- one method per op
+    # ---- ops
+
+    def note(self, kind: str, site: str, *fields: Any) -> tuple[int, int]:
+        """Journal an op: `fields` are those of its record after `where`. The answer is its ordinal and its delay in
+        ns.
+        """
+        ordinal = self._ordinals.get(site, 0)
+        self._ordinals[site] = ordinal + 1
+        frame = sys._getframe(2)
+        where = self._places.get((frame.f_code, frame.f_lasti)) or self._where(frame)
+        delay = self._meet(site, ordinal, where, kind not in PROMPT) if self._injects else 0
+        self._sink((kind, self.step, site, ordinal, where, *fields))
+        return ordinal, delay
 
     def collective(
-        self, communicator: str, op: str, count: int, dtype: str, root: int | None, stream: str | None, site: str
+        self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
         """Journal a collective and say what to issue."""
-        ordinal, where, delay = self._enter(site)
         seq = self._seqs.get(communicator, 0)
-        issue = Issue(op, count, dtype, root, delay, False)
-        issues = [issue]
-        if self._delays:
-            late = self._delays.get((communicator, seq), 0)
-            if late:
-                self._inject(f"{_late(late)} at {communicator} #{seq}", site, ordinal, where)
-                issues = [issue._replace(delay_ns=delay + late)]
-        if self._faults:
-            fault = self._faults.get((site, ordinal)) or self._faults.get((communicator, seq))
-            if fault is not None:
-                whole = issues[0]
-                issues = self._apply(fault, whole)
-                if issues != [whole]:  # a change to what it is already changes nothing
-                    self._inject(f"{fault.describe()}{_by_seq(fault.at)}", site, ordinal, where)
-                if fault.kind == "die":
-                    raise RankDied(str(fault.at))
-        for index, (op, count, dtype, root, _, _) in enumerate(issues):
+        ordinal, where, issues = self._admit(site, communicator, seq, issue)
+        for index, (op, count, dtype, root, reduce, sizes, *_) in enumerate(issues):
             if index:
-                ordinal = self._ordinal(site)
-            self._sink(
-                (
-                    "collective",
-                    self.step,
-                    site,
-                    ordinal,
-                    where,
-                    stream,
-                    communicator,
-                    seq + index,
-                    op,
-                    count,
-                    dtype,
-                    root,
-                )
-            )
+                ordinal = self._next_ordinal(site)
+            record = op, count, dtype, root, reduce, sizes, reads, writes
+            self._sink(("collective", self.step, site, ordinal, where, stream, communicator, seq + index, *record))
         self._seqs[communicator] = seq + len(issues)
         return issues
 
-    def launch(self, stream: str, site: str, reads: tuple[int, ...], writes: tuple[int, ...]) -> int:
-        """Journal a kernel; the answer is the delay in ns to put before it."""
-        ordinal, where, delay = self._enter(site)
-        self._sink(("launch", self.step, site, ordinal, where, stream, reads, writes))
-        return delay
+    def transfer(
+        self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
+    ) -> list[Issue]:
+        """Journal a send or a receive and say what to issue. Transfers have no (communicator, seq) address for
+        faults.
+        """
+        ordinal, where, issues = self._admit(site, None, None, issue)
+        for index, (op, count, dtype, _, _, _, peer, group, *_) in enumerate(issues):
+            if index:
+                ordinal = self._next_ordinal(site)
+            line = f"{communicator} {op} {peer}"
+            seq = self._seqs.get(line, 0)
+            self._seqs[line] = seq + 1
+            record = op, count, dtype, peer, group, reads, writes
+            self._sink(("transfer", self.step, site, ordinal, where, stream, communicator, seq, *record))
+        return issues
 
-    def alloc(self, stream: str, site: str, count: int, dtype: str) -> int:
-        """Journal an allocation; the answer is its ordinal, by which `free` names it."""
-        ordinal, where, _ = self._enter(site, late=False)
-        self._sink(("alloc", self.step, site, ordinal, where, stream, count, dtype))
-        return ordinal
-
-    def free(self, stream: str, site: str, ordinal: int) -> None:
-        where = self._where(sys._getframe(2))
-        self._sink(("free", self.step, site, ordinal, where, stream))
-
-    def read(self, stream: str, site: str, count: int, dtype: str) -> tuple[int, int]:
-        """Journal a read; the answer is (ordinal for `learned`, delay in ns)."""
-        ordinal, where, delay = self._enter(site)
-        self._sink(("read", self.step, site, ordinal, where, stream, count, dtype))
-        return ordinal, delay
+    def free(self, stream: str, site: str, ordinal: int, buffer: int) -> None:
+        """A free has the address of its alloc."""
+        self._sink(("free", self.step, site, ordinal, self._where(sys._getframe(2)), stream, buffer))
 
     def last_ordinal(self, site: str) -> int:
         """The ordinal of the latest op at that site."""
         return self._ordinals[site] - 1
 
-    def learned(self, site: str, ordinal: int, result: HostArray) -> None:
-        """An awaited op returned."""
-        self._sink(("learned", self.step, site, ordinal, "", zlib.crc32(result.tobytes())))
+    def learned(self, site: str, ordinal: int, result: Any) -> None:
+        """An awaited op returned: an array, or what else was learned."""
+        outcome = zlib.crc32(result.tobytes()) if isinstance(result, np.ndarray) else result
+        self._sink(("learned", self.step, site, ordinal, "", outcome))
 
-    def decide(self, label: str, communicator: str, value: Any) -> None:
-        ordinal, where, _ = self._enter(label, late=False)
-        self._sink(("decision", self.step, label, ordinal, where, communicator, value))
+    def number(self, what: str) -> int:
+        """The next number of a buffer, an event or a coalesced group of this rank."""
+        number = self._numbers.get(what, 0)
+        self._numbers[what] = number + 1
+        return number
 
     def start_delay(self) -> int:
         """How late the rank starts, in ns."""
@@ -170,23 +167,45 @@ class Journal:
 
     # ---- inside
 
-    def _enter(self, site: str, late: bool = True) -> tuple[int, str, int]:
-        """Address and place of an op, and its delay in ns, where it can be late. Dies here if the scenario says so."""
-        ordinal = self._ordinal(site)
-        where = self._where(sys._getframe(3))
-        delay = 0
-        if self._delays and late:
-            delay = self._delays.get((site, ordinal), 0) + self._delays.get((site, None), 0)
-            if delay:
-                self._inject(_late(delay), site, ordinal, where)
-        if self._faults:
-            fault = self._faults.get((site, ordinal))
-            if fault is not None and fault.kind == "die":
-                self._inject("die", site, ordinal, where)
-                raise RankDied(site)
-        return ordinal, where, delay
+    def _admit(
+        self, site: str, communicator: str | None, seq: int | None, issue: Issue
+    ) -> tuple[int, str, list[Issue]]:
+        """Address and place of a collective or transfer, and what becomes of it."""
+        ordinal = self._next_ordinal(site)
+        frame = sys._getframe(4)  # the program called a method of a communicator, which journals by another one
+        where = self._places.get((frame.f_code, frame.f_lasti)) or self._where(frame)
+        if not self._injects:
+            return ordinal, where, [issue]
+        delay = self._meet(site, ordinal, where)
+        late = self._delays.get((communicator, seq), 0) if communicator is not None else 0
+        if late:
+            self._inject(f"{_late(late)} at {communicator} #{seq}", site, ordinal, where)
+        if delay or late:
+            issue = issue._replace(delay_ns=delay + late)
+        fault = self._faults.get((site, ordinal))
+        if fault is None and communicator is not None:
+            fault = self._faults.get((communicator, seq))
+        if fault is None:
+            return ordinal, where, [issue]
+        issues = self._apply(fault, issue)
+        if issues != [issue]:  # a change to what it is already changes nothing
+            self._inject(f"{fault.describe()}{_by_seq(fault.at)}", site, ordinal, where)
+        if fault.kind == "die":
+            raise RankDied(str(fault.at))
+        return ordinal, where, issues
 
-    def _ordinal(self, site: str) -> int:
+    def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
+        """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
+        delay = self._delays.get((site, ordinal), 0) + self._delays.get((site, None), 0) if late else 0
+        if delay:
+            self._inject(_late(delay), site, ordinal, where)
+        fault = self._faults.get((site, ordinal))
+        if fault is not None and fault.kind == "die":
+            self._inject("die", site, ordinal, where)
+            raise RankDied(site)
+        return delay
+
+    def _next_ordinal(self, site: str) -> int:
         ordinal = self._ordinals.get(site, 0)
         self._ordinals[site] = ordinal + 1
         return ordinal
@@ -199,10 +218,9 @@ class Journal:
         if fault.kind == "die":
             return []
         changed = issue._replace(**fault.change)
-        if ROOTED[changed.op] and changed.root is None:
-            changed = changed._replace(root=self.rank)
-        elif not ROOTED[changed.op]:
-            changed = changed._replace(root=None)
+        if issue.peer is None:
+            root = changed.root if changed.root is not None else self.rank
+            changed = changed._replace(root=root if ROOTED[changed.op] else None)
         altered = (changed.count, changed.dtype) != (issue.count, issue.dtype)
         return [changed._replace(altered=altered)]
 

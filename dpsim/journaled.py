@@ -1,11 +1,11 @@
 """The half of a backend that is the same for all of them: argument checks, default sites, and the journal.
 
-The public methods of the contract are written here, once. What a backend adds is small: how to start a collective
-that has been journaled, how to run a kernel, how to copy a buffer. So an op has the same address, the same record
-and the same injected faults everywhere.
+The public methods of the contract are written here and in `dpsim.journaled_groups`, once. What a backend adds is
+small: how to run a kernel, how to copy a buffer, how to start a collective that has been journaled. So an op has the
+same address, the same record and the same injected faults everywhere.
 
-    class MyDeviceCommunicator(JournaledDeviceCommunicator):
-        def _put(self, issues, buffer, stream): ...      # issue each, in order, on the stream
+    class MyStream(JournaledStream):
+        def _launch(self, site, kernel, buffers, args, cost): ...      # put it on the stream
 """
 
 from __future__ import annotations
@@ -13,42 +13,44 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from dpsim.interface import (
     Buffer,
     DeviceCommunicator,
+    Event,
     Frozen,
     HostArray,
     HostCommunicator,
     Kernel,
+    Mailbox,
     Rank,
     Stream,
 )
 from dpsim.journal import Issue, Journal
-from dpsim.ops import DTYPES, DType
-from dpsim.world import CommunicatorSpec
+from dpsim.ops import DTYPES, DType, Place, Ref, Refs
 
 C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
 
+Outcome: TypeAlias = Callable[[], Generator[Any, Any, Any]]
+"""Gives what an awaited op learned: a generator that may suspend or block."""
+
 
 class Work:
-    """What a host awaits, exactly once. `outcome` gives the result: a generator, which may suspend or block."""
+    """What a host awaits, exactly once."""
 
     __slots__ = ("_journal", "_ordinal", "_outcome", "_site", "_taken")
 
-    def __init__(
-        self, journal: Journal, site: str, ordinal: int, outcome: Callable[[], Generator[Any, Any, HostArray]]
-    ) -> None:
+    def __init__(self, journal: Journal, site: str, ordinal: int, outcome: Outcome) -> None:
         self._journal = journal
         self._site = site
         self._ordinal = ordinal
         self._outcome = outcome
         self._taken = False
 
-    def __await__(self) -> Generator[Any, Any, HostArray]:
+    def __await__(self) -> Generator[Any, Any, Any]:
         if self._taken:
             raise RuntimeError(f"{self._site}[{self._ordinal}] was awaited twice; await it once and keep the result")
         self._taken = True
@@ -58,32 +60,97 @@ class Work:
 
 
 class JournaledBuffer(Buffer):
-    """A buffer with a place in a stream."""
+    """A buffer, or a view into one (`base`). `ref` is how records name its memory."""
 
-    def __init__(self, stream: JournaledStream, shape: tuple[int, ...], dtype: DType, site: str, ordinal: int) -> None:
+    ref: Ref
+    place: Place | None = None
+    base: JournaledBuffer | None = None
+    freed = False
+
+    def __init__(self, stream: JournaledStream, shape: tuple[int, ...], dtype: DType) -> None:
         self.stream = stream
         self.shape = shape
         self.dtype = dtype
         self.count = math.prod(shape)
+
+    def named(self, number: int, site: str, ordinal: int) -> None:
+        """Its place in the journal."""
+        self.ref = number, 0, self.count
         self._site = site
         self._ordinal = ordinal
 
-    def read(self, site: str) -> Work:
+    def view(self, start: int, stop: int) -> Buffer:
+        if not (self.shape and 0 <= start <= stop <= self.shape[0]):
+            raise IndexError(f"rows {start} to {stop} are not within a buffer of shape {self.shape}")
+        row = math.prod(self.shape[1:])
+        piece = self._view(start, stop)
+        number, first, _ = self.ref
+        piece.ref = number, first + start * row, first + stop * row
+        piece.base = self.base or self
+        return piece
+
+    def read(self, site: str, stream: Stream | None = None) -> Work:
+        on = stream or self.stream
         journal = self.stream.journal
-        ordinal, delay = journal.read(self.stream.name, site, self.count, self.dtype)
-        return Work(journal, site, ordinal, self._copy(delay))
+        ordinal, delay = journal.note("read", site, on.name, self.count, self.dtype, (self.ref,))
+        if delay:
+            of_this_backend(on, JournaledStream)._spin(delay)
+        return Work(journal, site, ordinal, self._copy(on))
+
+    def record_stream(self, stream: Stream) -> None:
+        base = self.base or self
+        self.stream.journal.note("used", "record_stream", stream.name, base.ref[0])
+        if stream is not base.stream:
+            base._hold(stream)
 
     def free(self) -> None:
-        self.stream.journal.free(self.stream.name, self._site, self._ordinal)
+        if self.base is not None:
+            raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
+        if self.freed:
+            raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice")
+        self.freed = True
+        self.stream.journal.free(self.stream.name, self._site, self._ordinal, self.ref[0])
         self._release()
 
     @abstractmethod
-    def _copy(self, delay_ns: int) -> Callable[[], Generator[Any, Any, HostArray]]:
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        """Rows of the first axis, sharing memory."""
+
+    @abstractmethod
+    def _copy(self, stream: Stream) -> Outcome:
         """Put a copy to the host on the stream, now; the answer waits for it."""
+
+    @abstractmethod
+    def _hold(self, stream: Stream) -> None:
+        """Tell the allocator that another stream uses the memory."""
 
     @abstractmethod
     def _release(self) -> None:
         """Give the memory back."""
+
+
+class JournaledEvent(Event):
+    """A point in a stream; `number` counts the events of the rank."""
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        self.journal = journal
+        self.number = number
+
+    def query(self, site: str) -> Work:
+        ordinal, _ = self.journal.note("ask", site, "query", self.number)
+        return Work(self.journal, site, ordinal, self._query())
+
+    def synchronize(self, site: str) -> Work:
+        ordinal, _ = self.journal.note("ask", site, "synchronize", self.number)
+        return Work(self.journal, site, ordinal, self._synchronize())
+
+    @abstractmethod
+    def _query(self) -> Outcome:
+        """Learn whether the point has passed."""
+
+    @abstractmethod
+    def _synchronize(self) -> Outcome:
+        """Wait for the point; learns None."""
 
 
 class JournaledStream(Stream):
@@ -97,8 +164,10 @@ class JournaledStream(Stream):
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         if dtype not in DTYPES:
             raise TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
-        ordinal = self.journal.alloc(self.name, site, math.prod(shape), dtype)
-        return self._alloc(shape, dtype, site, ordinal)
+        buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
+        ordinal, _ = self.journal.note("alloc", site, self.name, number, buffer.count, dtype, buffer.place)
+        buffer.named(number, site, ordinal)
+        return buffer
 
     def launch(
         self,
@@ -115,86 +184,67 @@ class JournaledStream(Stream):
                 f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
                 "not as they are now. Pass the values in args"
             )
-        inputs = [buffer.count for buffer in reads if isinstance(buffer, JournaledBuffer)]
-        outputs = [buffer.count for buffer in writes if isinstance(buffer, JournaledBuffer)]
-        delay = self.journal.launch(self.name, site, tuple(inputs), tuple(outputs))
+        ordinal, delay = self.journal.note("launch", site, self.name, refs(reads), refs(writes))
         if delay:
             self._spin(delay)
-        self._launch(site, kernel, [*reads, *writes], args, cost)
+        self._launch(f"rank {self.journal.rank} {site}[{ordinal}]", kernel, [*reads, *writes], args, cost)
+
+    def record(self) -> Event:
+        event = self._record(self.journal.number("event"))
+        self.journal.note("mark", "record", self.name, event.number)
+        return event
+
+    def wait(self, event: Event) -> None:
+        point = of_this_backend(event, JournaledEvent)
+        self.journal.note("wait", "wait", self.name, point.number)
+        self._wait(point)
 
     @abstractmethod
-    def _alloc(self, shape: tuple[int, ...], dtype: DType, site: str, ordinal: int) -> Buffer:
-        """Take memory. `ordinal` is that of the journaled op."""
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        """Take memory."""
 
     @abstractmethod
     def _launch(
-        self, site: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
     ) -> None:
-        """Put the kernel on the stream."""
+        """Put the kernel on the stream. An exception in it is raised as KernelError with the address."""
+
+    @abstractmethod
+    def _record(self, number: int) -> JournaledEvent:
+        """An event at the stream's present end."""
+
+    @abstractmethod
+    def _wait(self, event: JournaledEvent) -> None:
+        """Hold later work until the event."""
 
     @abstractmethod
     def _spin(self, ns: int) -> None:
         """Hold the stream for so long: an injected delay."""
 
 
-class JournaledHostCommunicator(HostCommunicator):
-    """Host collectives of one rank."""
+class KernelError(RuntimeError):
+    """A kernel raised, perhaps long after its launch; the message has the address of the launch."""
 
-    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
-        self.journal = journal
-        self.name = spec.name
-        self.ranks = spec.ranks
-        self.index = spec.ranks.index(journal.rank)
-
-    def all_reduce(self, array: HostArray, *, site: str | None = None) -> Work:
-        site = site or f"{self.name}.all_reduce"
-        issues = self.journal.collective(self.name, "all_reduce", array.size, _dtype(array, site), None, None, site)
-        return Work(self.journal, site, self.journal.last_ordinal(site), self._start(issues, array))
-
-    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
-        site = site or f"{self.name}.broadcast"
-        _check_root(self, root, site)
-        issues = self.journal.collective(self.name, "broadcast", array.size, _dtype(array, site), root, None, site)
-        return Work(self.journal, site, self.journal.last_ordinal(site), self._start(issues, array))
-
-    @abstractmethod
-    def _start(self, issues: list[Issue], array: HostArray) -> Callable[[], Generator[Any, Any, HostArray]]:
-        """Start each issue on a copy of `array`, now; the answer waits for the last and gives its result, or the
-        copy if there is none.
-        """
+    @staticmethod
+    def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
+        return KernelError(f"kernel {kernel.__qualname__} of {address}: {type(error).__name__}: {error}")
 
 
-class JournaledDeviceCommunicator(DeviceCommunicator):
-    """Device collectives of one rank."""
+class JournaledMailbox(Mailbox):
+    """A mailbox of the rank that looks into it."""
 
-    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
-        self.journal = journal
-        self.name = spec.name
-        self.ranks = spec.ranks
-        self.index = spec.ranks.index(journal.rank)
+    def __init__(self, rank: JournaledRank, name: str) -> None:
+        self.rank = rank
+        self.name = name
 
-    def all_reduce(self, buffer: Buffer, stream: Stream, *, site: str | None = None) -> None:
-        site = site or f"{self.name}.all_reduce"
-        count = math.prod(buffer.shape)
-        self._put(
-            self.journal.collective(self.name, "all_reduce", count, buffer.dtype, None, stream.name, site),
-            buffer,
-            stream,
-        )
+    def poll(self, site: str) -> Work:
+        ordinal, delay = self.rank.journal.note("take", site, self.name, "poll")
+        return Work(self.rank.journal, site, ordinal, self.rank._take(self.name, "poll", delay))
 
-    def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
-        site = site or f"{self.name}.broadcast"
-        _check_root(self, root, site)
-        count = math.prod(buffer.shape)
-        self._put(
-            self.journal.collective(self.name, "broadcast", count, buffer.dtype, root, stream.name, site),
-            buffer,
-            stream,
-        )
-
-    @abstractmethod
-    def _put(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
-        """Put each issue on the stream, in order, in place."""
+    def get(self, site: str, *, idle: bool = False) -> Work:
+        how = "idle" if idle else "get"
+        ordinal, delay = self.rank.journal.note("take", site, self.name, how)
+        return Work(self.rank.journal, site, ordinal, self.rank._take(self.name, how, delay))
 
 
 class JournaledRank(Rank):
@@ -228,17 +278,56 @@ class JournaledRank(Rank):
     def device(self, kind: str) -> DeviceCommunicator:
         return _find(self.devices, kind, self.rank, "device")
 
+    def mailbox(self, name: str) -> Mailbox:
+        return JournaledMailbox(self, name)
+
+    def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
+        if message is None:
+            raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
+        _, delay = self.journal.note("post", site, to, mailbox, message)
+        self._post(to, mailbox, message, delay)
+
+    def sleep(self, ns: int, site: str) -> Work:
+        ordinal, delay = self.journal.note("sleep", site, ns)
+        return Work(self.journal, site, ordinal, self._sleep(ns + delay))
+
     def decide(self, label: str, value: Frozen, kind: str) -> None:
-        table: dict[str, Any] = {**self.devices, **self.hosts}
-        self.journal.decide(label, _find(table, kind, self.rank, "host or device").name, value)
+        name = self.hosts[kind].name if kind in self.hosts else self.device(kind).name
+        self.journal.note("decision", label, name, value)
 
     @abstractmethod
     def _stream(self, name: str) -> Stream:
         """Make a stream."""
 
+    @abstractmethod
+    def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
+        """Send; does not wait. ValueError if there is no such rank."""
+
+    @abstractmethod
+    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+        """Look into a mailbox, `how` as in the record `Take`; learns the message, or None for a poll that finds
+        none.
+        """
+
+    @abstractmethod
+    def _sleep(self, ns: int) -> Outcome:
+        """Let the host stand still; learns None."""
+
+
+def refs(buffers: Sequence[Buffer]) -> Refs:
+    """How records name the memory of these buffers."""
+    return tuple([buffer.ref for buffer in buffers])  # type: ignore[attr-defined]  # checked where they are used
+
+
+def of_this_backend(thing: Any, kind: type[Any]) -> Any:
+    """The thing, if it is of that class. Raises TypeError for one of another backend."""
+    if not isinstance(thing, kind):
+        raise TypeError(f"a {kind.__name__} of this backend is needed, not a {type(thing).__name__}")
+    return thing
+
 
 def resized(array: HostArray, issue: Issue) -> HostArray:
-    """A flat copy of `array` with the count and type that an altered collective announces: cut, or filled up with
+    """A flat copy of `array` with the count and type that an altered collective announces: cut, or filled with
     zeros.
     """
     flat = np.zeros(issue.count, issue.dtype)
@@ -251,14 +340,3 @@ def _find(table: Mapping[str, C], kind: str, rank: int, domain: str) -> C:
     if kind not in table:
         raise KeyError(f"rank {rank} has no {domain} communicator {kind!r}; it has {', '.join(table) or 'none'}")
     return table[kind]
-
-
-def _dtype(array: HostArray, site: str) -> str:
-    if array.dtype.name not in DTYPES:
-        raise TypeError(f"{site}: dtype {array.dtype.name} is none of {', '.join(DTYPES)}")
-    return array.dtype.name
-
-
-def _check_root(communicator: HostCommunicator | DeviceCommunicator, root: int, site: str) -> None:
-    if root not in communicator.ranks:
-        raise ValueError(f"{site}: root {root} is no member of {communicator.name} (ranks {communicator.ranks})")

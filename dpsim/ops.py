@@ -11,7 +11,8 @@ fields and are what checks and reports read. A record begins with the same five 
 ordinal, where.
 
     >>> where = "dpsim/protocol/batch.py:88"
-    >>> raw = ("collective", 4, "dp.agree", 4, where, None, "dp_cpu", 4, "all_reduce", 8, "int32", None)
+    >>> raw = ("collective", 4, "dp.agree", 4, where, None, "dp_cpu", 4)
+    >>> raw += ("all_reduce", 8, "int32", None, "sum", (), (), ())
     >>> record = as_record(raw)
     >>> record.describe()
     'all_reduce int32[8] on dp_cpu #4'
@@ -30,10 +31,27 @@ DType: TypeAlias = Literal["int32", "int64", "float32"]
 DTYPES: dict[str, int] = {"int32": 4, "int64": 8, "float32": 4}
 """Bytes per element."""
 
-CollectiveName: TypeAlias = Literal["all_reduce", "broadcast"]
+ReduceOp: TypeAlias = Literal["sum", "max", "min"]
 
-ROOTED: dict[str, bool] = {"all_reduce": False, "broadcast": True}
+ROOTED: dict[str, bool] = {
+    "all_reduce": False,
+    "broadcast": True,
+    "all_gather": False,
+    "reduce_scatter": False,
+    "all_to_all": False,
+    "barrier": False,
+}
 """The collectives of the contract; True where the call names a root."""
+
+Ref: TypeAlias = tuple[int, int, int]
+"""A piece of device memory as the program names it: number of the allocation on this rank, first element, end."""
+
+Refs: TypeAlias = tuple[Ref, ...]
+
+Place: TypeAlias = tuple[int, int, int]
+"""A piece of device memory as the machine names it: segment, first byte, end. Buffers share memory iff places
+overlap.
+"""
 
 Domain: TypeAlias = Literal["host", "device"]
 
@@ -54,7 +72,10 @@ class Address(NamedTuple):
 
 
 class Collective(NamedTuple):
-    """One rank's part in one collective, journaled when the host issues it."""
+    """One rank's part in one collective, journaled when the host issues it.
+
+    `count`: elements that this rank brings. `sizes`: what each member brings or gets, where the call says so.
+    """
 
     kind: Literal["collective"]
     step: int
@@ -65,17 +86,49 @@ class Collective(NamedTuple):
     communicator: str
     seq: int  # position in this rank's sequence on this communicator, from 0
     op: str
-    count: int  # type: ignore[assignment]  # elements; the field hides tuple.count, which nobody wants
+    count: int  # type: ignore[assignment]  # the field hides tuple.count, which nobody wants
     dtype: str
     root: int | None  # global rank; None: the op has no root
+    reduce: str | None
+    sizes: tuple[int, ...]
+    reads: Refs
+    writes: Refs
 
     def describe(self) -> str:
         root = "" if self.root is None else f" root {self.root}"
-        return f"{self.op} {self.dtype}[{self.count}]{root} on {self.communicator} #{self.seq}"
+        reduce = "" if self.reduce in (None, "sum") else f" {self.reduce}"
+        sizes = f" sizes {list(self.sizes)}" if self.sizes else ""
+        return f"{self.op}{reduce} {self.dtype}[{self.count}]{root}{sizes} on {self.communicator} #{self.seq}"
+
+
+class Transfer(NamedTuple):
+    """A send or a receive. `seq` counts transfers of this direction between this rank and `peer` on the communicator;
+    transfers with the same `group` went out as one.
+    """
+
+    kind: Literal["transfer"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    stream: str | None  # None: host domain
+    communicator: str
+    seq: int
+    op: str  # send or recv
+    count: int  # type: ignore[assignment]  # as above
+    dtype: str
+    peer: int
+    group: int | None
+    reads: Refs
+    writes: Refs
+
+    def describe(self) -> str:
+        way = "to" if self.op == "send" else "from"
+        return f"{self.op} {self.dtype}[{self.count}] {way} rank {self.peer} on {self.communicator} #{self.seq}"
 
 
 class Launch(NamedTuple):
-    """A kernel put on a stream. Sizes are elements of the buffers read, then of those written."""
+    """A kernel put on a stream, with the memory that it reads and writes."""
 
     kind: Literal["launch"]
     step: int
@@ -83,15 +136,17 @@ class Launch(NamedTuple):
     ordinal: int
     where: str
     stream: str
-    reads: tuple[int, ...]
-    writes: tuple[int, ...]
+    reads: Refs
+    writes: Refs
 
     def describe(self) -> str:
         return f"kernel on stream {self.stream}"
 
 
 class Alloc(NamedTuple):
-    """Memory taken from a stream's pool."""
+    """Memory taken from a stream's pool. `buffer` numbers the allocations of the rank; `place` is where it lies, None
+    where the backend does not say.
+    """
 
     kind: Literal["alloc"]
     step: int
@@ -99,8 +154,10 @@ class Alloc(NamedTuple):
     ordinal: int
     where: str
     stream: str
+    buffer: int
     count: int  # type: ignore[assignment]  # as above
     dtype: str
+    place: Place | None
 
     def describe(self) -> str:
         return f"alloc {self.dtype}[{self.count}] on stream {self.stream}"
@@ -115,13 +172,74 @@ class Free(NamedTuple):
     ordinal: int
     where: str
     stream: str
+    buffer: int
 
     def describe(self) -> str:
         return f"free on stream {self.stream}"
 
 
+class Used(NamedTuple):
+    """`record_stream`: `stream` uses the memory of a buffer that was taken for another one."""
+
+    kind: Literal["used"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    buffer: int
+
+    def describe(self) -> str:
+        return f"record_stream {self.stream}"
+
+
+class Mark(NamedTuple):
+    """An event recorded on a stream. `event` numbers the events of the rank."""
+
+    kind: Literal["mark"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    event: int
+
+    def describe(self) -> str:
+        return f"record event {self.event} on stream {self.stream}"
+
+
+class Wait(NamedTuple):
+    """A stream told to wait for an event of this rank."""
+
+    kind: Literal["wait"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    event: int
+
+    def describe(self) -> str:
+        return f"stream {self.stream} waits for event {self.event}"
+
+
+class Ask(NamedTuple):
+    """The host asks for an event: `query` (learns whether it has passed) or `synchronize` (waits until it has)."""
+
+    kind: Literal["ask"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    how: str
+    event: int
+
+    def describe(self) -> str:
+        return f"{self.how} event {self.event}"
+
+
 class Read(NamedTuple):
-    """The host asked for the content of a buffer and waits for its stream."""
+    """The host asked for the content of a buffer and waits for a stream."""
 
     kind: Literal["read"]
     step: int
@@ -131,16 +249,62 @@ class Read(NamedTuple):
     stream: str
     count: int  # type: ignore[assignment]  # as above
     dtype: str
+    reads: Refs
 
     def describe(self) -> str:
         return f"read {self.dtype}[{self.count}] from stream {self.stream}"
 
 
-class Learned(NamedTuple):
-    """The outcome of an op that learns something: a host collective or a read that returned.
+class Post(NamedTuple):
+    """A message sent to a mailbox of a rank."""
 
-    `site` and `ordinal` are those of the op; `outcome` is the CRC-32 of the result's bytes, so that two backends
-    that computed different values differ in their journals.
+    kind: Literal["post"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    to: int
+    mailbox: str
+    content: Any
+
+    def describe(self) -> str:
+        return f"send {self.content} to {self.mailbox} of rank {self.to}"
+
+
+class Take(NamedTuple):
+    """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait for ever)."""
+
+    kind: Literal["take"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    mailbox: str
+    how: str
+
+    def describe(self) -> str:
+        return f"{self.how} {self.mailbox}"
+
+
+class Sleep(NamedTuple):
+    """The host stands still for `ns` nanoseconds."""
+
+    kind: Literal["sleep"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+    ns: int
+
+    def describe(self) -> str:
+        return f"sleep {self.ns} ns"
+
+
+class Learned(NamedTuple):
+    """The outcome of an op that learns something, when it returned. `site` and `ordinal` are those of the op.
+
+    `outcome`: for arrays the CRC-32 of the bytes, so that two backends that computed different values differ in their
+    journals; else what was learned: a message, whether an event had passed, None.
     """
 
     kind: Literal["learned"]
@@ -148,7 +312,7 @@ class Learned(NamedTuple):
     site: str
     ordinal: int
     where: str
-    outcome: int
+    outcome: Any
 
     def describe(self) -> str:
         return "returned"
@@ -214,14 +378,41 @@ class Finished(NamedTuple):
         return "finished"
 
 
-Record: TypeAlias = Collective | Launch | Alloc | Free | Read | Learned | Decision | Raised | Injected | Finished
+Record: TypeAlias = (
+    Collective
+    | Transfer
+    | Launch
+    | Alloc
+    | Free
+    | Used
+    | Mark
+    | Wait
+    | Ask
+    | Read
+    | Post
+    | Take
+    | Sleep
+    | Learned
+    | Decision
+    | Raised
+    | Injected
+    | Finished
+)
 
 RECORDS: dict[str, type[Any]] = {
     "collective": Collective,
+    "transfer": Transfer,
     "launch": Launch,
     "alloc": Alloc,
     "free": Free,
+    "used": Used,
+    "mark": Mark,
+    "wait": Wait,
+    "ask": Ask,
     "read": Read,
+    "post": Post,
+    "take": Take,
+    "sleep": Sleep,
     "learned": Learned,
     "decision": Decision,
     "raised": Raised,

@@ -64,14 +64,26 @@ class Delay(NamedTuple):
     ns: int
 
 
+class Kill(NamedTuple):
+    """A rank that dies at some time: on the simulation at `ns`, or at any point at all where schedules are explored."""
+
+    rank: int
+    ns: int
+
+
 @dataclass(frozen=True)
 class World:
-    """A machine to run a program on. `stall_ns`: a real backend calls it a hang when no rank moved for so long."""
+    """A machine to run a program on. `kills` and `residency` exist on the simulation only. `residency`: so many device
+    collectives of a rank can run at a time, as each occupies the GPU while it waits for its peers; None for no limit.
+    `stall_ns`: a real backend calls it a hang when no rank moved for so long.
+    """
 
     size: int
     communicators: tuple[CommunicatorSpec, ...]
     faults: tuple[Fault, ...] = ()
     delays: tuple[Delay, ...] = ()
+    kills: tuple[Kill, ...] = ()
+    residency: int | None = None
     stall_ns: int = 5_000_000_000
     deadline_ns: int = 600_000_000_000
 

@@ -7,9 +7,15 @@ GPUs.
     watch.py           the parent: is anybody moving? how did each rank end?
     messages.py        what the two sides say to one another
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
-    rank.py            the contract on torch: ranks and host communicators
-    cpu.py, cuda.py    streams, buffers and device communicators
+    rank.py            the contract on torch: ranks, buffers and host communicators
+    mail.py            mailboxes: a UNIX socket a rank
+    cpu.py             the device of gloo: streams are threads
+    cuda.py            the device of NCCL
+    cuda_streams.py    its streams, events, buffers and communicators
     communicators.py   torch's process groups: made directly, cached, abandoned
+    calls.py           what the collectives of both libraries have in common
+    gloo_calls.py      collectives and transfers over gloo
+    nccl_calls.py      and over NCCL
     waiting.py         how a host waits, and how it is made to give up
     journal_file.py    a journal that can be read while its writer is stuck
 

@@ -6,7 +6,7 @@ user's main module in each of them. They inherit the whole environment. Messages
 The write end of the lifeline is held by the parent alone, and the kernel closes it when the parent ends, however it
 does. `worker.die_with_parent` is the other side.
 
-    child = Child(0, {"device": "cpu", "recovery": "kill", "port": store.port}, os.environ)
+    child = Child(0, {"device": "cpu", "recovery": "kill", "port": store.port, "folder": folder}, os.environ)
     child.receive()                     # Ready
     child.kill()
 """

@@ -21,9 +21,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-from dpsim.journal import Issue
 from dpsim.world import CommunicatorSpec
 
 TIMEOUT = timedelta(minutes=10)
@@ -33,35 +32,21 @@ Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
 """(spec, store, index in the group) -> torch's process group. Blocks until every member has called it."""
 
 
-class Group:
-    """One communicator of this process."""
+class Group(NamedTuple):
+    """One communicator of this process. What can be done with it is in `gloo_calls` and `nccl_calls`."""
 
-    def __init__(self, spec: CommunicatorSpec, process_group: Any) -> None:
-        self.spec = spec
-        self.process_group = process_group
+    spec: CommunicatorSpec
+    process_group: Any
 
-    def issue(self, issue: Issue, tensor: Any, asynchronous: bool) -> Any:
-        """Start a collective on a contiguous tensor, in place. The answer is torch's Work.
+    @property
+    def position(self) -> int:
+        return int(self.process_group.rank())
 
-        NCCL with `asynchronous` False puts it on the current stream and answers None. Root: the journal has the
-        global rank, this level of torch wants the position in the group.
-        """
-        from torch.distributed import distributed_c10d as c10d
-
-        if issue.op == "all_reduce":
-            options = c10d.AllreduceOptions()  # reduces by SUM
-            options.asyncOp = asynchronous
-            return self.process_group.allreduce([tensor], options)
-        if issue.op == "broadcast":
-            if issue.root not in self.spec.ranks:
-                raise ValueError(
-                    f"broadcast on {self.spec.name}: root {issue.root} is none of its ranks {self.spec.ranks}"
-                )
-            options = c10d.BroadcastOptions()
-            options.rootRank = self.spec.ranks.index(issue.root)
-            options.asyncOp = asynchronous
-            return self.process_group.broadcast([tensor], options)
-        raise ValueError(f"{self.spec.name}: no collective is called {issue.op!r} (there are: all_reduce, broadcast)")
+    def member(self, rank: int | None) -> int:
+        """The position of a global rank in the group, which is what torch wants at this level for roots and peers."""
+        if rank not in self.spec.ranks:
+            raise ValueError(f"{self.spec.name}: {rank} is none of its ranks {self.spec.ranks}")
+        return self.spec.ranks.index(rank)
 
 
 class Communicators:
@@ -102,14 +87,3 @@ class Communicators:
         """Use none of them again."""
         self._abandoned += self._made.values()
         self._made = {}
-
-
-def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
-    """A gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves to."""
-    from torch.distributed import ProcessGroupGloo
-
-    options = ProcessGroupGloo._Options()
-    options._timeout = TIMEOUT
-    options._threads = 2
-    options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
-    return ProcessGroupGloo(store, index, len(spec.ranks), options)

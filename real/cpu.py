@@ -1,13 +1,15 @@
 """A device made of CPU threads, for the gloo backend: CI exercises all but CUDA.
 
-Memory is torch tensors in main memory. A stream is a daemon thread with a FIFO queue: kernels, copies and collectives
-are entries of it, so the host runs ahead as it does on a GPU, and a collective that lacks a member holds its stream
-and not its host. (Running each operation when it is issued, which is simpler, hangs programs that no GPU would hang.)
-An entry that fails poisons its stream: what comes after is left out, and the host is told at its next read or
-synchronise, as by CUDA.
+Memory is torch tensors in main memory. A stream is a daemon thread with a FIFO queue: kernels, copies, collectives,
+events and waits for them are entries of it, so the host runs ahead as it does on a GPU, and a collective that lacks a
+member holds its stream and not its host. (Running each operation when it is issued, which is simpler, hangs programs
+that no GPU would hang.)
 
-Not claimed: reuse of freed memory, and an order between two streams that use one communicator; a rank has one stream
-so far.
+A communicator that is used on several streams keeps the order of issue, as on NCCL: every operation takes a *ticket*
+when the host issues it, and its stream's thread waits for its turn. An entry that fails poisons all streams of the
+rank: what comes after is left out, and the host is told at its next read or synchronise, as by CUDA.
+
+Not claimed: reuse of freed memory. Python frees it with the last entry that uses it, so there is nothing to hold.
 """
 
 from __future__ import annotations
@@ -22,12 +24,17 @@ import numpy as np
 
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Kernel, Stream
 from dpsim.journal import Issue
-from dpsim.journaled import JournaledBuffer, JournaledDeviceCommunicator
+from dpsim.journaled import JournaledBuffer, JournaledEvent, KernelError, Outcome, of_this_backend
+from dpsim.journaled_groups import JournaledDeviceCommunicator
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
-from real.communicators import Group, connect_gloo
-from real.rank import CollectiveError, Device, KernelError, Outcome, RealRank, RealStream, resized_tensor
+from real import gloo_calls
+from real.communicators import Group
+from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, flat, tensor
 from real.waiting import Unfinished, peer_gone
+
+TURN_SECONDS = 0.1
+"""So often a thread that waits for its turn looks whether its rank has failed meanwhile."""
 
 
 class CpuDevice(Device):
@@ -41,7 +48,7 @@ class CpuDevice(Device):
         torch.set_num_threads(1)  # several ranks share the cores
 
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
-        return connect_gloo(spec, store, index)
+        return gloo_calls.connect_gloo(spec, store, index)
 
     def stream(self, rank: RealRank, name: str) -> RealStream:
         return CpuStream(rank, name)
@@ -61,17 +68,43 @@ class CpuDevice(Device):
         return {"torch": torch.__version__, "numpy": np.__version__}
 
 
+class Turns:
+    """Lets the operations of one communicator pass in the order in which the host issued them."""
+
+    def __init__(self, rank: RealRank) -> None:
+        self._rank = rank
+        self._tickets = 0
+        self._serving = 0
+        self._moved = threading.Condition()
+
+    def take(self, entry: Callable[[], None]) -> Callable[[], None]:
+        """The entry with a ticket: run by a stream's thread, it waits for its turn."""
+        ticket = self._tickets
+        self._tickets += 1
+
+        def run() -> None:
+            with self._moved:
+                while self._serving != ticket:
+                    if self._rank.failure is not None:  # whoever is before may have been left out
+                        return
+                    self._moved.wait(TURN_SECONDS)
+            entry()
+            with self._moved:
+                self._serving += 1
+                self._moved.notify_all()
+
+        return run
+
+
 class CpuStream(RealStream):
     """A thread and its queue."""
 
     def __init__(self, rank: RealRank, name: str) -> None:
-        super().__init__(rank.journal, name)
-        self.rank = rank
-        self._error: BaseException | None = None
-        self._queue: queue.SimpleQueue[Callable[[], None] | threading.Event | None] = queue.SimpleQueue()
+        super().__init__(rank, name)
+        self._queue: queue.SimpleQueue[Callable[[], object] | threading.Event | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
 
-    def put(self, entry: Callable[[], None]) -> None:
+    def put(self, entry: Callable[[], object]) -> None:
         """Run it after all that was put before."""
         self._queue.put(entry)
 
@@ -84,8 +117,8 @@ class CpuStream(RealStream):
     def settle(self, mark: threading.Event) -> None:
         """Wait for a mark; raise what went wrong before it."""
         self.rank.patience.event(mark)
-        if self._error is not None:
-            raise self._error
+        if self.rank.failure is not None:
+            raise self.rank.failure
 
     def synchronize(self) -> None:
         self.settle(self.join())
@@ -97,95 +130,143 @@ class CpuStream(RealStream):
         while (entry := self._queue.get()) is not None:
             if isinstance(entry, threading.Event):
                 entry.set()
-            elif self._error is None:
+            elif self.rank.failure is None:
                 try:
                     entry()
                 except BaseException as error:
-                    self._error = error
+                    self.rank.fail(error)
 
-    def _alloc(self, shape: tuple[int, ...], dtype: DType, site: str, ordinal: int) -> Buffer:
-        return CpuBuffer(self, shape, dtype, site, ordinal)
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        import torch
+
+        return CpuBuffer(self, shape, dtype, torch.empty(shape, dtype=getattr(torch, dtype)))
 
     def _launch(
-        self, site: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
     ) -> None:
-        tensors = [_tensor(buffer) for buffer in buffers]
-        rank, ordinal = self.rank.rank, self.journal.last_ordinal(site)
+        tensors = [tensor(buffer) for buffer in buffers]
 
         def run() -> None:
             try:
                 kernel(*tensors, *args)
             except Exception as error:
-                raise KernelError(kernel.__qualname__, rank, site, ordinal, error) from error
+                raise KernelError.of(address, kernel, error) from error
 
         self.put(run)
+
+    def _record(self, number: int) -> JournaledEvent:
+        return CpuEvent(self, number)
+
+    def _wait(self, event: JournaledEvent) -> None:
+        mark = of_this_backend(event, CpuEvent).mark
+        self.put(mark.wait)
 
     def _spin(self, ns: int) -> None:
         self.put(lambda: time.sleep(ns / 1e9))
 
 
-class CpuBuffer(JournaledBuffer):
+class CpuEvent(JournaledEvent):
+    """An entry of a stream's queue."""
+
+    def __init__(self, stream: CpuStream, number: int) -> None:
+        super().__init__(stream.journal, number)
+        self._stream = stream
+        self.mark = stream.join()
+
+    def _query(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, bool]:
+            self._stream.rank.patience.check()  # a host that asks in a loop has to hear of it somewhere
+            return self.mark.is_set()
+            yield
+
+        return outcome
+
+    def _synchronize(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, None]:
+            self._stream.settle(self.mark)
+            return
+            yield
+
+        return outcome
+
+
+class CpuBuffer(RealBuffer):
     """A tensor in main memory."""
 
-    def __init__(self, stream: CpuStream, shape: tuple[int, ...], dtype: DType, site: str, ordinal: int) -> None:
-        import torch
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        return CpuBuffer(self._on(self.stream), (stop - start, *self.shape[1:]), self.dtype, None)
 
-        super().__init__(stream, shape, dtype, site, ordinal)
-        self._stream = stream
-        self.tensor = torch.empty(shape, dtype=getattr(torch, dtype))
-
-    def _copy(self, delay_ns: int) -> Outcome:
-        stream, copies = self._stream, list[HostArray]()
-        if delay_ns:
-            stream._spin(delay_ns)
-        stream.put(lambda: copies.append(self.tensor.numpy().copy()))
-        mark = stream.join()
+    def _copy(self, stream: Stream) -> Outcome:
+        on, source, copies = self._on(stream), self.tensor, list[HostArray]()
+        on.put(lambda: copies.append(source.numpy().copy()))
+        mark = on.join()
 
         def outcome() -> Generator[Any, Any, HostArray]:
-            stream.settle(mark)
+            on.settle(mark)
             return copies[0]
             yield
 
         return outcome
 
-    def _release(self) -> None:
-        pass  # Python frees it with the last entry that uses it
+    def _hold(self, stream: Stream) -> None:
+        pass
+
+    def _on(self, stream: Stream) -> CpuStream:
+        on: CpuStream = of_this_backend(stream, CpuStream)
+        return on
 
 
 class CpuCommunicator(JournaledDeviceCommunicator):
-    """Collectives over a gloo group of their own, each an entry of its stream."""
+    """Collectives and transfers over a gloo group of their own, each an entry of its stream."""
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)
-        self._group = group
+        self._gloo = group
+        self._turns = Turns(rank)
         self._seq = 0
+        self._moves: list[tuple[Issue, Any]] | None = None
 
-    def _put(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
-        assert isinstance(stream, CpuStream), f"a stream of this backend is needed, not a {type(stream).__name__}"
-        flat = _tensor(buffer).view(-1)
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        given, wanted = flat(source), flat(output)
         for issue in issues:
-            if issue.delay_ns:
-                stream._spin(issue.delay_ns)
-            stream.put(self._entry(issue, flat, self._seq))
+            self._enter([(issue, given, given if source is output else wanted)], stream, self._seq)
             self._seq += 1
 
-    def _entry(self, issue: Issue, flat: Any, seq: int) -> Callable[[], None]:
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        memory = flat(buffer)
+        for issue in issues:
+            if self._moves is None:
+                self._enter([(issue, memory, memory)], stream)
+            else:
+                self._moves.append((issue, memory))
+
+    def _open(self, stream: Stream) -> None:
+        self._moves = []
+
+    def _close(self, stream: Stream) -> None:
+        moves, self._moves = self._moves or [], None
+        self._enter([(issue, memory, memory) for issue, memory in moves], stream)
+
+    def _enter(self, parts: list[tuple[Issue, Any, Any]], stream: Stream, seq: int | None = None) -> None:
+        """Put them on the stream as one entry: all are started, then all are waited for."""
+        on = of_this_backend(stream, CpuStream)
+        late = sum(issue.delay_ns for issue, _, _ in parts)
+        if late:
+            on._spin(late)
+
         def run() -> None:
+            if not parts:
+                return
+            issue = parts[0][0]
             try:
-                if not issue.altered:
-                    self._group.issue(issue, flat, asynchronous=True).wait()
-                    return
-                wire, size = resized_tensor(flat, issue)
-                self._group.issue(issue, wire, asynchronous=True).wait()
-                flat[:size].copy_(wire[:size])
-            except RuntimeError as error:
-                if peer_gone(error):
+                pending = []
+                for issue, source, output in parts:
+                    pending.append(gloo_calls.start(self._gloo, issue, source, output))
+                for (issue, _, _), work in zip(parts, pending, strict=True):  # noqa: B007  # named in the error
+                    work.wait()
+            except (RuntimeError, ValueError) as error:
+                if isinstance(error, RuntimeError) and peer_gone(error):
                     raise Unfinished from error
-                raise CollectiveError(self.name, seq, self.journal.rank, issue, error) from error
+                raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
 
-        return run
-
-
-def _tensor(buffer: Buffer) -> Any:
-    assert isinstance(buffer, CpuBuffer), f"a buffer of this backend is needed, not a {type(buffer).__name__}"
-    return buffer.tensor
+        on.put(self._turns.take(run))

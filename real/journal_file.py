@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class JournalFile:
 
     def write(self, record: RawRecord) -> None:
         try:
-            line = json.dumps(record, separators=(",", ":"), default=_plain)
+            line = json.dumps(record, separators=(",", ":"), default=plain)
         except TypeError as error:
             raise TypeError(str(error)) from None  # so that the program, and not json, is where it was raised
         os.write(self._file, f"{line}\n".encode())
@@ -51,7 +51,7 @@ def read_journal(path: Path) -> list[RawRecord]:
         text = path.read_bytes()
     except FileNotFoundError:
         return []
-    return [_tuples(json.loads(line)) for line in text.split(b"\n")[:-1]]
+    return [tuples(json.loads(line)) for line in text.split(b"\n")[:-1]]
 
 
 def journal_size(path: Path) -> int:
@@ -79,7 +79,37 @@ def last_step(path: Path) -> int | None:
     return None
 
 
-def _plain(value: Any) -> Any:
+class Standing(NamedTuple):
+    """Where a rank stands that does not move: in idle gets alone, or in a sleep of so long."""
+
+    idle: bool
+    sleep_ns: int
+
+
+def standing(path: Path) -> Standing:
+    """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
+    return; one that never awaits what it started is not called so.
+    """
+    pending: dict[tuple[Any, Any], RawRecord] = {}
+    repeated = set()
+    for record in read_journal(path):
+        if record[0] == "injected" and record[5] == "repeat":
+            repeated.add((record[2], record[3]))  # of the two the program awaits the second
+        elif record[0] == "learned":
+            pending.pop((record[2], record[3]), None)
+        elif _learns(record) and (record[2], record[3]) not in repeated:
+            pending[record[2], record[3]] = record
+    idle = bool(pending) and all(record[0] == "take" and record[6] == "idle" for record in pending.values())
+    return Standing(idle, max((record[5] for record in pending.values() if record[0] == "sleep"), default=0))
+
+
+def _learns(record: RawRecord) -> bool:
+    return record[0] in ("read", "ask", "take", "sleep") or (
+        record[0] in ("collective", "transfer") and record[5] is None
+    )
+
+
+def plain(value: Any) -> Any:
     """A numpy number, which the simulation would take as it is: protocols get their numbers out of arrays."""
     if isinstance(value, np.generic):
         return value.item()
@@ -87,5 +117,6 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{value!r} ({type(value).__name__}) cannot be journaled, only {kinds} can")
 
 
-def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+def tuples(value: Any) -> Any:
+    """What was written, from what JSON made of it."""
+    return tuple(tuples(item) for item in value) if isinstance(value, list) else value

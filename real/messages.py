@@ -8,6 +8,7 @@
     Go       ->                              when every rank is prepared, so that nobody's program waits for
     somebody's set-up
              <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
+    Dismiss  ->                              all ranks that have not ended stand in an idle get: that was the end
     Abort    ->                              after the parent has read the journals: give up waiting, abort the
     communicators
              <- Recovered                    `clean`: this process and its device can be used again
@@ -66,6 +67,10 @@ class Ended(NamedTuple):
     waited_ns: int
     started_ns: int
     ended_ns: int
+
+
+class Dismiss(NamedTuple):
+    number: int
 
 
 class Abort(NamedTuple):

@@ -1,8 +1,8 @@
 """The parent's side: one worker process a rank, spawned once, kept warm, replaced when there is no other way.
 
 A world of n ranks runs on the first n workers; the pool grows when a larger world comes. The parent owns what must
-outlive a worker: the store on which communicators meet, the deadlines, and the journals' folder. It makes no CUDA
-context.
+outlive a worker: the store on which communicators meet, the deadlines, the journals' folder, and the folder in which
+the sockets of the mailboxes are. It makes no CUDA context.
 
 After a run that did not go well the evidence, the journals, is read first. Then:
 
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -72,6 +73,7 @@ class Pool:
         self._recovery = recovery
         self._children: list[Child] = []
         self._store: Any = None
+        self._folder = ""
         self._owner = 0
         self._generation = 0
         self._oldest = 0
@@ -102,6 +104,9 @@ class Pool:
         """End all workers and the store."""
         self.kill()
         self._store = None
+        if self._folder and os.getpid() == self._owner:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = ""
         atexit.unregister(self.close)
 
     @property
@@ -122,14 +127,17 @@ class Pool:
             from torch.distributed import TCPStore
 
             self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+            self._folder = tempfile.mkdtemp(prefix="dpsim-mail-")
             self._owner = os.getpid()
             atexit.register(self.close)
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         if self._device == "cuda":
             environment = {**NCCL_ENVIRONMENT, **environment}
-        settings = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
+        settings: dict[str, Any] = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
+        settings["folder"] = self._folder
         for rank in missing:
+            Path(self._folder, str(rank)).unlink(missing_ok=True)  # the socket of a worker that is gone
             self._children.append(Child(rank, settings, environment))
         for rank, ready in self._gather(self._children[missing.start :], Ready, 0).items():
             self._children[rank].versions = ready.versions

@@ -1,27 +1,31 @@
-"""The contract on torch: a rank of a real world and its host communicators; the rest is the device's.
+"""The contract on torch: a rank of a real world, its memory, mailboxes and host communicators; the rest is the
+device's.
 
-A host collective goes out over gloo on a copy of the array, on both backends, as inference engines do it. It starts
-at once, on a thread of gloo; the await waits for it. A *skipped* one has nothing to wait for and gives its own input.
-An *altered* one goes out with the count and type that it announces, and what comes back is copied as far as it fits:
+A host collective or transfer goes out over gloo on a copy of the array, on both backends, as inference engines do it.
+It starts at once; the await waits for it. A *skipped* one has nothing to wait for and gives its own input. An
+*altered* one goes out with the count and type that it announces, and what comes back is copied as far as it fits:
 gloo takes a difference of size for a reason to end the process, and that is then what happens on this backend.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeAlias
+from collections.abc import Generator, Iterable
+from typing import Any
 
 import numpy as np
 
-from dpsim.interface import DeviceCommunicator, HostArray, Stream
+from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Stream
 from dpsim.journal import Issue, Journal
-from dpsim.journaled import JournaledHostCommunicator, JournaledRank, JournaledStream, resized
+from dpsim.journaled import JournaledBuffer, JournaledRank, JournaledStream, Outcome, of_this_backend
+from dpsim.journaled_groups import JournaledHostCommunicator
+from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
+from real import gloo_calls
 from real.communicators import Group
+from real.mail import Mail
 from real.waiting import Patience
-
-Outcome: TypeAlias = Callable[[], Generator[Any, Any, HostArray]]
 
 
 class Device(ABC):
@@ -55,6 +59,10 @@ class Device(ABC):
 class RealStream(JournaledStream):
     """A stream that ends with its job."""
 
+    def __init__(self, rank: RealRank, name: str) -> None:
+        super().__init__(rank.journal, name)
+        self.rank = rank
+
     @abstractmethod
     def synchronize(self) -> None:
         """Wait until all that was put on the stream is done; raise what went wrong in it."""
@@ -64,21 +72,61 @@ class RealStream(JournaledStream):
         """Nothing more will be put on the stream. Does not wait."""
 
 
+class RealBuffer(JournaledBuffer):
+    """A torch tensor, or rows of one.
+
+    Memory is taken until it is freed or the job ends, even if the program has lost the buffer, so that places in the
+    journal do not overlap by themselves. A view holds no tensor of its own, which would keep freed memory alive.
+    """
+
+    def __init__(self, stream: RealStream, shape: tuple[int, ...], dtype: DType, whole: Any) -> None:
+        super().__init__(stream, shape, dtype)
+        self._whole = whole
+        self._taken = stream.rank.taken
+        if whole is not None:
+            self._taken.add(self)
+
+    @property
+    def tensor(self) -> Any:
+        """Raises RuntimeError once it is freed."""
+        whole = self._whole if self.base is None else of_this_backend(self.base, RealBuffer)._whole
+        if whole is None:
+            raise RuntimeError("a buffer was used after it was freed: its memory may hold something else by now")
+        if self.base is None:
+            return whole
+        _, first, end = self.ref
+        return whole.view(-1)[first:end].view(self.shape)
+
+    def _release(self) -> None:
+        self._taken.discard(self)
+        self._whole = None
+
+
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    def __init__(self, journal: Journal, device: Device, groups: Iterable[Group], patience: Patience) -> None:
+    def __init__(
+        self, journal: Journal, device: Device, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
+    ) -> None:
         super().__init__(journal)
         self._device = device
+        self._mail = mail
+        self._size = size
         self.patience = patience
+        self.taken: set[RealBuffer] = set()
+        """Buffers that have not been freed."""
+        self.failure: BaseException | None = None
+        """The first error of any of its streams, where these are threads."""
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(self, group)
             else:
                 self.devices[group.spec.kind] = device.communicator(self, group)
 
-    def _stream(self, name: str) -> Stream:
-        return self._device.stream(self, name)
+    def fail(self, error: BaseException) -> None:
+        """Called by a stream. The first error counts."""
+        if self.failure is None:
+            self.failure = error
 
     def synchronize(self) -> None:
         """The implied device synchronise at the end of a program."""
@@ -89,55 +137,87 @@ class RealRank(JournaledRank):
         for stream in self.streams.values():
             stream.close()
 
+    def _stream(self, name: str) -> Stream:
+        return self._device.stream(self, name)
+
+    def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
+        if not 0 <= to < self._size:
+            raise ValueError(
+                f"rank {self.rank} sends to the mailbox {mailbox!r} of rank {to}; there are ranks 0 to {self._size - 1}"
+            )
+        self.patience.sleep(delay_ns)
+        self._mail.post(to, mailbox, message, self.patience)
+
+    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+        def outcome() -> Generator[Any, Any, Frozen]:
+            self.patience.sleep(delay_ns)
+            box = self._mail.box(mailbox)
+            if how == "poll":
+                self.patience.check()  # a host that only ever polls has to hear of it somewhere
+                return None if box.empty() else box.get()
+            return self.patience.message(box, idle=how == "idle")
+            yield  # a generator, as the contract has it, that never suspends
+
+        return outcome
+
+    def _sleep(self, ns: int) -> Outcome:
+        def outcome() -> Generator[Any, Any, None]:
+            self.patience.sleep(ns)
+            return
+            yield
+
+        return outcome
+
 
 class GlooHostCommunicator(JournaledHostCommunicator):
-    """Host collectives over gloo."""
+    """Host collectives and transfers over gloo."""
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)
         self._patience = rank.patience
         self._group = group
 
-    def _start(self, issues: list[Issue], array: HostArray) -> Outcome:
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
         import torch
 
-        result, last = np.array(array, order="C"), None
+        result = np.zeros(math.prod(shape), array.dtype)
+        size = min(result.size, array.size)
+        result[:size] = array.reshape(-1)[:size]
+        last = None
         for issue in issues:
             self._patience.sleep(issue.delay_ns)
-            wire = resized(array, issue) if issue.altered else np.array(array, order="C")
-            last = self._group.issue(issue, torch.from_numpy(wire.reshape(-1)), asynchronous=True)
+            # A repeated one has memory of its own: both are under way at the same time.
+            result, source = result.copy(), np.array(array.reshape(-1))
+            try:
+                last = gloo_calls.start(self._group, issue, torch.from_numpy(source), torch.from_numpy(result))
+            except RuntimeError as error:
+                self._patience.blame(error)
 
         def outcome() -> Generator[Any, Any, HostArray]:
             if last is not None:
                 self._patience.work(last)
-                flat = result.reshape(-1)
-                size = min(flat.size, wire.size)
-                flat[:size] = wire.reshape(-1)[:size]
-            return result
-            yield  # a generator, as the contract has it, that never suspends
+            return result.reshape(shape)
+            yield
 
         return outcome
 
 
-class KernelError(RuntimeError):
-    """A kernel raised. Of the same name and text as the simulation's, so that journals agree."""
-
-    def __init__(self, name: str, rank: int, site: str, ordinal: int, error: BaseException) -> None:
-        super().__init__(f"kernel {name} of rank {rank} {site}[{ordinal}]: {type(error).__name__}: {error}")
-
-
 class CollectiveError(RuntimeError):
-    """A device collective failed. Named by its second address, the communicator and its sequence number."""
+    """A device collective or transfer failed: what it was, on which communicator of which rank. Of a collective `seq`
+    is its position there; None for a transfer.
+    """
 
-    def __init__(self, communicator: str, seq: int, rank: int, issue: Issue, error: BaseException) -> None:
-        super().__init__(f"{issue.op} {issue.dtype}[{issue.count}] on {communicator} #{seq} of rank {rank}: {error}")
+    @classmethod
+    def of(cls, communicator: str, seq: int | None, rank: int, issue: Issue, error: BaseException) -> CollectiveError:
+        address = communicator if seq is None else f"{communicator} #{seq}"
+        return cls(f"{issue.op} {issue.dtype}[{issue.count}] on {address} of rank {rank}: {error}")
 
 
-def resized_tensor(flat: Any, issue: Issue) -> tuple[Any, int]:
-    """A tensor with the count and type that an altered collective announces, and how much of `flat` it holds."""
-    import torch
+def flat(buffer: Buffer) -> Any:
+    """The buffer's tensor, in one dimension."""
+    return tensor(buffer).view(-1)
 
-    wire = torch.zeros(issue.count, dtype=getattr(torch, issue.dtype), device=flat.device)
-    size = min(issue.count, flat.numel())
-    wire[:size].copy_(flat[:size])
-    return wire, size
+
+def tensor(buffer: Buffer) -> Any:
+    """Raises TypeError for a buffer of another backend."""
+    return of_this_backend(buffer, RealBuffer).tensor

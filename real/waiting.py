@@ -17,16 +17,22 @@ and not "raised".
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
+
+from dpsim.interface import Frozen
 
 SPIN_NS = 50_000
 """A collective on NVLink takes 20 to 100 us: this long it is polled without a pause."""
 
 BRIEF_NS = 20_000_000
 """For so long the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
+
+GLANCE_SECONDS = 0.05
+"""So often a host that waits for a message looks whether it should go on waiting."""
 
 # What gloo says when the other end of a connection is gone. It has no type of its own for it.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
@@ -36,11 +42,16 @@ class Unfinished(BaseException):
     """The rank waits for something that will never come. A BaseException: no protocol may catch it."""
 
 
-class Patience:
-    """How one rank waits, and how long it did (`waited_ns`, without injected delays)."""
+class Dismissed(BaseException):
+    """The rank stands in an idle get, and nobody is left who could send to it: its program has ended well."""
 
-    def __init__(self, give_up: threading.Event, polls: bool) -> None:
+
+class Patience:
+    """How one rank waits, and how long it did (`waited_ns`, without injected delays and sleeps)."""
+
+    def __init__(self, give_up: threading.Event, polls: bool, dismissed: threading.Event | None = None) -> None:
         self.give_up = give_up
+        self.dismissed = dismissed or threading.Event()
         self.polls = polls
         self.waited_ns = 0
 
@@ -65,22 +76,46 @@ class Patience:
         event.wait()
         self.waited_ns += time.perf_counter_ns() - begun
 
+    def message(self, box: queue.SimpleQueue[Frozen], idle: bool) -> Frozen:
+        """The next message of a box. A thread of this process puts them there, so that even a host that does not poll
+        is woken now and then. Raises Dismissed when it need not wait any longer, if `idle`.
+        """
+        begun = time.perf_counter_ns()
+        try:
+            while True:
+                try:
+                    return box.get(timeout=GLANCE_SECONDS)
+                except queue.Empty:
+                    self.check()
+                    if idle and self.dismissed.is_set():
+                        raise Dismissed from None
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
+
     def work(self, work: Any) -> None:
-        """Until a torch `Work` on host memory is done. Raises its error, or Unfinished if the error is a lost peer."""
+        """Until a torch `Work` on host memory (or a `gloo_calls.Pending`) is done. Raises its error, or Unfinished if
+        the error is a lost peer.
+        """
         if self.polls:
+            if not getattr(work, "can_be_polled", True):
+                work = _Watched(work)
             self.until(work.is_completed)
         begun = time.perf_counter_ns()
         try:
             work.wait()
         except RuntimeError as error:
-            if peer_gone(error):
-                raise Unfinished from error
-            raise
+            self.blame(error)
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 
+    def blame(self, error: RuntimeError) -> NoReturn:
+        """Raise the error of a call; or Unfinished, if it came of a lost peer or because the run was given up."""
+        if peer_gone(error) or self.give_up.is_set():
+            raise Unfinished from error
+        raise error
+
     def sleep(self, ns: int) -> None:
-        """An injected delay of the host."""
+        """An injected delay of the host, or what its program sleeps."""
         if ns and self.give_up.wait(ns / 1e9):
             raise Unfinished
 
@@ -88,6 +123,31 @@ class Patience:
         """Raises Unfinished once the run has been given up."""
         if self.give_up.is_set():
             raise Unfinished
+
+
+class _Watched:
+    """A work that can only be waited for, made one that can be polled, by a thread that waits."""
+
+    def __init__(self, work: Any) -> None:
+        self._work = work
+        self._done = threading.Event()
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="transfer", daemon=True).start()
+
+    def is_completed(self) -> bool:
+        return self._done.is_set()
+
+    def wait(self) -> None:
+        self._done.wait()
+        if self._error is not None:
+            raise self._error
+
+    def _run(self) -> None:
+        try:
+            self._work.wait()
+        except BaseException as error:
+            self._error = error
+        self._done.set()
 
 
 def peer_gone(error: RuntimeError) -> bool:

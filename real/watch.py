@@ -7,24 +7,35 @@ follow one another on a device while no host moves.
 
 When a rank has raised or died, its peers may wait for it for ever, or may come to an end by themselves. They get a
 shorter time to show.
+
+A rank that stands in an *idle* get has ended well if nothing can move any more, as in the simulation. Where all that
+have not ended stand so, none can send, so it is not the stall that has to pass but only the time in which a message
+may be under way. Then they are *dismissed*: the get ends the program, the worker sees its streams to their end and
+reports "finished", and the pool stays as it is. Should a stream hang, the rank does not report, and that is a hang.
+Where others do hang, the idle ones are not at fault: "finished" too, without any message.
+
+What a program sleeps is added to the stall as long as it sleeps.
 """
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpsim.world import End, Progress, World
 from real.child import Child, speaking
-from real.journal_file import journal_size, last_step
-from real.messages import Ended
+from real.journal_file import Standing, journal_size, last_step, standing
+from real.messages import Dismiss, Ended
 
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
 
 GRACE_NS = 1_500_000_000
-"""The stall after a first rank has ended badly. gloo's latency on a busy machine stays far below it."""
+"""The stall after a first rank has ended badly, or when all are idle. gloo's and a socket's latency on a busy machine
+stay far below it.
+"""
 
 
 class Watch:
@@ -48,6 +59,7 @@ class Watch:
         self._ends: list[End | None] = [None] * len(children)
         self._reports: list[Ended] = []
         self._deaths: dict[int, str] = {}
+        self._dismissed = False
         delays = sum(delay.ns for delay in world.delays)
         self._stall_ns = world.stall_ns + delays
         self._grace_ns = min(GRACE_NS, world.stall_ns) + delays
@@ -60,12 +72,14 @@ class Watch:
         """Until every rank has ended, or nobody moves any more."""
         begun = moved = reported = time.monotonic_ns()
         size = 0
+        stands: dict[int, Standing] = {}
         while None in self._ends:
             news = self._collect()
             grown = sum(journal_size(path) for path in self._paths)
             now = time.monotonic_ns()
             if news or grown != size:
                 moved, size = now, grown
+                stands = {}
             if self._progress is not None and now - reported > PROGRESS_SECONDS * 1e9:
                 reported = now
                 step = last_step(self._paths[0])
@@ -73,13 +87,31 @@ class Watch:
                     self._progress(step)
             someone_lost = any(end not in (None, "finished") for end in self._ends)
             limit = self._grace_ns if someone_lost else self._stall_ns
+            if now - moved > self._grace_ns and not stands:  # read once: nobody writes
+                unfinished = [rank for rank, end in enumerate(self._ends) if end is None]
+                stands = {rank: standing(self._paths[rank]) for rank in unfinished}
+                if all(stand.idle for stand in stands.values()) and not self._dismissed:
+                    self._dismissed = True
+                    for rank in unfinished:
+                        self._dismiss(rank)
+                    moved = now
+                    continue
+            limit += max((stand.sleep_ns for stand in stands.values()), default=0)
             if now - moved > limit:
+                if not self._dismissed:
+                    for rank in stands:
+                        self._ends[rank] = "finished" if stands[rank].idle else None
                 self.observed = f"no rank moved for {limit / 1e9:g} s"
                 break
             if now - begun > self._world.deadline_ns:
                 self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
                 break
         self._conclude(time.monotonic_ns() - begun)
+
+    def _dismiss(self, rank: int) -> None:
+        """Tell a rank that its idle get was its end."""
+        with contextlib.suppress(OSError):  # it has died, which is seen elsewhere
+            self.children[rank].link.send(Dismiss(self._number))
 
     def _collect(self) -> bool:
         """Take in what the workers say, waiting a little for it. Whether they said anything."""

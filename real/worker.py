@@ -4,6 +4,8 @@ The control thread reads the parent's messages and hands them to the main thread
 sets the flag for which every wait of the main thread looks; should the main thread not come out of its job within a
 second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts the communicators from outside.
 
+On `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look.
+
 A program is a coroutine that never suspends: every call of the contract blocks instead, so one `send(None)` runs it
 to its end.
 
@@ -35,11 +37,13 @@ from typing import Any
 from dpsim import registry
 from dpsim.journal import Journal, RankDied
 from dpsim.world import End
-from real.communicators import TIMEOUT, Communicators, Group, connect_gloo
+from real.communicators import TIMEOUT, Communicators, Group
+from real.gloo_calls import connect_gloo
 from real.journal_file import JournalFile
-from real.messages import Abort, Ended, Go, Job, Prepared, Ready, Recovered, Refused
+from real.mail import Mail
+from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused
 from real.rank import Device, RealRank
-from real.waiting import Patience, Unfinished
+from real.waiting import Dismissed, Patience, Unfinished
 
 LEAVE_SECONDS = 1.0
 """So long the main thread has to leave its job by itself before the communicators are aborted under it."""
@@ -51,12 +55,15 @@ IDLE_SECONDS = 5.0
 class Worker:
     """One rank's process."""
 
-    def __init__(self, rank: int, device: str, recovery: str, port: int, link: Connection) -> None:
+    def __init__(self, rank: int, device: str, recovery: str, port: int, folder: str, link: Connection) -> None:
         self.rank = rank
         self._device_name = device
         self._polls = recovery == "abort"
         self._port = port
         self._link = link
+        self._mail = Mail(folder, rank)
+        self._dismissed = threading.Event()
+        self._running = 0
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._give_up = threading.Event()
         self._at_rest = threading.Event()
@@ -76,6 +83,10 @@ class Worker:
                     if os.getppid() != parent:
                         return
                 message = self._link.recv()
+                if isinstance(message, Dismiss):
+                    if message.number == self._running:
+                        self._dismissed.set()
+                    continue
                 if isinstance(message, Abort):
                     self._give_up.set()
                 self._messages.put(message)
@@ -135,6 +146,9 @@ class Worker:
         except Exception:
             self._send(Refused(job.number, "machine", traceback.format_exc()))
             return
+        self._mail.begin(job.number)
+        self._dismissed.clear()
+        self._running = job.number
         self._send(Prepared(job.number))
         while (message := self._messages.get()) != Go(job.number):
             if isinstance(message, Abort):
@@ -146,15 +160,19 @@ class Worker:
         """Run the program of this rank."""
         file = JournalFile(job.journal)
         journal = Journal(self.rank, job.world, file.write)
-        patience = Patience(self._give_up, self._polls)
-        rank = RealRank(journal, self._device, groups, patience)
+        patience = Patience(self._give_up, self._polls, self._dismissed)
+        rank = RealRank(journal, self._device, groups, patience, self._mail, job.world.size)
         started = time.monotonic_ns()
         end: End = "finished"
         try:
             patience.sleep(journal.start_delay())
-            drive(program.run(rank, prepared))
-            rank.synchronize()
-            journal.finished()
+            try:
+                drive(program.run(rank, prepared))
+            except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
+                rank.synchronize()
+            else:
+                rank.synchronize()
+                journal.finished()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
         except Unfinished:

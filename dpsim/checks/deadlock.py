@@ -1,33 +1,46 @@
 """Deadlock: who waits for whom when a run did not come to its end.
 
-Starts from collectives that not every member joined, not from hosts: a host that ran ahead has ended while its
-device hangs. A rank that joined such a collective waits for the members that did not. A missing member that has
-itself joined one waits in turn; if all do, they form a cycle, else the member that waits for nobody is the one to
-look at: it ended, died, or stands still somewhere else.
+Starts from collectives that not every member joined, and from transfers that only one side made, not from hosts: a
+host that ran ahead has ended while its device hangs. A rank that joined such an op waits for those that did not. A
+missing rank that has itself joined one waits in turn; if all do, they form a cycle, else the rank that waits for
+nobody is the one to look at: it ended, died, or stands still somewhere else.
 
-A run that stopped without any such collective is reported as undecided; a poller is never called a deadlock.
+A send that nobody receives may have ended all the same (it is eager), so it counts only for a rank that did not end
+and waits in nothing else. A rank that stands in a `get` waits for a message; one that stands in an idle take, which
+may last for ever, does not hang.
+
+A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.checks.evidence import Entry, Evidence, call, ranks_text
+from dpsim.checks.evidence import Entry, Evidence, ranks_text
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.ops import Collective, Take, Transfer
 
 
 @dataclass(frozen=True)
 class Stuck:
-    """A collective that not all members joined."""
+    """A collective that not all members joined, or a transfer that one side did not make."""
 
     communicator: str
     seq: int
     joined: dict[int, Entry]
     missing: tuple[int, ...]
 
+    @property
+    def kind(self) -> str:
+        """collective, send or recv"""
+        raw = next(iter(self.joined.values())).raw
+        return str(raw[8]) if raw[0] == "transfer" else "collective"
+
 
 def check(evidence: Evidence) -> list[Finding]:
-    """One finding, or none if the run finished or the stop is explained by a rank that raised."""
+    """One finding, and one for each rank that waits for a message; none if the run finished or the stop is explained by
+    a rank that raised.
+    """
     if evidence.run.finished:
         return []
     stuck = find_stuck(evidence)
@@ -36,14 +49,15 @@ def check(evidence: Evidence) -> list[Finding]:
     dead = [rank for rank, end in enumerate(evidence.run.ends) if end == "died"]
     if any(evidence.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in evidence.run.ends):
         return []
+    letters = _letters(evidence)
     details = tuple(line for one in stuck for line in describe(evidence, one))
     if roots:
-        return [_missing(evidence, stuck, roots[0], details)]
+        return [*letters, _missing(evidence, stuck, roots[0], details)]
     if stuck:
-        return [_cycle(evidence, waits, details)]
-    blocked = [rank for rank, end in enumerate(evidence.run.ends) if end == "blocked"]
-    if not blocked:
-        return []
+        return [*letters, _cycle(evidence, waits, details)]
+    blocked = [rank for rank, end in enumerate(evidence.run.ends) if end == "blocked" and not _idle(evidence, rank)]
+    if letters or not blocked:
+        return letters
     entry = evidence.last(blocked[0])
     if dead:
         return [_left_by_the_dead(evidence, dead[0], blocked)]
@@ -59,8 +73,8 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def find_stuck(evidence: Evidence) -> list[Stuck]:
-    """The first collective of each communicator that not all members joined, in order of the step in which they
-    were called.
+    """The first collective of each communicator that not all members joined and the first transfer of each pair that
+    one side did not make, in order of the step in which they were called.
     """
     stuck = []
     for communicator, members in evidence.collectives.items():
@@ -69,12 +83,62 @@ def find_stuck(evidence: Evidence) -> list[Stuck]:
         if joined:
             missing = tuple(rank for rank in members if rank not in joined)
             stuck.append(Stuck(communicator, seq, joined, missing))
+    for (communicator, sender, receiver), (sends, receives) in evidence.transfers.items():
+        if len(receives) > len(sends):
+            stuck.append(Stuck(communicator, len(sends), {receiver: receives[len(sends)]}, (sender,)))
+    waiting = {rank for one in stuck for rank in one.joined}
+    for (communicator, sender, receiver), (sends, receives) in evidence.transfers.items():
+        if len(sends) > len(receives) and sender not in waiting and _stands_in(evidence, sends[len(receives)]):
+            stuck.append(Stuck(communicator, len(receives), {sender: sends[len(receives)]}, (receiver,)))
     return sorted(stuck, key=lambda one: min(evidence.position(entry) for entry in one.joined.values()))
+
+
+def _stands_in(evidence: Evidence, send: Entry) -> bool:
+    """Whether a rank may stand in that send: on the host if it is the last it did; on a stream if it did not end."""
+    if evidence.end(send.rank) != "blocked":
+        return False
+    last = evidence.last(send.rank)
+    assert last is not None
+    if send.raw[5] is None:
+        return last.at == send.at
+    return last.raw[0] not in ("take", "sleep") and not (last.raw[0] == "collective" and last.raw[5] is None)
+
+
+def _idle(evidence: Evidence, rank: int) -> bool:
+    last = evidence.last(rank)
+    return last is not None and last.raw[0] == "take" and last.raw[6] == "idle"
+
+
+def _letters(evidence: Evidence) -> list[Finding]:
+    """A finding for each rank that stands in a `get`."""
+    findings = []
+    for rank, end in enumerate(evidence.run.ends):
+        last = evidence.last(rank)
+        if end != "blocked" or last is None:
+            continue
+        record = last.record
+        if isinstance(record, Take) and record.how == "get":
+            posts = sum(
+                raw[0] == "post" and raw[5:7] == (rank, record.mailbox)
+                for journal in evidence.run.journals
+                for raw in journal
+            )
+            findings.append(
+                Finding(
+                    check="deadlock",
+                    klass="HANG:MAILBOX:NO_MESSAGE",
+                    message=f"rank {rank} waits for a message in {record.mailbox} ({record.site}, step {record.step}); "
+                    f"{posts} {'was' if posts == 1 else 'were'} ever sent to it",
+                    culprit=Culprit(rank, record.step, record.site, record.where),
+                    position=evidence.position(last),
+                )
+            )
+    return findings
 
 
 def describe(evidence: Evidence, stuck: Stuck) -> list[str]:
     """Who waits and where the missing ones are."""
-    some = call(next(iter(stuck.joined.values())))
+    some = wanted(next(iter(stuck.joined.values())))
     lines = [
         f"{stuck.communicator} #{stuck.seq}: {ranks_text(stuck.joined)} of "
         f"{len(stuck.joined) + len(stuck.missing)} joined "
@@ -93,21 +157,32 @@ def describe(evidence: Evidence, stuck: Stuck) -> list[str]:
     return lines
 
 
+def wanted(entry: Entry) -> Collective | Transfer:
+    record = entry.record
+    assert isinstance(record, Collective | Transfer)
+    return record
+
+
 WORDS = {"finished": "ended", "blocked": "blocked", "raised": "raised", "died": "died"}
+
+CLASSES = {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}
+
+NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
 
 
 def _missing(evidence: Evidence, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
     one = next(one for one in stuck if rank in one.missing)
     entry = min(one.joined.values(), key=evidence.position)
-    wanted = call(entry)
+    record = wanted(entry)
     died = evidence.end(rank) == "died"
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK"
     return Finding(
         check="deadlock",
-        klass="HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK",
-        message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {wanted.site} "
-        f"({wanted.op} on {one.communicator} #{one.seq}, "
-        f"step {wanted.step}) for rank {rank}, which never joins ({WORDS[evidence.end(rank)]})",
-        culprit=Culprit(rank, wanted.step, wanted.site, wanted.where),
+        klass=CLASSES.get(one.kind, klass),
+        message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {record.site} "
+        f"({record.op} on {one.communicator} #{one.seq}, "
+        f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({WORDS[evidence.end(rank)]})",
+        culprit=Culprit(rank, record.step, record.site, record.where),
         position=evidence.position(entry),
         details=details,
     )
@@ -136,10 +211,12 @@ def _cycle(evidence: Evidence, waits: dict[int, Stuck], details: tuple[str, ...]
         path.append(following)
     entry = min((waits[rank].joined[rank] for rank in path), key=evidence.position)
     chain = " -> ".join(f"rank {rank} ({waits[rank].communicator} #{waits[rank].seq})" for rank in path)
+    kinds = [waits[rank].kind for rank in path]
+    transfer = next((kind for kind in ("recv", "send") if kind in kinds), None)
     return Finding(
         check="deadlock",
-        klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
-        message=f"ranks wait for each other in different groups: {chain}",
+        klass=CLASSES[transfer] if transfer else "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
+        message=f"ranks wait for each other in different {'ops' if transfer else 'groups'}: {chain}",
         culprit=None,
         position=evidence.position(entry),
         details=details,

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from dpsim.checks.memory import Memory
 from dpsim.ops import Collective, Decision, RawRecord, Record, as_record
 from dpsim.world import CommunicatorSpec, End, Run, World
 
@@ -33,6 +35,13 @@ class Entry(NamedTuple):
         return as_record(self.raw)
 
 
+class Line(NamedTuple):
+    """Transfers from one rank to another on a communicator, in order."""
+
+    sends: list[Entry]
+    receives: list[Entry]
+
+
 @dataclass(frozen=True)
 class Evidence:
     """A run and its index."""
@@ -43,6 +52,12 @@ class Evidence:
     decisions: dict[
         tuple[str, str], dict[int, list[Entry]]
     ]  # (communicator, label) -> member -> its decisions, in order
+    transfers: dict[tuple[str, int, int], Line] = field(default_factory=dict)  # (communicator, sender, receiver)
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Accesses to memory that have no order, or the wrong one."""
+        return Memory.of(self.world, self.run)
 
     @staticmethod
     def of(world: World, run: Run) -> Evidence:
@@ -51,6 +66,7 @@ class Evidence:
             name: {rank: [] for rank in ranks} for name, ranks in members.items()
         }
         decisions: dict[tuple[str, str], dict[int, list[Entry]]] = {}
+        transfers: dict[tuple[str, int, int], Line] = {}
         for rank, journal in enumerate(run.journals):
             for at, raw in enumerate(journal):
                 kind = raw[0]
@@ -61,7 +77,12 @@ class Evidence:
                     if key not in decisions:
                         decisions[key] = {member: [] for member in members[raw[5]]}
                     decisions[key][rank].append(Entry(rank, at, raw))
-        return Evidence(world, run, collectives, decisions)
+                elif kind == "transfer":
+                    sends = raw[8] == "send"
+                    pair = (raw[6], rank, raw[11]) if sends else (raw[6], raw[11], rank)
+                    line = transfers.setdefault(pair, Line([], []))
+                    (line.sends if sends else line.receives).append(Entry(rank, at, raw))
+        return Evidence(world, run, collectives, decisions, transfers)
 
     def end(self, rank: int) -> End:
         return self.run.ends[rank]
@@ -98,6 +119,30 @@ def call(entry: Entry) -> Collective:
     record = entry.record
     assert isinstance(record, Collective)
     return record
+
+
+Signature: TypeAlias = tuple[Any, ...]
+
+SIGNATURE = ("op", "count", "dtype", "root", "reduce", "sizes")
+
+
+def signature(raw: RawRecord, index: int) -> Signature:
+    """What must be the same in the calls of all members, in the order of SIGNATURE; `index`: the member's.
+
+    Where sizes are given, members bring different counts: their sum stands for the count if the member brings its
+    part of it. The sizes of an all_to_all differ too, and are held against each other by the ledger.
+    """
+    _, _, _, _, _, _, _, _, op, count, dtype, root, reduce, sizes, *_ = raw
+    if sizes and op == "all_gather" and index < len(sizes) and count == sizes[index]:
+        count = sum(sizes)
+    elif sizes and op == "all_to_all":
+        count, sizes = 0, ()
+    return op, count, dtype, root, reduce, sizes
+
+
+def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
+    """The signature of each call of one member."""
+    return [entry.raw[8:14] if not entry.raw[13] else signature(entry.raw, index) for entry in entries]
 
 
 def decision(entry: Entry) -> Decision:

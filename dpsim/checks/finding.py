@@ -9,15 +9,25 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:COLLECTIVE:EXTRA_CALL           a rank made a collective more often than its peers
     HANG:COLLECTIVE:DEAD_RANK            peers wait for a rank that died
     HANG:COLLECTIVE:ORDER_ACROSS_GROUPS  ranks wait for each other in different groups
+    HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
+    HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
+    HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
     MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run got through, paired up wrongly
     MISMATCH:COLLECTIVE:OP               members of one collective called it differently: another operation
     MISMATCH:COLLECTIVE:COUNT            another number of elements
     MISMATCH:COLLECTIVE:DTYPE            another type of elements
     MISMATCH:COLLECTIVE:ROOT             another root
+    MISMATCH:COLLECTIVE:REDUCE           another reduction
+    MISMATCH:COLLECTIVE:SIZES            other pieces
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
     CRASH:<EXCEPTION>                    a rank's program raised
     DEATH:RANK                           a rank died and nobody waits for it
+    RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
+    RACE:REUSED_IN_FLIGHT                an access of a buffer and the reuse of its memory, and nothing orders them
+    STALE:USE_AFTER_FREE                 an op was issued after its buffer was freed
+    STALE:REUSED_BLOCK                   so too, when another buffer had been written in its place
+    STALE:UNWRITTEN                      an op reads memory that nothing wrote before
 
 `CLASSES` is this table for programs: by it a pattern that can select nothing is refused.
 
@@ -75,15 +85,25 @@ CLASSES = (
     "HANG:COLLECTIVE:EXTRA_CALL",
     "HANG:COLLECTIVE:DEAD_RANK",
     "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
+    "HANG:P2P:UNMATCHED_RECV",
+    "HANG:P2P:UNMATCHED_SEND",
+    "HANG:MAILBOX:NO_MESSAGE",
     "HANG:UNDECIDED",
     "MISMATCH:COLLECTIVE:STEP",
     "MISMATCH:COLLECTIVE:OP",
     "MISMATCH:COLLECTIVE:COUNT",
     "MISMATCH:COLLECTIVE:DTYPE",
     "MISMATCH:COLLECTIVE:ROOT",
+    "MISMATCH:COLLECTIVE:REDUCE",
+    "MISMATCH:COLLECTIVE:SIZES",
     "DISAGREEMENT:<LABEL>",
     "CRASH:<EXCEPTION>",
     "DEATH:RANK",
+    "RACE:BUFFER",
+    "RACE:REUSED_IN_FLIGHT",
+    "STALE:USE_AFTER_FREE",
+    "STALE:REUSED_BLOCK",
+    "STALE:UNWRITTEN",
 )
 """All classes that a finding can have. What is in angle brackets can be any word, or several."""
 

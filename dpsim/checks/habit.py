@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from dpsim.checks.evidence import Entry, Evidence, by_step
+from dpsim.checks.evidence import SIGNATURE, Entry, Evidence, by_step, signatures
 
 Place = tuple[int, int]  # (rank, step)
 
@@ -77,18 +77,21 @@ class Habit:
         return self._odd_calls(communicator, step, here)
 
     def _odd_calls(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """The steps before all have as many calls, or calls of one op, count, dtype or root: then that is right."""
+        """The steps before all have as many calls, or calls of one op, count, dtype, root, reduction or sizes:
+        then that is right.
+        """
+        place = {rank: index for index, rank in enumerate(self.evidence.collectives[communicator])}
         before = [
-            [entry.raw[8:12] for entry in entries]
+            signatures(entries, place[rank])
             for rank, own in self.evidence.collectives[communicator].items()
             for when, entries in by_step(own).items()
             if when < step and self.evidence.passed(rank, when)
         ]
-        now = {rank: [entry.raw[8:12] for entry in entries] for rank, entries in here.items()}
+        now = {rank: signatures(entries, place[rank]) for rank, entries in here.items()}
         lengths = {len(calls) for calls in before}
         if len(lengths) == 1 and len({len(calls) for calls in now.values()}) > 1:
             return _only(rank for rank, calls in now.items() if len(calls) not in lengths)
-        for field in range(4):
+        for field in range(len(SIGNATURE)):
             usual = {call[field] for calls in before for call in calls}
             if len(usual) == 1 and any(call[field] not in usual for calls in now.values() for call in calls):
                 return _only(rank for rank, calls in now.items() if any(call[field] not in usual for call in calls))

@@ -1,7 +1,7 @@
 """All checks on one run; the findings in order of cause, and which of them nobody wants to hear of.
 
     findings = judge(world, run)
-    kept, off = switch_off(findings, ["CRASH:*"])       # off: {"CRASH:*": 2}
+    kept, off = switch_off(findings, ["RACE:*"])        # off: {"RACE:*": 2}
 
 A finding is switched off by its class, after all checks have run, and is counted. A check that stops at the first
 difference of a communicator says nothing of later ones, even where the first is switched off.
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dpsim.checks import agreement, deadlock, fault, ledger
+from dpsim.checks import agreement, deadlock, fault, ledger, race, stale
 from dpsim.checks.evidence import Evidence
 from dpsim.checks.finding import Finding, matches
 from dpsim.world import Run, World
@@ -21,6 +21,8 @@ CHECKS: dict[str, Callable[[Evidence], list[Finding]]] = {
     "agreement": agreement.check,
     "fault": fault.check,
     "deadlock": deadlock.check,
+    "race": race.check,
+    "stale": stale.check,
 }
 
 
@@ -49,8 +51,8 @@ def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[li
 def switched_off_text(counts: dict[str, int]) -> str:
     """One line on what was switched off, also if it was nothing; empty without patterns.
 
-    >>> switched_off_text({"CRASH:*": 2, "HANG": 0})
-    '2 findings switched off: 2 by CRASH:*, 0 by HANG'
+    >>> switched_off_text({"RACE:*": 2, "HANG": 0})
+    '2 findings switched off: 2 by RACE:*, 0 by HANG'
     """
     if not counts:
         return ""

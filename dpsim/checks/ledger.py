@@ -2,8 +2,8 @@
 
 A rank that leaves out one collective pairs up silently with its peers' next one, and may go on so for an hour. So
 calls are not compared by where they were paired up but by their **step tag**: within a step, every member's list of
-(op, count, dtype, root) must be the same. A member that is still within the step may have a shorter list; one that
-has gone on has left something out.
+(op, count, dtype, root, reduction, sizes) must be the same. A member that is still within the step may have a shorter
+list; one that has gone on has left something out.
 
     step         4           5           6
     rank 0   agree(16)   agree(16)   agree(16)
@@ -14,6 +14,8 @@ Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
 communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
 
+The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i.
+
 A rank that did nothing at all in a step left it out, however many did the same; so did one that made no call where
 every step before has one. Otherwise the majority is right, and where there is none, habit decides. Where that cannot
 either, no rank is blamed, and whether a call is missing or one too many is a guess.
@@ -21,13 +23,21 @@ either, no rank is blamed, and whether a call is missing or one too many is a gu
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, by_step, call, first_difference, ranks_text, split, times
+from dpsim.checks.evidence import (
+    SIGNATURE,
+    Entry,
+    Evidence,
+    Signature,
+    by_step,
+    call,
+    first_difference,
+    ranks_text,
+    signatures,
+    split,
+    times,
+)
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.habit import Habit
-
-Call = tuple[str, int, str, int | None]
-
-FIELDS = ("op", "count", "dtype", "root")
 
 
 def check(evidence: Evidence) -> list[Finding]:
@@ -35,12 +45,17 @@ def check(evidence: Evidence) -> list[Finding]:
     findings = []
     habit: Habit | None = None
     for communicator, members in evidence.collectives.items():
-        rows = [[(entry.raw[1], *entry.raw[8:12]) for entry in entries] for entries in members.values()]
+        rows = [
+            [(entry.raw[1], *call) for entry, call in zip(entries, signatures(entries, index), strict=True)]
+            for index, entries in enumerate(members.values())
+        ]
         if first_difference(rows) is not None:
             habit = habit or Habit(evidence)
             finding = _first(evidence, communicator, members, habit)
-            if finding is not None:
-                findings.append(finding)
+        else:
+            finding = _pieces(evidence, communicator, members)
+        if finding is not None:
+            findings.append(finding)
     return findings
 
 
@@ -48,7 +63,7 @@ def _first(evidence: Evidence, communicator: str, members: dict[int, list[Entry]
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):
         here = {rank: own.get(step, []) for rank, own in steps.items()}
-        calls = {rank: _calls(entries) for rank, entries in here.items()}
+        calls = {rank: tuple(signatures(own, index)) for index, (rank, own) in enumerate(here.items())}
         longest = max(calls.values(), key=len)
         waiting = {
             rank
@@ -61,15 +76,63 @@ def _first(evidence: Evidence, communicator: str, members: dict[int, list[Entry]
     return None
 
 
-def _calls(entries: list[Entry]) -> tuple[Call, ...]:
-    return tuple(entry.raw[8:12] for entry in entries)
+def _pieces(evidence: Evidence, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
+    """The first all_to_all of which one member sends another a piece of other size than that one expects."""
+    ranks = list(members)
+    for calls in zip(*members.values(), strict=False):
+        if calls[0].raw[8] != "all_to_all" or not any(entry.raw[13] for entry in calls):
+            continue
+        wrong = [
+            (i, j, goes, comes)
+            for i, mine in enumerate(calls)
+            for j, theirs in enumerate(calls)
+            if None not in (goes := _piece(mine, len(ranks), 0, j), comes := _piece(theirs, len(ranks), 1, i))
+            and goes != comes
+        ]
+        if wrong:
+            return _unequal(evidence, communicator, ranks, calls, wrong)
+    return None
+
+
+def _piece(entry: Entry, size: int, half: int, index: int) -> int | None:
+    """How many elements a member sends to (half 0) or expects from (half 1) the member `index`; None: not said."""
+    sizes = entry.raw[13]
+    if not sizes:
+        return int(entry.raw[9]) // size
+    return int(sizes[half * size + index]) if len(sizes) == 2 * size else None
+
+
+def _unequal(
+    evidence: Evidence,
+    communicator: str,
+    ranks: list[int],
+    calls: tuple[Entry, ...],
+    wrong: list[tuple[int, int, int | None, int | None]],
+) -> Finding:
+    involved = [{i, j} for i, j, _, _ in wrong]
+    common = set.intersection(*involved)
+    odd = calls[min(common)] if len(common) == 1 else None
+    entry = odd or calls[wrong[0][0]]
+    lines = [
+        f"rank {ranks[i]} sends {goes} elements to rank {ranks[j]}, which expects {comes}"
+        for i, j, goes, comes in wrong
+    ]
+    record = call(entry)
+    return Finding(
+        check="ledger",
+        klass="MISMATCH:COLLECTIVE:SIZES",
+        message=f"{record.site} (all_to_all on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
+        culprit=Culprit(entry.rank, record.step, record.site, record.where) if odd else None,
+        position=evidence.position(entry),
+        details=tuple(lines),
+    )
 
 
 def _blame(
     evidence: Evidence,
     communicator: str,
     here: dict[int, list[Entry]],
-    calls: dict[int, tuple[Call, ...]],
+    calls: dict[int, tuple[Signature, ...]],
     habit: Habit,
     step: int,
 ) -> Finding:
@@ -93,7 +156,7 @@ def _blame(
     for rank in sorted(calls):
         groups.setdefault(_list(here[rank]) or f"nothing on {communicator}", []).append(rank)
     if len(mine) == len(theirs):
-        field = next(name for name, a, b in zip(FIELDS, mine[index], theirs[index], strict=True) if a != b)
+        field = next(name for name, a, b in zip(SIGNATURE, mine[index], theirs[index], strict=True) if a != b)
         klass, entry = f"MISMATCH:COLLECTIVE:{field.upper()}", here[culprit][index]
         right = call(reference[index]).describe()
         message = f"called {call(entry).describe()} in step {step} where {ranks_text(good)} called {right}"

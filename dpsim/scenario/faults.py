@@ -19,7 +19,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
-from dpsim.ops import CollectiveName, DType
+from dpsim.ops import DType
 from dpsim.scenario.duration import PositiveDuration
 from dpsim.scenario.part import Index, Part, Problem, RankNumber, Word, refuse
 from dpsim.world import At, Delay, Fault
@@ -59,7 +59,7 @@ class Change(Part):
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
 
-    op: CollectiveName | None = None
+    op: Literal["all_reduce", "broadcast"] | None = None
     """Another collective."""
     count: Annotated[int, Field(ge=1, le=1 << 28, strict=True)] | None = None
     """Another number of elements."""

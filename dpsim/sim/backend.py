@@ -1,13 +1,14 @@
-"""The simulation as a backend: all ranks in one process, on one machine, on SimPy's clock.
+"""The simulation as a backend: all ranks in one process, on one machine, on SimPy's clock or under a chooser of
+schedules.
 
->>> from dpsim.world import World
->>> SimBackend().unavailable(4096) is None
-True
+    >>> from dpsim.world import World
+    >>> SimBackend().unavailable(4096) is None
+    True
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy
@@ -16,9 +17,12 @@ import simpy
 from dpsim.journal import Journal, RankDied
 from dpsim.ops import RawRecord
 from dpsim.registry import Program, protocol
+from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
-from dpsim.sim.machine import Machine, Op
-from dpsim.sim.rank import Group, SimRank
+from dpsim.sim.groups import Group, Slots
+from dpsim.sim.machine import Choose, Machine, Op
+from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.rank import SimRank
 from dpsim.world import End, Progress, Run, World
 
 PROGRESS_EVERY = 256
@@ -27,12 +31,25 @@ PROGRESS_EVERY = 256
 class SimBackend:
     """Runs a program on a simulated world. A hang is seen exactly: nothing can move any more and somebody has not
     ended.
+
+    `costs`: of the timed mode. `choose`: the untimed mode, under this chooser. `keep_order`: note in `order` how
+    visible ops fired, so that a timed run can be repeated untimed. `expandable`: the allocator's segments grow.
     """
 
     name = "sim"
 
-    def __init__(self, costs: Costs = REFERENCE) -> None:
+    def __init__(
+        self,
+        costs: Costs = REFERENCE,
+        choose: Choose | None = None,
+        keep_order: bool = False,
+        expandable: bool = False,
+    ) -> None:
         self.costs = costs
+        self.choose = choose
+        self.keep_order = keep_order
+        self.expandable = expandable
+        self.order: list[str] = []
 
     def unavailable(self, size: int) -> str | None:
         return None
@@ -43,22 +60,31 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program, prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
-        machine = Machine()
-        groups = [Group(spec, machine, self.costs) for spec in world.communicators]
+        machine = Machine(self.choose, [kill.rank for kill in world.kills], self.keep_order)
+        slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
+        groups = [Group(spec, machine, self.costs, slots) for spec in world.communicators]
+        boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
         ranks = [
-            SimRank(Journal(rank, world, journals[rank].append), machine, self.costs, groups)
+            SimRank(Journal(rank, world, journals[rank].append), machine, self.costs, boxes, self.expandable)
             for rank in range(world.size)
         ]
+        for group in groups:
+            _connect(group, ranks)
         ends: list[End] = ["blocked"] * world.size
         hosts = [_host(rank, program, prepared, ends) for rank in ranks]
         if progress is not None:
             _report(machine, ranks[0], progress)
         for host in hosts:
             machine.host(host)
+        for victim, ns in world.kills:
+            _kill(machine, ranks, victim, ns, ends)
         machine.run()
-        for host in hosts:
+        for rank, host in zip(ranks, hosts, strict=True):
+            if rank.idle and ends[rank.rank] == "blocked":
+                ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
             host.close()
+        self.order = machine.order
         return Run(
             backend=self.name,
             journals=journals,
@@ -73,19 +99,33 @@ class SimBackend:
         pass
 
 
+def _connect(group: Group, ranks: list[SimRank]) -> None:
+    """Give each member its communicator."""
+
+    def waited(rank: int, ns: int) -> None:
+        ranks[rank].waited_ns += ns
+
+    group.waited = waited
+    for rank in group.spec.ranks:
+        ranks[rank].groups.append(group)
+        if group.spec.domain == "host":
+            ranks[rank].hosts[group.spec.kind] = SimHostCommunicator(ranks[rank], group)
+        else:
+            ranks[rank].devices[group.spec.kind] = SimDeviceCommunicator(ranks[rank], group)
+
+
 async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End]) -> None:
     """The life of one rank: its program, then an implied device synchronise."""
     journal = rank.journal
     late_ns = journal.start_delay()
     if late_ns:
-        late = Op("delay", late_ns)
-        rank.machine.submit(late)
-        await _Wait(rank.machine.wait(late))
+        await _Outcome(rank.pause(late_ns))
     try:
         await program.run(rank, prepared)
         for stream in rank.streams.values():
-            if stream.tail is not None:
-                await _Wait(rank.wait_for_device(stream.tail))
+            end = stream.end()
+            if end is not None:
+                await _Outcome(rank.wait_for_device(end))
     except RankDied:
         ends[rank.rank] = "died"
         rank.lose_device()
@@ -98,13 +138,26 @@ async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End])
     journal.finished()
 
 
-class _Wait:
+def _kill(machine: Machine, ranks: list[SimRank], rank: int, ns: int, ends: list[End]) -> None:
+    """A rank dies: at a time, or whenever the chooser says so."""
+
+    def effect() -> None:
+        if ends[rank] == "blocked":
+            ends[rank] = "died"
+            ranks[rank].killed = True
+            ranks[rank].lose_device()
+
+    op = Op(f"kill rank {rank}", ns, effect, lambda: ((("life", rank), "w"),))
+    machine.submit(op)
+
+
+class _Outcome:
     """Await a generator of the machine, without a record."""
 
-    def __init__(self, outcome: Generator[Any, Any, Any]) -> None:
+    def __init__(self, outcome: Any) -> None:
         self._outcome = outcome
 
-    def __await__(self) -> Generator[Any, Any, Any]:
+    def __await__(self) -> Any:
         return self._outcome
 
 

@@ -2,8 +2,8 @@
 calibration.
 
 Sources: published H200 tables for NCCL (a small all-reduce takes about 2.9 us + 1.64 us a rank; ring bandwidth
-about 350 GB/s) and measurements of gloo on one node (100 to 400 us). They give a plausible order of events and
-plausible waits, not predictions.
+about 350 GB/s; send and receive about 3 us) and measurements of gloo on one node (100 to 400 us). They give a
+plausible order of events and plausible waits, not predictions.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import NamedTuple
 
 
 class Costs(NamedTuple):
-    """Nanoseconds, or nanoseconds per KiB."""
+    """Nanoseconds, or nanoseconds per KiB. `eager_bytes`: a send of so many bytes or fewer ends before it is
+    received.
+    """
 
     kernel: int = 5_000
     device_collective: int = 2_900
@@ -21,21 +23,21 @@ class Costs(NamedTuple):
     host_collective: int = 137_000
     host_collective_per_rank: int = 10_000
     host_collective_per_kib: int = 600
+    device_transfer: int = 3_500
+    host_transfer: int = 60_000
+    eager_bytes: int = 65_536
+    message: int = 50_000
     read: int = 8_000
 
     def on_device(self, ranks: int, nbytes: int) -> int:
         """A device collective over `ranks` ranks, from the last arrival to its end."""
-        return (
-            self.device_collective
-            + self.device_collective_per_rank * ranks
-            + self.device_collective_per_kib * nbytes // 1024
-        )
+        per_rank = self.device_collective_per_rank * ranks
+        return self.device_collective + per_rank + self.device_collective_per_kib * nbytes // 1024
 
     def on_host(self, ranks: int, nbytes: int) -> int:
         """A host collective over `ranks` ranks, from the last arrival to its end."""
-        return (
-            self.host_collective + self.host_collective_per_rank * ranks + self.host_collective_per_kib * nbytes // 1024
-        )
+        per_rank = self.host_collective_per_rank * ranks
+        return self.host_collective + per_rank + self.host_collective_per_kib * nbytes // 1024
 
 
 REFERENCE = Costs()

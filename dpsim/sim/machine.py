@@ -1,51 +1,88 @@
-"""The machine: a graph of operations with explicit dependencies.
+"""The machine: a graph of operations with explicit dependencies, fired in one of two modes.
 
-`edge(before, after)` is the only source of order: the op before it on its stream, the arrival of each member at a
-collective, what a host waits for. An op is *ready* when everything before it has fired, and then it *fires*: its
-effect happens and what waited for it may become ready. A collective is one joint op, not one per member, and has a
-predecessor on every member's stream.
+`edge(before, after)` is the only source of order: the op before it on its stream, an event that its stream waits
+for, the arrival of each member at a collective, what a host waits for. An op is *ready* when everything before it
+has fired, and then it *fires*: its effect happens and what waited for it may become ready. A collective is one
+joint op, not one per member, and has a predecessor on every member's stream. Recording and waiting for events are
+edges, not ops.
 
     machine = Machine()
-    a, b = Op("kernel", cost=5), Op("kernel", cost=7)
+    a, b = Op("a", cost=5), Op("b", cost=7)
     machine.edge(a, b)                  # b starts when a has ended
     machine.submit(b); machine.submit(a)
     machine.run()                       # machine.now == 12
 
-Modes of the machine differ in `ready` alone. This one is timed: a ready op takes a SimPy time-out of its cost and
-then fires. When nothing can move any more while somebody still waits, that is a hang: SimPy returns silently, so
-`run` leaves the question to its caller, who asks which hosts have not ended.
+The modes differ in `ready` alone:
 
-Prior art: one graph from which clocks, race checks and wait-for graphs are folds, as in happens-before checkers;
-SimPy for time.
+* **timed**: a ready op takes a SimPy time-out of its cost, then fires;
+* **untimed**: there is no time. An op without footprint fires at once; one with a footprint goes on the ready list,
+  and when nothing else can happen `choose(label, options)` picks the next. All timings of the machine are orders of
+  that list, so what holds for all choices holds for all timings.
+
+A footprint names what an op touches beside its edges, (resource, mode): `r`ead and `w`rite as usual, `a`cquire and
+re`l`ease of something finite (a residency slot). The life of a rank that may be killed is a resource too: the kill
+writes it, and all that the rank does reads it.
+
+`choose` is the only source of nondeterminism. Labels are addresses, so they are stable under unrelated change.
+
+Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers (options are never empty),
+SimPy.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from typing import Any, TypeAlias
 
 import simpy
+
+from dpsim.sim.environment import Environment
+
+Footprint: TypeAlias = tuple[tuple[Any, str], ...]
+"""(resource, mode) pairs; modes are r, w, a, l."""
+
+Choose: TypeAlias = Callable[[str, Sequence[str]], int]
+"""(what is chosen, labels of the options, never empty) -> index of the choice."""
 
 
 class Op:
     """An operation of the graph.
 
-    `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is
-    submitted. `at` is the time at which it fired, -1 before. `effect` runs when it fires; its result is `value`.
-    `life`: the rank with whose device it dies.
+    `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is submitted.
+    `at` is when it fired, -1 before. `effect` runs when it fires; its result is `value`. `footprint` may be a function,
+    asked when the op becomes ready. `life`: the rank with which the op dies, None for joint ops. `known`: bits of the
+    marks that whoever knows of this op knows of.
     """
 
-    __slots__ = ("at", "cost", "effect", "kind", "life", "pending", "successors", "value", "waiters")
+    __slots__ = (
+        "at",
+        "cost",
+        "effect",
+        "footprint",
+        "known",
+        "label",
+        "life",
+        "pending",
+        "successors",
+        "value",
+        "waiters",
+    )
 
     def __init__(
-        self, kind: str, cost: int = 0, effect: Callable[[], Any] | None = None, life: int | None = None
+        self,
+        label: str,
+        cost: int = 0,
+        effect: Callable[[], Any] | None = None,
+        footprint: Callable[[], Footprint] | None = None,
+        life: int | None = None,
     ) -> None:
-        self.kind = kind
-        self.life = life
+        self.label = label
         self.cost = cost
         self.effect = effect
+        self.footprint = footprint
         self.life = life
+        self.known = 0
         self.pending = 1
         self.successors: list[Op] | None = None
         self.at = -1
@@ -54,26 +91,41 @@ class Op:
 
 
 class Machine:
-    """Ops, edges and time."""
+    """Ops, edges, and time or choice."""
 
-    def __init__(self) -> None:
-        self.env = simpy.Environment()
+    def __init__(self, choose: Choose | None = None, mortal: Sequence[int] = (), keep_order: bool = False) -> None:
+        self.env = Environment(self.fire, self._pick)
+        self.order: list[str] = []  # labels of ops with a footprint, as they fired
+        self.enabled: list[Op] = []
+        self.dead: dict[int, bool] = {}
+        self.mortal = frozenset(mortal)
+        self.visible = choose is not None or keep_order
+        self._marks = 0
+        self._choose = choose
         self._fired: deque[Op] = deque()
         self._firing = False
-        self._dead: dict[int, bool] = {}
+        self.ready: Callable[[Op], None] = self._ready_timed if choose is None else self._ready_untimed
 
     @property
     def now(self) -> int:
-        return int(self.env.now)
+        return self.env._now  # type: ignore[return-value]  # integers go in, integers come out
+
+    @property
+    def timed(self) -> bool:
+        return self._choose is None
 
     def edge(self, before: Op | None, after: Op) -> None:
         """`after` may not start before `before` has fired."""
-        if before is not None and before.at < 0:
+        if before is None:
+            return
+        if before.at < 0:
             after.pending += 1
             if before.successors is None:
                 before.successors = [after]
             else:
                 before.successors.append(after)
+        else:
+            after.known |= before.known
 
     def submit(self, op: Op) -> None:
         """The op exists now: all edges that its issuer knows of are drawn."""
@@ -81,16 +133,28 @@ class Machine:
         if not op.pending:
             self.ready(op)
 
-    def ready(self, op: Op) -> None:
-        """Nothing holds the op back any more: let it take its time, then fire it."""
+    # ---- the modes: all the difference between them
+
+    def _ready_timed(self, op: Op) -> None:
         if op.cost:
-            event = simpy.Event(self.env)
-            event._ok = True
-            event._value = None
-            event.callbacks.append(lambda _: self.fire(op))
-            self.env.schedule(event, delay=op.cost)
+            self.env.schedule(op, delay=op.cost)
         else:
             self.fire(op)
+
+    def _ready_untimed(self, op: Op) -> None:
+        if op.footprint is None and (op.life is None or op.life not in self.mortal):
+            self.fire(op)
+        else:
+            self.enabled.append(op)
+
+    def _pick(self) -> bool:
+        """Untimed, and nothing else can happen: fire one of the enabled ops. Kills come last in the list of options."""
+        self.enabled = [op for op in self.enabled if op.life not in self.dead]
+        if not self.enabled:
+            return False
+        index = self.choose("op", [op.label for op in self.enabled])
+        self.fire(self.enabled.pop(index))
+        return True
 
     def fire(self, op: Op) -> None:
         """The op happens. What this releases fires from one loop, not by recursion: chains of free ops can be long."""
@@ -99,21 +163,29 @@ class Machine:
         if self._firing:
             return
         self._firing = True
+        ready = self.ready
         try:
             while fired:
                 op = fired.popleft()
-                if op.life in self._dead:
+                if op.life in self.dead:
                     continue
-                op.at = self.now
+                op.at = self.env._now  # type: ignore[assignment]
+                if op.footprint is not None:
+                    self.order.append(op.label)
                 if op.effect is not None:
                     op.value = op.effect()
-                successors, op.successors = op.successors, None
-                for after in successors or ():
-                    after.pending -= 1
-                    if not after.pending:
-                        self.ready(after)
-                for waiter in op.waiters or ():
-                    waiter.succeed(op.value)
+                successors = op.successors
+                if successors is not None:
+                    op.successors = None
+                    known = op.known
+                    for after in successors:
+                        after.known |= known
+                        after.pending -= 1
+                        if not after.pending:
+                            ready(after)
+                if op.waiters is not None:
+                    for waiter in op.waiters:
+                        waiter.succeed(op.value)
         finally:
             self._firing = False
 
@@ -127,9 +199,27 @@ class Machine:
         op.waiters.append(waiter)
         return (yield waiter)
 
+    def mark(self, point: Op) -> int:
+        """A bit by which ops and hosts that come after `point` know of it. To be set before it is needed: a point
+        that has fired is known to all that happens from now on.
+        """
+        bit = 1 << self._marks
+        self._marks += 1
+        point.known |= bit
+        return bit
+
+    def watch(self, point: Op, touched: tuple[Any, str]) -> None:
+        """Somebody asks whether `point` has fired: that it fires becomes visible."""
+        before = point.footprint
+        point.footprint = lambda: (*(before() if before is not None else ()), touched)
+
+    def choose(self, label: str, options: Sequence[str]) -> int:
+        """The only source of nondeterminism. The first option, where there is time."""
+        return 0 if self._choose is None else self._choose(label, options)
+
     def kill(self, rank: int) -> None:
-        """What the rank had under way on its device does not happen any more."""
-        self._dead[rank] = True
+        """What the rank has not done yet does not happen any more. Joint ops that need it stay unfired."""
+        self.dead[rank] = True
 
     def host(self, program: Coroutine[Any, Any, None]) -> simpy.Process:
         """Start a host thread: SimPy drives a coroutine object as it is."""
@@ -137,4 +227,4 @@ class Machine:
 
     def run(self) -> None:
         """Until nothing can move any more."""
-        self.env.run()
+        self.env.run_down()

@@ -1,63 +1,100 @@
-"""The contract on the simulated machine: memory is numpy, a stream is a chain of ops.
+"""The contract on the simulated machine: one rank, its streams, events and memory.
 
-The tail of a stream is what its next op waits for. A collective has a part for each member, found by the member's
-own sequence number on the communicator; with the last part it becomes a joint op like any other.
-
-A mismatch does not stop the machine, as it does not always stop hardware: each member gets what its own description
-asks for, as far as it fits, and the ledger check finds the mismatch in the journals.
+A stream is a chain of ops: its tail is what the next one waits for. Events are points in such chains, and waiting
+for one is an edge to the stream's next op. Memory comes from a caching allocator and is real: buffers are views
+into segments, so memory that is reused too early gives wrong numbers, as on a device.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import simpy
 
 from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
-from dpsim.journal import Issue, Journal
+from dpsim.journal import Journal
 from dpsim.journaled import (
     JournaledBuffer,
-    JournaledDeviceCommunicator,
-    JournaledHostCommunicator,
+    JournaledEvent,
     JournaledRank,
     JournaledStream,
-    resized,
+    KernelError,
+    Outcome,
+    of_this_backend,
 )
 from dpsim.ops import DTYPES, DType
+from dpsim.sim.allocator import Block, CachingAllocator
 from dpsim.sim.costs import Costs
-from dpsim.sim.machine import Machine, Op
-from dpsim.world import CommunicatorSpec
+from dpsim.sim.machine import Footprint, Machine, Op
+from dpsim.sim.mailbox import Mailboxes
 
-Outcome = Callable[[], Generator[Any, Any, HostArray]]
-
-
-class KernelError(RuntimeError):
-    """A kernel raised, perhaps long after its launch. Its host hears of it when it next waits for the device."""
+if TYPE_CHECKING:
+    from dpsim.sim.groups import Group
 
 
 class SimRank(JournaledRank):
     """One rank of the simulation."""
 
-    def __init__(self, journal: Journal, machine: Machine, costs: Costs, groups: Sequence[Group]) -> None:
+    def __init__(self, journal: Journal, machine: Machine, costs: Costs, boxes: Mailboxes, expandable: bool) -> None:
         super().__init__(journal)
         self.machine = machine
         self.costs = costs
+        self.allocator = CachingAllocator(expandable)
         self.waited_ns = 0
+        self.idle = False
+        self.killed = False
         self.error: KernelError | None = None
+        self.groups: list[Group] = []
         self._at_device: tuple[Op, simpy.Event] | None = None
-        self._groups = groups
-        for group in groups:
-            if self.rank in group.spec.ranks:
-                group.ranks[self.rank] = self
-                if group.spec.domain == "host":
-                    self.hosts[group.spec.kind] = SimHostCommunicator(self, group)
-                else:
-                    self.devices[group.spec.kind] = SimDeviceCommunicator(self, group)
+        self.known = 0
+        """Bits of the frees that the host knows to be through, in untimed mode."""
+        self._boxes = boxes
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self, name)
+
+    def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
+        self._boxes.post(self.rank, to, mailbox, message, self.costs.message + delay_ns)
+
+    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+        def outcome() -> Generator[Any, Any, Any]:
+            if delay_ns:
+                yield from self.pause(delay_ns)
+            self.idle = how == "idle"
+            message = yield from self.wait(self._boxes.take(self.rank, mailbox, how))
+            self.idle = False
+            return message
+
+        return outcome
+
+    def _sleep(self, ns: int) -> Outcome:
+        return lambda: self.pause(ns)
+
+    def pause(self, ns: int) -> Generator[Any, Any, None]:
+        """Let the host stand still."""
+        op = Op(f"rank {self.rank} sleep", ns, life=self.rank)
+        self.machine.submit(op)
+        yield from self.wait(op)
+
+    def wait(self, op: Op) -> Generator[Any, Any, Any]:
+        """The value of an op, once it has fired. Where the rank may be killed, that its host goes on is an op as
+        well.
+        """
+        machine = self.machine
+        if not machine.timed:
+            if self.rank in machine.mortal:
+                after = Op(f"rank {self.rank} goes on", life=self.rank)
+                machine.edge(op, after)
+                machine.submit(after)
+                yield from machine.wait(after)
+            value = yield from machine.wait(op)
+            self.known |= op.known
+            return value
+        value = yield from machine.wait(op)
+        if self.killed:
+            yield simpy.Event(machine.env)  # which never happens
+        return value
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op of the device. Raises the error of a kernel that failed."""
@@ -69,10 +106,10 @@ class SimRank(JournaledRank):
             self._at_device = None
         if self.error is not None:
             raise self.error
-        return op.value
+        return (yield from self.wait(op))
 
     def fail(self, error: KernelError) -> None:
-        """A kernel failed: nothing of what its device has under way happens any more."""
+        """A kernel failed: nothing of what its device has under way happens any more, and its host is told."""
         self.error = error
         self.lose_device()
         if self._at_device is not None:
@@ -84,7 +121,7 @@ class SimRank(JournaledRank):
     def lose_device(self) -> None:
         """The device stops, and the collectives that it takes part in never end."""
         self.machine.kill(self.rank)
-        for group in self._groups:
+        for group in self.groups:
             group.lose(self.rank)
 
 
@@ -95,183 +132,156 @@ class SimStream(JournaledStream):
         super().__init__(rank.journal, name)
         self.rank = rank
         self.tail: Op | None = None
+        self._waits: list[Op] = []
 
     def append(self, op: Op) -> None:
         """Put an op at the end."""
         machine = self.rank.machine
         machine.edge(self.tail, op)
+        if self._waits:
+            self._join(op)
         self.tail = op
         machine.submit(op)
 
-    def _alloc(self, shape: tuple[int, ...], dtype: DType, site: str, ordinal: int) -> Buffer:
-        return SimBuffer(self, shape, dtype, site, ordinal)
+    def end(self) -> Op | None:
+        """The op after which all that the stream has so far is done; None if there is nothing."""
+        if self._waits:
+            self.append(Op("wait", life=self.rank.rank))
+        return self.tail
+
+    def _join(self, op: Op) -> None:
+        for before in self._waits:
+            self.rank.machine.edge(before, op)
+        self._waits = []
+
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        return SimBuffer(self, shape, dtype)
 
     def _launch(
-        self, site: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
     ) -> None:
-        arrays = [_array(buffer) for buffer in buffers]
-        rank, ordinal = self.rank.rank, self.journal.last_ordinal(site)
+        rank = self.rank
+        arrays = [array_of(buffer) for buffer in buffers]
 
         def effect() -> None:
             try:
                 kernel(*arrays, *args)
             except Exception as error:
-                message = (
-                    f"kernel {kernel.__qualname__} of rank {rank} {site}[{ordinal}]: {type(error).__name__}: {error}"
-                )
-                failed = KernelError(message)
+                failed = KernelError.of(address, kernel, error)
                 failed.__cause__ = error
-                self.rank.fail(failed)
+                rank.fail(failed)
 
-        self.append(Op("kernel", self.rank.costs.kernel if cost is None else cost, effect, rank))
+        footprint = footprint_of(buffers) if rank.machine.visible else None
+        self.append(Op(address, rank.costs.kernel if cost is None else cost, effect, footprint, rank.rank))
+
+    def _record(self, number: int) -> JournaledEvent:
+        return SimEvent(self.rank, number, self.end())
+
+    def _wait(self, event: JournaledEvent) -> None:
+        op = of_this_backend(event, SimEvent).op
+        if op is not None and op.at < 0:
+            self._waits.append(op)
+        elif op is not None and not self.rank.machine.timed:
+            self._waits.append(op)  # what it knows goes along the edge
 
     def _spin(self, ns: int) -> None:
-        self.append(Op("delay", ns, life=self.rank.rank))
+        self.append(Op(f"rank {self.rank.rank} delay on {self.name}", ns, life=self.rank.rank))
 
 
-class SimBuffer(JournaledBuffer):
-    """A numpy array."""
+class SimEvent(JournaledEvent):
+    """A point in a chain of ops; `op` None: before all of them."""
 
-    def __init__(self, stream: SimStream, shape: tuple[int, ...], dtype: DType, site: str, ordinal: int) -> None:
-        super().__init__(stream, shape, dtype, site, ordinal)
-        self.owner = stream
-        self.array: HostArray = np.empty(shape, dtype)
+    def __init__(self, rank: SimRank, number: int, op: Op | None) -> None:
+        super().__init__(rank.journal, number)
+        self.rank = rank
+        self.op = op
 
-    def _copy(self, delay_ns: int) -> Outcome:
-        rank = self.owner.rank
-        op = Op("read", rank.costs.read + delay_ns, self.array.copy, rank.rank)
-        self.owner.append(op)
-        return lambda: rank.wait_for_device(op)
+    def _query(self) -> Outcome:
+        rank, point = self.rank, self.op
+        label = f"rank {rank.rank} asks event {self.number}"
+        footprint = None
+        if not rank.machine.timed and point is not None and point.at < 0:
+            rank.machine.watch(point, (("event", rank.rank, self.number), "w"))
+            footprint = _reads(("event", rank.rank, self.number))
+        op = Op(label, 0, lambda: point is None or point.at >= 0, footprint, rank.rank)
 
-    def _release(self) -> None:
-        pass  # memory is not reused by this machine
+        def outcome() -> Generator[Any, Any, bool]:
+            rank.machine.submit(op)
+            passed: bool = yield from rank.wait(op)
+            if passed and point is not None:
+                rank.known |= point.known
+            return passed
 
+        return outcome
 
-class Group:
-    """A communicator as its members share it: the collectives under way, by sequence number."""
-
-    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs) -> None:
-        self.spec = spec
-        self.machine = machine
-        self.cost = costs.on_host if spec.domain == "host" else costs.on_device
-        self.next_seq = dict.fromkeys(spec.ranks, 0)
-        self.ranks: dict[int, SimRank] = {}
-        self.open: dict[int, tuple[Op, dict[int, Part]]] = {}
-        self.unfired: dict[Op, dict[int, Part]] = {}
-        self.latest: Op | None = None
-
-    def join(self, rank: int, issue: Issue, array: HostArray, before: Op | None) -> Op:
-        """A member's part, which comes after `before`; the answer is the joint op."""
-        if issue.root is not None and issue.root not in self.spec.ranks:
-            raise ValueError(f"broadcast on {self.spec.name}: root {issue.root} is none of its ranks {self.spec.ranks}")
-        seq = self.next_seq[rank]
-        self.next_seq[rank] = seq + 1
-        if seq not in self.open:
-            op = Op("collective")
-            op.pending = len(self.spec.ranks)
-            self.machine.edge(self.latest, op)
-            self.latest = op
-            self.open[seq] = op, {}
-            self.unfired[op] = self.open[seq][1]
-        op, parts = self.open[seq]
-        parts[rank] = Part(issue, array, before, self.machine.now)
-        self.machine.edge(before, op)
-        if len(parts) == len(self.spec.ranks):
-            op.cost = self.cost(len(parts), issue.count * DTYPES[issue.dtype])
-            op.effect = lambda: self.complete(op, parts)
-            del self.open[seq]
-        self.machine.submit(op)
-        return op
-
-    def lose(self, rank: int) -> None:
-        """A member is gone: what it joined on its device and has not ended never ends."""
-        if self.spec.domain == "device":
-            for op, parts in self.unfired.items():
-                if rank in parts:
-                    op.life = rank
-
-    def complete(self, op: Op, parts: dict[int, Part]) -> None:
-        """Do a collective; what each member waited for the last one is added up."""
-        wires = {rank: np.array(part.sent()) for rank, part in parts.items()}
-        total = np.zeros(max(wire.size for wire in wires.values()), next(iter(wires.values())).dtype)
-        for wire in wires.values():
-            total[: wire.size] += wire.astype(total.dtype)
-        del self.unfired[op]
-        start = self.machine.now - op.cost
-        for rank, part in parts.items():
-            part.receive(total if part.issue.root is None else wires[part.issue.root])
-            self.ranks[rank].waited_ns += start - part.came
-
-
-class Part:
-    """What one member brings to a collective: what it announces, the memory that it reads and writes, and when it
-    came.
-    """
-
-    __slots__ = ("array", "before", "issue", "joined")
-
-    def __init__(self, issue: Issue, array: HostArray, before: Op | None, joined: int) -> None:
-        self.issue = issue
-        self.array = array
-        self.before = before
-        self.joined = joined
-
-    @property
-    def came(self) -> int:
-        """When its host had joined and its stream had come so far."""
-        return max(self.joined, self.before.at if self.before is not None else 0)
-
-    def sent(self) -> HostArray:
-        return resized(self.array, self.issue) if self.issue.altered else self.array.reshape(-1)
-
-    def receive(self, wire: HostArray) -> None:
-        flat = self.array.reshape(-1)
-        size = min(flat.size, wire.size, self.issue.count)
-        flat[:size] = wire[:size]
-
-
-class SimHostCommunicator(JournaledHostCommunicator):
-    """Host collectives: the joint op waits for the hosts."""
-
-    def __init__(self, rank: SimRank, group: Group) -> None:
-        super().__init__(rank.journal, group.spec)
-        self.owner = rank
-        self.group = group
-
-    def _start(self, issues: list[Issue], array: HostArray) -> Outcome:
-        rank, machine = self.owner, self.owner.machine
-        result, last = np.array(array), Op("nothing to wait for")
-        machine.submit(last)
-        for issue in issues:
-            late: Op | None = None
-            if issue.delay_ns:
-                late = Op("delay", issue.delay_ns)
-                machine.submit(late)
-            result = np.array(array)
-            last = self.group.join(rank.rank, issue, result, late)
-
-        def outcome() -> Generator[Any, Any, HostArray]:
-            yield from machine.wait(last)
-            return result
+    def _synchronize(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, None]:
+            if self.op is not None:
+                yield from self.rank.wait_for_device(self.op)
 
         return outcome
 
 
-class SimDeviceCommunicator(JournaledDeviceCommunicator):
-    """Device collectives: the joint op waits for the members' streams and holds them until it has ended."""
+class SimBuffer(JournaledBuffer):
+    """A piece of a segment of the rank's allocator."""
 
-    def __init__(self, rank: SimRank, group: Group) -> None:
-        super().__init__(rank.journal, group.spec)
-        self.group = group
+    def __init__(self, stream: SimStream, shape: tuple[int, ...], dtype: DType, whole: SimBuffer | None = None) -> None:
+        super().__init__(stream, shape, dtype)
+        self.on = stream
+        if whole is None:
+            allocator = stream.rank.allocator
+            self.block: Block = allocator.alloc(stream.name, max(self.count * DTYPES[dtype], 1))
+            self.place = self.block.place
+            self.array: HostArray = allocator.array(self.block, dtype, shape)
+        else:
+            self.block, self.place = whole.block, whole.place
+        self._users: list[SimStream] = []
 
-    def _put(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
-        assert isinstance(stream, SimStream)
-        for issue in issues:
-            if issue.delay_ns:
-                stream._spin(issue.delay_ns)
-            stream.tail = self.group.join(self.journal.rank, issue, _array(buffer), stream.tail)
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
+        piece.array = self.array[start:stop]
+        return piece
+
+    def _copy(self, stream: Stream) -> Outcome:
+        on = of_this_backend(stream, SimStream)
+        rank = on.rank
+        footprint = footprint_of([self]) if rank.machine.visible else None
+        op = Op(f"rank {rank.rank} read", rank.costs.read, self.array.copy, footprint, rank.rank)
+        on.append(op)
+        return lambda: rank.wait_for_device(op)
+
+    def _hold(self, stream: Stream) -> None:
+        user = of_this_backend(stream, SimStream)
+        if user not in self._users:
+            self._users.append(user)
+
+    def _release(self) -> None:
+        rank = self.on.rank
+        marks = [_mark(rank, point) for user in self._users if (point := user.end()) is not None]
+        rank.allocator.free(self.block, marks)
 
 
-def _array(buffer: Buffer) -> HostArray:
-    assert isinstance(buffer, SimBuffer), f"a buffer of this simulation is needed, not a {type(buffer).__name__}"
-    return buffer.array
+def _mark(rank: SimRank, point: Op) -> Any:
+    """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it was
+    told.
+    """
+    if rank.machine.timed:
+        return lambda: point.at >= 0
+    bit = rank.machine.mark(point)
+    return lambda: bool(rank.known & bit)
+
+
+def array_of(buffer: Buffer) -> HostArray:
+    array: HostArray = of_this_backend(buffer, SimBuffer).array
+    return array
+
+
+def footprint_of(buffers: Sequence[Buffer]) -> Any:
+    """Memory touched, as resources. Which of it is only read the explorer does not need: a conflict is one anyway."""
+    touched = tuple((("memory", b.on.rank.rank, b.place), "w") for b in buffers if isinstance(b, SimBuffer))
+    return lambda: touched
+
+
+def _reads(resource: Any) -> Any:
+    footprint: Footprint = ((resource, "r"),)
+    return lambda: footprint

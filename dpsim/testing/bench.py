@@ -132,8 +132,8 @@ def _is_record(raw: RawRecord) -> bool:
 
 
 def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
-    """Without places, which are field 4, and without injections."""
-    return [(*raw[:4], *raw[5:]) for raw in journal if raw[0] != "injected"]
+    """Without places: in the source (field 4), and in memory (the last field of an alloc). Without injections."""
+    return [(*raw[:4], *(raw[5:-1] if raw[0] == "alloc" else raw[5:])) for raw in journal if raw[0] != "injected"]
 
 
 def _raised(run: Run, rank: int, wanted: RawRecord | None) -> str:
@@ -146,6 +146,6 @@ def _raised(run: Run, rank: int, wanted: RawRecord | None) -> str:
 def _show(raw: RawRecord | None) -> str:
     if raw is None:
         return "nothing more"
-    record = as_record((*raw[:4], "", *raw[4:]))
-    value = f" {record.outcome:#010x}" if record.kind == "learned" else ""
+    record = as_record((*raw[:4], "", *raw[4:], *((None,) if raw[0] == "alloc" else ())))
+    value = f" {record.outcome}" if record.kind == "learned" else ""
     return f"{record.site}[{record.ordinal}] in step {record.step} ({record.describe()}{value})"

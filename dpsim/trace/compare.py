@@ -159,11 +159,16 @@ def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
 # ---- in words
 
 
+def _learned(value: Any) -> str:
+    """What was learned: the CRC of an array, or the value itself."""
+    return f"result {value:08x}" if type(value) is int else f"learned {value}"
+
+
 def _told(trace: Trace, rank: int, raw: RawRecord | None) -> str:
     if raw is None:
         return f"nothing; rank {rank} {_end(trace, rank)}"
     where = trace.place(raw[KIND], raw[SITE])
-    what = f"result {raw[WHERE + 1]:08x}" if raw[KIND] == "learned" else as_record(raw).describe()
+    what = _learned(raw[WHERE + 1]) if raw[KIND] == "learned" else as_record(raw).describe()
     if raw[KIND] == "raised":
         what = f"raised: {trace.messages.get(str(rank), '')}"
     return f"step {raw[STEP]}  {raw[SITE]}[{raw[ORDINAL]}]  {what}" + (f"  at {where}" if where else "")

@@ -10,7 +10,7 @@ and the rank:
 Guarantees: keys sorted, no spaces, ASCII, every number exact, every record as short as it can be; so equal journals
 have equal bytes and an equal SHA-256 in any process. `decode` refuses what `encode` would not have written, to the
 byte. Left out, since it may differ between backends or after an edit elsewhere: `where` (file and line), the message of
-an exception, and records of injected faults.
+an exception, the `place` of memory, and records of injected faults.
 
 A decision's value keeps its type: tuples are lists, and a float that JSON does not know is an object, {"float": "nan"}.
 Prior art: RFC 8785 (canonical JSON), git's objects. Formatting by templates made from the classes takes 1.2 us a record
@@ -28,7 +28,7 @@ from operator import index, itemgetter
 from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
-from dpsim.ops import RECORDS, RawRecord
+from dpsim.ops import RECORDS, RawRecord, Refs
 
 FORMAT = "dpsim-trace"
 VERSION = 1
@@ -69,6 +69,8 @@ def canonical(raw: RawRecord) -> RawRecord:
     """A record as it comes back from a trace: `where` is empty, and so is the message of `raised`."""
     if raw[KIND] == "raised":
         return (*raw[:WHERE], "", "")
+    if raw[KIND] == "alloc":
+        return (*raw[:WHERE], "", *raw[WHERE + 1 : -1], None)
     return (*raw[:WHERE], "", *raw[WHERE + 1 :])
 
 
@@ -139,6 +141,10 @@ def _integers(value: Any) -> str:
     return f"[{','.join([_integer(item) for item in value])}]"
 
 
+def _refs(value: Any) -> str:
+    return f"[{','.join([_integers(item) for item in value])}]"
+
+
 def _value(value: Any) -> str:
     return _to_json(_plain(value))
 
@@ -177,6 +183,7 @@ _WRITERS: dict[Any, Callable[[Any], str]] = {
     str | None: _optional_text,
     int | None: _optional_integer,
     tuple[int, ...]: _integers,
+    Refs: _refs,
     Any: _value,
 }
 """By the type of the field in its class. A new record kind needs a line here only for a new type."""
@@ -193,7 +200,7 @@ class _Line(NamedTuple):
 
 def _line(kind: str) -> _Line:
     cls = RECORDS[kind]
-    absent = ("where", "message")
+    absent = ("where", "message", "place")
     types = {"rank": int} | {name: hint for name, hint in get_type_hints(cls).items() if name not in absent}
     keys = sorted(types)
     parts = ",".join(f'"{key}":' + (f'"{kind}"' if key == "kind" else "%s") for key in keys)
@@ -204,7 +211,7 @@ def _line(kind: str) -> _Line:
 
 def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[str, Any]], RawRecord]:
     """From a row with all the keys to a raw record. Absent fields are empty text."""
-    converted = [field for field in fields if types.get(field) in (tuple[int, ...], Any)]
+    converted = [field for field in fields if types.get(field) in (tuple[int, ...], Refs, Any)]
     texts = [field for field in fields if types.get(field) in (str, str | None) or field == "kind"]
     get = itemgetter(*fields)
 
@@ -214,6 +221,7 @@ def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[st
         for field in texts:  # a long journal has few different ones: keep each once
             row[field] = row[field] and intern(row[field])
         row["where"] = row["message"] = ""
+        row["place"] = None
         raw: RawRecord = get(row)
         return raw
 

@@ -11,7 +11,7 @@ from dpsim.world import CommunicatorSpec, End, Run, World
 
 
 def agree(step: int, seq: int, site: str = "agree", group: str = "dp", place: str = "p.py:1") -> RawRecord:
-    return ("collective", step, site, seq, place, None, group, seq, "all_reduce", 8, "int32", None)
+    return ("collective", step, site, seq, place, None, group, seq, "all_reduce", 8, "int32", None, "sum", (), (), ())
 
 
 def learned(step: int, ordinal: int, site: str = "agree") -> RawRecord:

@@ -15,7 +15,7 @@ from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine, Op
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 
-FREE = Costs(5, 0, 0, 0, 0, 0, 0, 0)
+FREE = Costs(*[0] * len(Costs._fields))
 
 
 def test_an_op_starts_when_all_before_it_have_fired() -> None:

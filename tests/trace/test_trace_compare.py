@@ -92,7 +92,7 @@ def test_a_surplus_collective(healthy: Run, edited: Edited) -> None:
 def test_a_collective_called_otherwise(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "collective", 3, "experts.combine")
-        journal[at] = (*journal[at][:9], 99, "int64", None)
+        journal[at] = (*journal[at][:9], 99, "int64", *journal[at][11:])
 
     found = first(healthy, edited(2, change))
     assert (found.rank, found.actor, found.step) == (2, "communicator ep", 3)
@@ -112,7 +112,7 @@ def test_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
 def test_another_order_on_a_communicator(healthy: Run) -> None:
     def run(sites: list[str]) -> Run:
         journal: list[RawRecord] = [
-            ("collective", 0, site, 0, "", None, "dp_cpu", seq, "all_reduce", 8, "int32", None)
+            ("collective", 0, site, 0, "", None, "dp_cpu", seq, "all_reduce", 8, "int32", None, "sum", (), (), ())
             for seq, site in enumerate(sites)
         ]
         return Run("sim", [journal], ["finished"], [0], 0)

@@ -19,7 +19,10 @@ from dpsim.ops import RECORDS, RawRecord
 from dpsim.trace import TraceError, digest
 from dpsim.trace.form import canonical, decode, encode
 
-AGREE: RawRecord = ("collective", 4, "dp.agree", 4, "a.py:1", None, "dp_cpu", 4, "all_reduce", 8, "int32", None)
+AGREE: RawRecord = (
+    *("collective", 4, "dp.agree", 4, "a.py:1", None, "dp_cpu", 4, "all_reduce", 8, "int32", None),
+    *("sum", (), (), ()),
+)
 PLAN: RawRecord = ("decision", 0, "plan", 0, "a.py:2", "dp_cpu", (False, (8, 8), 2))
 RAISED: RawRecord = ("raised", 3, "AssertionError", 0, "a.py:3", "8 is not 16")
 FINISHED: RawRecord = ("finished", 7, "end", 0, "")
@@ -38,7 +41,7 @@ def test_a_record_comes_back_as_it_was(raw: RawRecord, rank: int) -> None:
 @given(records())
 def test_a_line_is_canonical_json_of_the_fields(raw: RawRecord) -> None:
     row = dict(zip(RECORDS[raw[0]]._fields, raw, strict=True)) | {"rank": 3}
-    row = {name: value for name, value in row.items() if name not in ("where", "message")}
+    row = {name: value for name, value in row.items() if name not in ("where", "message", "place")}
     if "infinity" in json.dumps(row).lower():
         return  # what JSON does not know has a form of its own
     assert encode(3, raw) == (json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n").encode()
@@ -92,7 +95,7 @@ def test_the_digest_is_the_same_in_every_process(seed: str) -> None:
 
 
 def test_the_digest_of_version_1_never_changes() -> None:
-    assert digest([[AGREE, PLAN], [RAISED]]) == "98d26bf3cf9015b3fd84f6fe888eccaeaed9cf3ccff826d0217adbf88e9bd84d"
+    assert digest([[AGREE, PLAN], [RAISED]]) == "4a475e733361904af7acb7eb0e6660504111b05b3d4251ce0231a2019d137669"
 
 
 @pytest.mark.parametrize(

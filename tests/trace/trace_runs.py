@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 from hypothesis import strategies as st
 
 from dpsim.config import EngineConfig, Topology
-from dpsim.ops import RECORDS, RawRecord
+from dpsim.ops import RECORDS, Place, RawRecord, Refs
 from dpsim.scenario.groups import communicators
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
@@ -56,6 +56,8 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     str | None: st.none() | TEXTS,
     int | None: st.none() | NUMBERS,
     tuple[int, ...]: st.lists(NUMBERS, max_size=3).map(tuple),
+    Refs: st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=2).map(tuple),
+    Place | None: st.none() | st.tuples(NUMBERS, NUMBERS, NUMBERS),
     Any: VALUES,
 }
 WRITTEN = sorted(RECORDS.keys() - {"injected"})

@@ -1,0 +1,163 @@
+"""Race: two accesses of one piece of memory, one of them a write, and nothing orders them.
+
+Found by vector clocks, so even when the run passed: in another run the two may come the other way round. At most one
+finding for each class and pair of buffers (named by the sites of their allocs), the earliest; the message counts the
+rest, on all ranks.
+
+* RACE:BUFFER: both through the same buffer (whole or views).
+* RACE:REUSED_IN_FLIGHT: an access of an older buffer is not ordered with the allocator's handing its memory out again,
+  or with an access of the newer buffer.
+
+    rank 0 step 3: kernel write.h on stream main  and  kernel use.h on stream side
+    -> stream side must wait for an event recorded on stream main after write.h
+
+The culprit is the access that lacks the order: the one issued later; for reuse the older buffer's, if nothing told
+the allocator of its stream or it was issued after the free, else the newer buffer's.
+
+Prior art: `torch.cuda._sanitizer`, whose reports name both accesses too; it has no reuse, no views, no other ranks.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dpsim.checks.evidence import Entry, Evidence
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.memory import Access, Memory, Pair
+from dpsim.ops import RawRecord, as_record
+
+
+def check(evidence: Evidence) -> list[Finding]:
+    """At most one finding for each class and pair of buffer sites."""
+    return races(evidence, evidence.memory)
+
+
+def races(evidence: Evidence, memory: Memory) -> list[Finding]:
+    lives = [Lives(journal) for journal in evidence.run.journals] if memory.pairs else []
+    earliest: dict[tuple[str, str, str], tuple[tuple[int, int], Pair]] = {}
+    count: Counter[tuple[str, str, str]] = Counter()
+    ranks: dict[tuple[str, str, str], set[int]] = {}
+    seen: set[tuple[int, int, int, int, int]] = set()
+    for pair in memory.pairs:
+        rank, first, second = pair
+        once = rank, first.at, second.at, first.buffer, second.buffer
+        if once in seen:  # the same two ops on another piece
+            continue
+        seen.add(once)
+        klass = "RACE:BUFFER" if first.buffer == second.buffer else "RACE:REUSED_IN_FLIGHT"
+        sites = lives[rank].site(first.buffer), lives[rank].site(second.buffer)
+        key = klass, min(sites), max(sites)
+        position = evidence.position(Entry(rank, second.at, evidence.run.journals[rank][second.at]))
+        count[key] += 1
+        ranks.setdefault(key, set()).add(rank)
+        if key not in earliest or (position, rank) < (earliest[key][0], earliest[key][1].rank):
+            earliest[key] = position, pair
+    return [
+        _finding(evidence, lives[pair.rank], key[0], pair, position, count[key] - 1, len(ranks[key]))
+        for key, (position, pair) in earliest.items()
+    ]
+
+
+class Lives:
+    """When the buffers of a rank began and ended, and which streams the allocator was told of."""
+
+    def __init__(self, journal: list[RawRecord]) -> None:
+        self.journal = journal
+        self.allocs: dict[int, int] = {}
+        self.frees: dict[int, int] = {}
+        self.used: dict[int, dict[str, int]] = {}
+        for at, raw in enumerate(journal):
+            if raw[0] == "alloc":
+                self.allocs[raw[6]] = at
+            elif raw[0] == "free":
+                self.frees[raw[6]] = at
+            elif raw[0] == "used":
+                self.used.setdefault(raw[6], {}).setdefault(raw[5], at)
+
+    def site(self, buffer: int) -> str:
+        at = self.allocs.get(buffer)
+        return f"buffer {buffer}" if at is None else str(self.journal[at][2])
+
+    def home(self, buffer: int) -> str:
+        """The stream from whose pool the buffer was taken."""
+        return str(self.journal[self.allocs[buffer]][5])
+
+    def name(self, buffer: int) -> str:
+        at = self.allocs.get(buffer)
+        return f"buffer {buffer}" if at is None else f"{self.journal[at][2]}[{self.journal[at][3]}]"
+
+
+def told(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
+    """One access in words."""
+    raw = journal[access.at]
+    verb = {"read": "reads", "write": "writes", "alloc": "is handed to"}[access.how]
+    return (
+        f"rank {rank}, step {raw[1]}: {raw[2]}[{raw[3]}] ({as_record(raw).describe()}) {verb} {name} "
+        f"on stream {access.stream.name}" + (f" at {raw[4]}" if raw[4] else "")
+    )
+
+
+def _finding(
+    evidence: Evidence, lives: Lives, klass: str, pair: Pair, position: tuple[int, int], more: int, ranks: int
+) -> Finding:
+    rank, first, second = pair
+    journal = evidence.run.journals[rank]
+    culprit, cure = second, _order(second, first, journal)
+    if klass == "RACE:REUSED_IN_FLIGHT":
+        culprit, cure = _reuse(lives, min(first, second, key=_buffer), max(first, second, key=_buffer))
+    raw = journal[culprit.at]
+    rest = f" (and {more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if more else ""
+    what = lives.name(first.buffer)
+    if klass == "RACE:REUSED_IN_FLIGHT":
+        old, new = sorted((first.buffer, second.buffer))
+        what = f"the memory of {lives.name(old)}, which was given to {lives.name(new)},"
+    return Finding(
+        check="race",
+        klass=klass,
+        message=f"rank {rank}: {_short(first, journal)} and {_short(second, journal)} touch {what} in no order; "
+        f"{cure}{rest}",
+        culprit=Culprit(rank, raw[1], raw[2], raw[4]),
+        position=position,
+        details=(
+            told(rank, first, journal, lives.name(first.buffer)),
+            told(rank, second, journal, lives.name(second.buffer)),
+            f"to order them: {cure}",
+        ),
+    )
+
+
+def _buffer(access: Access) -> int:
+    return access.buffer
+
+
+def _short(access: Access, journal: list[RawRecord]) -> str:
+    raw = journal[access.at]
+    return f"{access.how} {raw[2]}[{raw[3]}] on stream {access.stream.name}"
+
+
+def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
+    if late.stream is early.stream:
+        return "transfers of one coalesced group have no order; use two groups, or memory that does not overlap"
+    after = journal[early.at]
+    return (
+        f"stream {late.stream.name} must wait for an event recorded on stream {early.stream.name} after "
+        f"{after[2]}[{after[3]}]"
+    )
+
+
+def _reuse(lives: Lives, old: Access, new: Access) -> tuple[Access, str]:
+    """Who lacks the order where memory was reused, and what would give it."""
+    home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name
+    freed = lives.frees.get(old.buffer)
+    if freed is not None and old.at > freed:
+        return old, f"{name} must be freed after its last use was issued, and record_stream({side}) called before"
+    if side != home:
+        used = lives.used.get(old.buffer, {}).get(side)
+        if used is None or (freed is not None and used > freed):
+            others = sorted(lives.used.get(old.buffer, {}))
+            wrong = f" (record_stream named {', '.join(others)})" if others else ""
+            return old, (
+                f"call record_stream({side}) on {name} before its free{wrong}, "
+                f"or let stream {home} wait for stream {side} before it"
+            )
+    return new, _order(new, old, lives.journal)

@@ -1,0 +1,266 @@
+"""Communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an issue.
+
+Every method makes an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
+if it was repeated.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
+from dpsim.journal import Issue, Journal
+from dpsim.journaled import Outcome, Work, refs
+from dpsim.ops import DTYPES, DType, ReduceOp
+from dpsim.world import CommunicatorSpec
+
+
+class JournaledHostCommunicator(HostCommunicator):
+    """Host collectives and transfers of one rank."""
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
+        self.journal = journal
+        self.name = spec.name
+        self.ranks = spec.ranks
+        self.index = spec.ranks.index(journal.rank)
+
+    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
+        issue = Issue("all_reduce", array.size, array.dtype.name, reduce=_reduction(op))
+        return self._collective(issue, array, array.shape, site)
+
+    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
+        check_member(self, root, "root")
+        return self._collective(Issue("broadcast", array.size, array.dtype.name, root=root), array, array.shape, site)
+
+    def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
+        whole = check_sizes(self, "sizes", sizes, array.size * self.size)
+        if whole[self.index] != array.size:
+            raise ValueError(
+                f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
+            )
+        issue = Issue("all_gather", array.size, array.dtype.name, sizes=_given(sizes))
+        return self._collective(issue, array, (sum(whole),), site)
+
+    def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
+        whole = check_sizes(self, "sizes", sizes, array.size)
+        issue = Issue("reduce_scatter", array.size, array.dtype.name, reduce="sum", sizes=_given(sizes))
+        return self._collective(issue, array, (whole[self.index],), site)
+
+    def all_to_all(
+        self,
+        array: HostArray,
+        *,
+        output_sizes: Sequence[int] | None = None,
+        source_sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> Work:
+        go = check_sizes(self, "source_sizes", source_sizes, array.size)
+        come = array.size if output_sizes is None else sum(output_sizes)
+        come_from = check_sizes(self, "output_sizes", output_sizes, come)
+        sizes = (*go, *come_from) if source_sizes or output_sizes else ()
+        issue = Issue("all_to_all", array.size, array.dtype.name, sizes=sizes)
+        return self._collective(issue, array, (come,), site)
+
+    def barrier(self, *, site: str | None = None) -> Work:
+        return self._collective(Issue("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
+
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
+        check_member(self, to, "rank")
+        return self._transfer(Issue("send", array.size, array.dtype.name, peer=to), array, (0,), site)
+
+    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
+        check_member(self, source, "rank")
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        array = np.empty(shape, dtype)
+        return self._transfer(Issue("recv", array.size, dtype, peer=source), array, shape, site)
+
+    def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+        site = site or f"{self.name}.{issue.op}"
+        _check_dtype(array, site)
+        issues = self.journal.collective(self.name, issue, None, site)
+        return Work(self.journal, site, self.journal.last_ordinal(site), self._start(issues, array, shape))
+
+    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+        site = site or f"{self.name}.{issue.op}"
+        _check_dtype(array, site)
+        issues = self.journal.transfer(self.name, issue, None, site)
+        return Work(self.journal, site, self.journal.last_ordinal(site), self._start(issues, array, shape))
+
+    @abstractmethod
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+        """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
+        `shape`; where there is none, as much of the input as fits, and zeros.
+        """
+
+
+class JournaledDeviceCommunicator(DeviceCommunicator):
+    """Device collectives and transfers of one rank."""
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
+        self.journal = journal
+        self.name = spec.name
+        self.ranks = spec.ranks
+        self.index = spec.ranks.index(journal.rank)
+        self._group: int | None = None
+
+    def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
+        issue = Issue("all_reduce", math.prod(buffer.shape), buffer.dtype, reduce=_reduction(op))
+        self._collective(issue, buffer, buffer, stream, site)
+
+    def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
+        check_member(self, root, "root")
+        self._collective(
+            Issue("broadcast", math.prod(buffer.shape), buffer.dtype, root=root), buffer, buffer, stream, site
+        )
+
+    def all_gather(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings = math.prod(source.shape)
+        whole = check_sizes(self, "sizes", sizes, brings * self.size)
+        self._check_fits("source", brings, whole[self.index])
+        self._check_fits("output", math.prod(output.shape), sum(whole))
+        self._collective(Issue("all_gather", brings, source.dtype, sizes=_given(sizes)), output, source, stream, site)
+
+    def reduce_scatter(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings = math.prod(source.shape)
+        whole = check_sizes(self, "sizes", sizes, brings)
+        self._check_fits("source", brings, sum(whole))
+        self._check_fits("output", math.prod(output.shape), whole[self.index])
+        issue = Issue("reduce_scatter", brings, source.dtype, reduce="sum", sizes=_given(sizes))
+        self._collective(issue, output, source, stream, site)
+
+    def all_to_all(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        output_sizes: Sequence[int] | None = None,
+        source_sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings = math.prod(source.shape)
+        go = check_sizes(self, "source_sizes", source_sizes, brings)
+        self._check_fits("source", brings, sum(go))
+        comes = math.prod(output.shape)
+        come_from = check_sizes(self, "output_sizes", output_sizes, comes)
+        self._check_fits("output", comes, sum(come_from))
+        sizes = (*go, *come_from) if source_sizes or output_sizes else ()
+        self._collective(Issue("all_to_all", brings, source.dtype, sizes=sizes), output, source, stream, site)
+
+    def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
+        check_member(self, to, "rank")
+        issue = Issue("send", math.prod(buffer.shape), buffer.dtype, peer=to, group=self._group)
+        self._transfer(issue, buffer, stream, site)
+
+    def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
+        check_member(self, source, "rank")
+        issue = Issue("recv", math.prod(buffer.shape), buffer.dtype, peer=source, group=self._group)
+        self._transfer(issue, buffer, stream, site)
+
+    def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
+        if self._group is not None:
+            raise RuntimeError(f"{self.name}: a coalesced group is open already; groups are not nested")
+        return self._coalesce(stream)
+
+    @contextmanager
+    def _coalesce(self, stream: Stream) -> Generator[None, None, None]:
+        self._group = self.journal.number("group")
+        self._open(stream)
+        try:
+            yield
+        finally:
+            self._group = None
+            self._close(stream)
+
+    def _collective(self, issue: Issue, output: Buffer, source: Buffer, stream: Stream, site: str | None) -> None:
+        if self._group is not None:
+            raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
+        site = site or f"{self.name}.{issue.op}"
+        reads = refs([source]) if issue.root in (None, self.journal.rank) else ()
+        writes = refs([output]) if issue.root is None or issue.root != self.journal.rank else ()
+        self._put(self.journal.collective(self.name, issue, stream.name, site, reads, writes), output, source, stream)
+
+    def _transfer(self, issue: Issue, buffer: Buffer, stream: Stream, site: str | None) -> None:
+        memory = refs([buffer])
+        reads, writes = (memory, ()) if issue.op == "send" else ((), memory)
+        site = site or f"{self.name}.{issue.op}"
+        self._move(self.journal.transfer(self.name, issue, stream.name, site, reads, writes), buffer, stream)
+
+    def _check_fits(self, what: str, count: int, wanted: int) -> None:
+        if count != wanted:
+            raise ValueError(f"{self.name}: the {what} has {count} elements, by the sizes it needs {wanted}")
+
+    @abstractmethod
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        """Put each issue on the stream, in order; the input is `source`, the result goes to `output`, perhaps the
+        same.
+        """
+
+    @abstractmethod
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        """Put each transfer on the stream; those of an open group go out when it is closed."""
+
+    @abstractmethod
+    def _open(self, stream: Stream) -> None:
+        """Begin a coalesced group."""
+
+    @abstractmethod
+    def _close(self, stream: Stream) -> None:
+        """Send off the coalesced group."""
+
+
+def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str) -> None:
+    """Raise ValueError if a root or peer is no member."""
+    if rank not in communicator.ranks:
+        raise ValueError(f"{communicator.name}: {what} {rank} is none of its ranks {communicator.ranks}")
+
+
+def check_sizes(
+    communicator: HostCommunicator | DeviceCommunicator, name: str, sizes: Sequence[int] | None, total: int
+) -> tuple[int, ...]:
+    """The elements of each member: as given, else equal parts of `total`. Raises ValueError if they cannot be."""
+    members = communicator.size
+    if sizes is None:
+        if total % members:
+            raise ValueError(f"{communicator.name}: {total} elements are no {members} equal parts; give {name}")
+        return (total // members,) * members
+    if len(sizes) != members or min(sizes) < 0:
+        raise ValueError(f"{communicator.name}: {name} {list(sizes)} must be {members} numbers from 0, one a member")
+    return tuple(sizes)
+
+
+def _given(sizes: Sequence[int] | None) -> tuple[int, ...]:
+    return () if sizes is None else tuple(sizes)
+
+
+def _reduction(op: Any) -> str:
+    if op not in ("sum", "max", "min"):
+        raise ValueError(f"the reduction {op!r} is none of sum, max, min")
+    return str(op)
+
+
+def _check_dtype(array: HostArray, site: str) -> None:
+    if array.dtype.name not in DTYPES:
+        raise TypeError(f"{site}: dtype {array.dtype.name} is none of {', '.join(DTYPES)}")

@@ -1,0 +1,241 @@
+"""A caching allocator, as PyTorch's: freed memory goes back to its stream's pool at once and is handed out again
+without waiting.
+
+That is what makes it fast, and what makes use-after-free possible on a device: nothing waits for work of *another*
+stream that still reads the memory, unless `record_stream` named that stream. The rules of torch's
+CUDACachingAllocator:
+
+* requests are rounded up to 512 bytes; up to 1 MiB comes from the small pool (segments of 2 MiB), more from the large
+  one (20 MiB; from 10 MiB on the size itself, rounded up to 2 MiB);
+* a free block is reused only by the stream it was taken for, the smallest that fits; what is left over is split off if
+  that is worth it, and free neighbours merge;
+* `free` of a block that other streams used notes where those streams stand *now*; the block comes back when a later
+  allocation finds that they have come so far. Work put on the other stream after that is not covered;
+* with expandable segments there is one segment for each stream and pool, which grows: blocks merge further, so reuse
+  differs.
+
+Memory is real: a segment is an array of bytes and a buffer a view into it, so a kernel that reads a reused block gets
+the new content, a wrong number and not only a finding.
+
+    >>> pool = CachingAllocator()
+    >>> a = pool.alloc("main", 1000)
+    >>> pool.free(a)
+    >>> pool.alloc("main", 600).place == a.place, pool.alloc("side", 600).place == a.place
+    (True, False)
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+ROUND = 512
+SMALL = 1 << 20
+SMALL_SEGMENT = 2 << 20
+LARGE_SEGMENT = 20 << 20
+LARGE_REQUEST = 10 << 20
+ROUND_LARGE = 2 << 20
+EXPANDABLE_RESERVE = 256 << 20
+
+Passed = Callable[[], bool]
+"""Whether a stream has come past a point. The host knows: it never guesses."""
+
+
+class Place(NamedTuple):
+    """Where a block lies: segment number and byte range. Blocks share memory iff their places overlap."""
+
+    segment: int
+    start: int
+    stop: int
+
+
+class Segment:
+    """Memory taken from the device. `mapped` bytes of it may be cut into blocks."""
+
+    __slots__ = ("mapped", "memory", "number")
+
+    def __init__(self, number: int, size: int, mapped: int) -> None:
+        self.number = number
+        self.mapped = mapped
+        self.memory: NDArray[np.uint8] = np.zeros(size, np.uint8)
+
+
+class Block:
+    """A piece of a segment, in use or free. `generation` counts how often this memory began to be used."""
+
+    __slots__ = ("after", "before", "free", "pool", "segment", "start", "stop", "users")
+
+    def __init__(self, pool: Pool, segment: Segment, start: int, stop: int) -> None:
+        self.pool = pool
+        self.segment = segment
+        self.start = start
+        self.stop = stop
+        self.free = True
+        self.before: Block | None = None
+        self.after: Block | None = None
+        self.users: list[str] = []
+
+    @property
+    def size(self) -> int:
+        return self.stop - self.start
+
+    @property
+    def place(self) -> Place:
+        return Place(self.segment.number, self.start, self.stop)
+
+    def key(self) -> tuple[int, int, int]:
+        """Order of the free list: the smallest first, then the oldest segment, then the lowest address."""
+        return self.size, self.segment.number, self.start
+
+
+class Pool:
+    """The free blocks of one stream and size class."""
+
+    __slots__ = ("blocks", "grows", "small")
+
+    def __init__(self, small: bool) -> None:
+        self.small = small
+        self.blocks: list[tuple[int, int, int]] = []
+        self.grows: Segment | None = None
+
+
+class CachingAllocator:
+    """The allocator of one rank. Streams are named."""
+
+    def __init__(self, expandable: bool = False) -> None:
+        self.expandable = expandable
+        self._segments: list[Segment] = []
+        self._pools: dict[tuple[str, bool], Pool] = {}
+        self._free: dict[tuple[int, int], Block] = {}  # (segment, start) -> free block
+        self._last: dict[int, Block] = {}  # expandable: segment -> its last block
+        self._waiting: deque[tuple[Block, list[Passed]]] = deque()
+
+    def alloc(self, stream: str, nbytes: int) -> Block:
+        """Memory for `nbytes` on a stream: a free block that fits best, else new memory."""
+        if self._waiting:
+            self._collect()
+        size = max(-(-nbytes // ROUND) * ROUND, ROUND)
+        pool = self._pools.get((stream, size <= SMALL))
+        if pool is None:
+            pool = self._pools[stream, size <= SMALL] = Pool(size <= SMALL)
+        index = bisect_left(pool.blocks, (size, 0, 0))
+        if index < len(pool.blocks):
+            _, segment, start = pool.blocks.pop(index)
+            block = self._free.pop((segment, start))
+        else:
+            block = self._take(pool, size)
+        rest = block.size - size
+        if rest >= (ROUND if pool.small or self.expandable else SMALL + 1):
+            self._split(block, size)
+        block.free = False
+        return block
+
+    def free(self, block: Block, marks: Sequence[Passed] = ()) -> None:
+        """Give a block back. `marks`: for each other stream that used it, whether that stream came past the present."""
+        assert not block.free, f"{block.place} is free already"
+        if marks:
+            self._waiting.append((block, list(marks)))
+        else:
+            self._release(block)
+
+    def array(self, block: Block, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        """The memory of a block as an array, from the block's start."""
+        count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
+        piece: NDArray[Any] = block.segment.memory[block.start : block.start + count]
+        array: NDArray[Any] = piece.view(dtype).reshape(shape)
+        return array
+
+    @property
+    def reserved(self) -> int:
+        """Bytes taken from the device."""
+        return sum(segment.mapped for segment in self._segments)
+
+    # ---- inside
+
+    def _collect(self) -> None:
+        """Take back blocks whose other users are through; like torch, in order, up to the first that is not."""
+        kept: deque[tuple[Block, list[Passed]]] = deque()
+        for block, marks in self._waiting:
+            left = [mark for mark in marks if not mark()]
+            if left:
+                kept.append((block, left))
+            else:
+                self._release(block)
+        self._waiting = kept
+
+    def _take(self, pool: Pool, size: int) -> Block:
+        """New memory from the device, as one block."""
+        if self.expandable:
+            return self._grow(pool, size)
+        whole = SMALL_SEGMENT if pool.small else LARGE_SEGMENT
+        if size >= LARGE_REQUEST:
+            whole = -(-size // ROUND_LARGE) * ROUND_LARGE
+        segment = Segment(len(self._segments), whole, whole)
+        self._segments.append(segment)
+        return Block(pool, segment, 0, whole)
+
+    def _grow(self, pool: Pool, size: int) -> Block:
+        segment = pool.grows
+        step = SMALL_SEGMENT if pool.small else LARGE_SEGMENT
+        if segment is None or segment.mapped + size > len(segment.memory):
+            reserve = max(EXPANDABLE_RESERVE, -(-size // step) * step)
+            segment = pool.grows = Segment(len(self._segments), reserve, 0)
+            self._segments.append(segment)
+        last = self._last.get(segment.number)
+        start = segment.mapped
+        if last is not None and last.free:
+            self._unlist(last)
+            start = last.start
+        stop = max(segment.mapped, start + -(-size // step) * step)
+        segment.mapped = stop
+        block = last if last is not None and last.free else Block(pool, segment, start, stop)
+        if block is last:
+            block.stop = stop
+        elif last is not None:
+            last.after, block.before = block, last
+        self._last[segment.number] = block
+        return block
+
+    def _split(self, block: Block, size: int) -> None:
+        rest = Block(block.pool, block.segment, block.start + size, block.stop)
+        rest.before, rest.after = block, block.after
+        if rest.after is not None:
+            rest.after.before = rest
+        block.after, block.stop = rest, block.start + size
+        if self._last.get(block.segment.number) is block:
+            self._last[block.segment.number] = rest
+        self._list(rest)
+
+    def _release(self, block: Block) -> None:
+        """Free, and merge with free neighbours. The object stays that of the lowest address."""
+        block.free = True
+        block.users = []
+        before, after = block.before, block.after
+        if after is not None and after.free:
+            self._unlist(after)
+            self._swallow(block, after)
+        if before is not None and before.free:
+            self._unlist(before)
+            self._swallow(before, block)
+            block = before
+        self._list(block)
+
+    def _swallow(self, block: Block, after: Block) -> None:
+        block.stop, block.after = after.stop, after.after
+        if block.after is not None:
+            block.after.before = block
+        if self._last.get(block.segment.number) is after:
+            self._last[block.segment.number] = block
+
+    def _list(self, block: Block) -> None:
+        insort(block.pool.blocks, block.key())
+        self._free[block.segment.number, block.start] = block
+
+    def _unlist(self, block: Block) -> None:
+        del block.pool.blocks[bisect_left(block.pool.blocks, block.key())]
+        del self._free[block.segment.number, block.start]

@@ -1,0 +1,80 @@
+"""Mailboxes: messages between hosts, each delivered some time after it was sent.
+
+A delivery is an op: deliveries from one sender to one box are a chain, those of several senders come in any order.
+A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k,
+a poll that looks at position k reads it, so a poll and the delivery it just missed are the only conflict.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from dpsim.interface import Frozen
+from dpsim.sim.machine import Footprint, Machine, Op
+
+
+class _Box:
+    def __init__(self) -> None:
+        self.messages: deque[tuple[Frozen, Op]] = deque()
+        self.taken = 0
+        self.delivered = 0
+        self.getters: deque[Op] = deque()
+
+
+class Mailboxes:
+    """All mailboxes of a world."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        self._machine = machine
+        self._size = size
+        self._boxes: dict[tuple[int, str], _Box] = {}
+        self._chains: dict[tuple[int, int, str], Op] = {}
+
+    def post(self, sender: int, to: int, name: str, message: Frozen, cost: int) -> None:
+        """Send; the delivery comes after those that this sender sent to the box before."""
+        if not 0 <= to < self._size:
+            raise ValueError(
+                f"rank {sender} sends to the mailbox {name!r} of rank {to}; there are ranks 0 to {self._size - 1}"
+            )
+        box, machine = self._box(to, name), self._machine
+        delivery = Op(f"rank {sender} delivers to {name} of rank {to}", cost, life=None)
+        delivery.effect = lambda: self._deliver(box, message, delivery)
+        delivery.footprint = lambda: self._positions(to, name, box.delivered, "w")
+        machine.edge(self._chains.get((sender, to, name)), delivery)
+        self._chains[sender, to, name] = delivery
+        machine.submit(delivery)
+
+    def take(self, rank: int, name: str, how: str) -> Op:
+        """An op whose value is the next message; for a poll, None if there is none."""
+        box, machine = self._box(rank, name), self._machine
+        op = Op(f"rank {rank} {how} {name}", 0, lambda: self._next(box, op), life=rank)
+        if how == "poll":
+            op.footprint = lambda: self._positions(rank, name, box.taken, "r")
+        elif not box.messages:
+            op.pending += 1
+            box.getters.append(op)
+        machine.submit(op)
+        return op
+
+    def _box(self, rank: int, name: str) -> _Box:
+        if (rank, name) not in self._boxes:
+            self._boxes[rank, name] = _Box()
+        return self._boxes[rank, name]
+
+    def _deliver(self, box: _Box, message: Frozen, delivery: Op) -> None:
+        box.messages.append((message, delivery))
+        box.delivered += 1
+        if box.getters:
+            self._machine.submit(box.getters.popleft())
+
+    def _next(self, box: _Box, op: Op) -> Any:
+        if not box.messages:
+            return None
+        box.taken += 1
+        message, delivery = box.messages.popleft()
+        op.known |= delivery.known
+        return message
+
+    def _positions(self, rank: int, name: str, position: int, mode: str) -> Footprint:
+        return ((("mailbox", rank, name, position), mode),)

@@ -1,0 +1,200 @@
+"""CUDA streams, events, memory and device communicators of one rank, for one job.
+
+Memory is taken and given back in the order of its stream, so what is freed can be reused by later work of the same
+stream without waiting; `record_stream` is the allocator's own. Collectives are put *on the stream that is named*, and
+so, in effect, are transfers (see `nccl_calls`).
+
+NCCL wants the operations of one communicator in one order, and its streams know nothing of one another. So after each
+operation an event is recorded, and an operation on another stream than the last one's begins with a wait for it: the
+order of issue, as on the CPU.
+
+The host never waits inside CUDA. A read copies into pinned memory behind an event, and the host polls the event and
+looks whether the run has been given up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
+from dpsim.journal import Issue
+from dpsim.journaled import JournaledBuffer, JournaledEvent, KernelError, Outcome, of_this_backend
+from dpsim.journaled_groups import JournaledDeviceCommunicator
+from dpsim.ops import DType
+from real import nccl_calls
+from real.communicators import Group
+from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, flat, tensor
+from real.waiting import Unfinished
+
+
+class CudaStream(RealStream):
+    """A CUDA stream, for one job."""
+
+    def __init__(self, rank: RealRank, name: str, handle: Any, cycles_per_ns: float) -> None:
+        super().__init__(rank, name)
+        self.handle = handle
+        self._cycles_per_ns = cycles_per_ns
+
+    def synchronize(self) -> None:
+        self.rank.patience.until(mark_on(self.handle).query)
+
+    def close(self) -> None:
+        pass
+
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        import torch
+
+        with torch.cuda.stream(self.handle):
+            whole = torch.empty(shape, dtype=getattr(torch, dtype), device=self.handle.device)
+        return CudaBuffer(self, shape, dtype, whole)
+
+    def _launch(
+        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+    ) -> None:
+        import torch
+
+        tensors = [tensor(buffer) for buffer in buffers]
+        with torch.cuda.stream(self.handle):
+            try:
+                kernel(*tensors, *args)
+            except Exception as error:
+                raise KernelError.of(address, kernel, error) from error
+
+    def _record(self, number: int) -> JournaledEvent:
+        return CudaEvent(self, number)
+
+    def _wait(self, event: JournaledEvent) -> None:
+        self.handle.wait_event(of_this_backend(event, CudaEvent).mark)
+
+    def _spin(self, ns: int) -> None:
+        import torch
+
+        with torch.cuda.stream(self.handle):
+            torch.cuda._sleep(int(ns * self._cycles_per_ns))
+
+
+class CudaEvent(JournaledEvent):
+    """A CUDA event."""
+
+    def __init__(self, stream: CudaStream, number: int) -> None:
+        super().__init__(stream.journal, number)
+        self._patience = stream.rank.patience
+        self.mark = mark_on(stream.handle)
+
+    def _query(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, bool]:
+            self._patience.check()  # a host that asks in a loop has to hear of it somewhere
+            return bool(self.mark.query())
+            yield
+
+        return outcome
+
+    def _synchronize(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, None]:
+            self._patience.until(self.mark.query)
+            return
+            yield
+
+        return outcome
+
+
+class CudaBuffer(RealBuffer):
+    """A tensor on the device, of its stream's pool."""
+
+    def __init__(self, stream: CudaStream, shape: tuple[int, ...], dtype: DType, whole: Any) -> None:
+        super().__init__(stream, shape, dtype, whole)
+        if whole is not None:
+            first = int(whole.data_ptr())
+            self.place = 0, first, first + int(whole.nbytes)
+
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        stream = of_this_backend(self.stream, CudaStream)
+        return CudaBuffer(stream, (stop - start, *self.shape[1:]), self.dtype, None)
+
+    def _copy(self, stream: Stream) -> Outcome:
+        import torch
+
+        on = of_this_backend(stream, CudaStream)
+        with torch.cuda.stream(on.handle):
+            pinned = torch.empty(self.shape, dtype=getattr(torch, self.dtype), pin_memory=True)
+            pinned.copy_(self.tensor, non_blocking=True)
+        mark = mark_on(on.handle)
+
+        def outcome() -> Generator[Any, Any, HostArray]:
+            on.rank.patience.until(mark.query)
+            copy: HostArray = pinned.numpy().copy()
+            return copy
+            yield
+
+        return outcome
+
+    def _hold(self, stream: Stream) -> None:
+        self.tensor.record_stream(of_this_backend(stream, CudaStream).handle)
+
+
+class CudaCommunicator(JournaledDeviceCommunicator):
+    """Collectives and transfers over NCCL, on the stream that is named."""
+
+    def __init__(self, rank: RealRank, group: Group) -> None:
+        super().__init__(rank.journal, group.spec)
+        self._patience = rank.patience
+        self._nccl = group
+        self._last: tuple[CudaStream, Any] | None = None
+        self._seq = 0
+        self._moves: list[tuple[Issue, Any]] | None = None
+
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        given, wanted = flat(source), flat(output)
+        for issue in issues:
+            with self._on(stream, issue.delay_ns, issue, self._seq):
+                nccl_calls.start(self._nccl, issue, given, given if source is output else wanted)
+            self._seq += 1
+
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        memory = flat(buffer)
+        for issue in issues:
+            if self._moves is not None:
+                self._moves.append((issue, memory))
+                continue
+            with self._on(stream, issue.delay_ns, issue):
+                nccl_calls.start(self._nccl, issue, memory, memory)
+
+    def _open(self, stream: Stream) -> None:
+        self._moves = []
+
+    def _close(self, stream: Stream) -> None:
+        moves, self._moves = self._moves or [], None
+        if moves:
+            with self._on(stream, sum(issue.delay_ns for issue, _ in moves), moves[0][0]):
+                nccl_calls.exchange(self._nccl, moves)
+
+    @contextmanager
+    def _on(self, stream: Stream, delay_ns: int, issue: Issue, seq: int | None = None) -> Generator[None, None, None]:
+        """On this stream, behind what the communicator did last. Errors get the issue's name."""
+        import torch
+
+        on = of_this_backend(stream, CudaStream)
+        self._patience.check()  # a host that never waits has to hear of it somewhere
+        if delay_ns:
+            on._spin(delay_ns)
+        if self._last is not None and self._last[0] is not on:
+            on.handle.wait_event(self._last[1])
+        with torch.cuda.stream(on.handle):
+            try:
+                yield
+            except (RuntimeError, ValueError) as error:
+                if self._patience.give_up.is_set():  # the communicator was aborted under this call
+                    raise Unfinished from error
+                raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
+        self._last = on, mark_on(on.handle)
+
+
+def mark_on(stream: Any) -> Any:
+    """An event behind all that is on the stream now."""
+    import torch
+
+    mark = torch.cuda.Event()
+    mark.record(stream)
+    return mark

@@ -1,0 +1,153 @@
+"""Collectives and transfers over gloo, on flat tensors in main memory.
+
+gloo has no collectives with size vectors but `alltoall_base`, and its reduce_scatter is for equal pieces. What it
+lacks is put together from what it has, at the price of some traffic: an uneven all_gather is one broadcast a member,
+a reduce_scatter an all_reduce of which each member keeps its piece. The parts of one are issued in a row by all
+members, so they stay together.
+
+Every call starts at once and gives a `Pending`. Starting takes no time; a transfer to a peer that is not there yet
+is no exception, gloo notes it down. A send ends when the peer receives. All transfers of a communicator have one
+tag, so those between two ranks match in the order of their issue.
+
+    pending = start(group, Issue("all_reduce", 4, "int32"), tensor, tensor)
+    pending.wait()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsim.journal import Issue
+from dpsim.world import CommunicatorSpec
+from real.calls import Sizes, copy_as_fits, result_count, staged_output, staged_source
+from real.communicators import TIMEOUT, Group
+
+TAG = 0
+"""Of all transfers: order is the order of issue."""
+
+
+class Pending:
+    """What has been started: torch's works, and what is left to do when they are done."""
+
+    def __init__(self, works: Sequence[Any], polled: bool = True, finish: Callable[[], None] | None = None) -> None:
+        self._works = works
+        self._finish = finish
+        self.can_be_polled = polled
+        """gloo's transfers do not tell that they are completed before somebody has waited for them."""
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self._works)
+
+    def wait(self) -> None:
+        for work in self._works:
+            work.wait()
+        if self._finish is not None:
+            self._finish()
+
+
+def connect_gloo(spec: CommunicatorSpec, store: Any, index: int) -> Any:
+    """A gloo group over the loopback interface: all ranks are on this machine, whatever its host name resolves to."""
+    from torch.distributed import ProcessGroupGloo
+
+    options = ProcessGroupGloo._Options()
+    options._timeout = TIMEOUT
+    options._threads = 2
+    options._devices = [ProcessGroupGloo.create_device(hostname="127.0.0.1")]
+    return ProcessGroupGloo(store, index, len(spec.ranks), options)
+
+
+def start(group: Group, issue: Issue, source: Any, output: Any) -> Pending:
+    """Start a collective or a transfer. `source` is read and `output` written as far as they fit; they may be one."""
+    if issue.op == "send":
+        wire = staged_source(source, issue)
+        return Pending([group.process_group.send([wire], group.member(issue.peer), TAG)], polled=False)
+    if issue.op == "recv":
+        wire = staged_output(output, issue, issue.count)
+        work = group.process_group.recv([wire], group.member(issue.peer), TAG)
+        return Pending([work], polled=False, finish=lambda: copy_as_fits(output, wire))
+    if issue.op not in _COLLECTIVES:
+        known = ", ".join(_COLLECTIVES)
+        raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
+    wire = staged_source(source, issue)
+    result = staged_output(output, issue, result_count(issue, group.position, len(group.spec.ranks)))
+    works, finish = _COLLECTIVES[issue.op](group, issue, wire, result)
+
+    def end() -> None:
+        if finish is not None:
+            finish()
+        copy_as_fits(output, result)
+
+    return Pending(works, finish=end)
+
+
+_Started = tuple[list[Any], Callable[[], None] | None]
+
+
+def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    copy_as_fits(result, source)
+    return [_reduce(group, issue, result)], None
+
+
+def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    copy_as_fits(result, source)
+    return [_spread(group, group.member(issue.root), result)], None
+
+
+def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    from torch.distributed import distributed_c10d as c10d
+
+    pieces = list(result.split(Sizes.of(issue, len(group.spec.ranks)).output))
+    if not issue.sizes:
+        options = c10d.AllgatherOptions()
+        options.asyncOp = True
+        return [group.process_group.allgather([pieces], [source], options)], None
+    if pieces[group.position].numel() != source.numel():  # altered: what the peers make of it is their affair
+        pieces[group.position] = source
+    else:
+        pieces[group.position].copy_(source)
+    return [_spread(group, index, piece) for index, piece in enumerate(pieces) if issue.sizes[index]], None
+
+
+def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    whole = source.clone()
+    first, end = Sizes.of(issue, len(group.spec.ranks)).piece(group.position)
+    return [_reduce(group, issue, whole)], lambda: copy_as_fits(result, whole[first:end])
+
+
+def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    sizes = Sizes.of(issue, len(group.spec.ranks))
+    source = source.clone() if source is result else source
+    return [group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source))], None
+
+
+def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
+    return [group.process_group.barrier()], None
+
+
+_COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
+    "all_reduce": _all_reduce,
+    "broadcast": _broadcast,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "barrier": _barrier,
+}
+
+
+def _reduce(group: Group, issue: Issue, tensor: Any) -> Any:
+    from torch.distributed import distributed_c10d as c10d
+
+    options = c10d.AllreduceOptions()
+    options.reduceOp = getattr(c10d.ReduceOp, (issue.reduce or "sum").upper())
+    options.asyncOp = True
+    return group.process_group.allreduce([tensor], options)
+
+
+def _spread(group: Group, index: int, tensor: Any) -> Any:
+    from torch.distributed import distributed_c10d as c10d
+
+    options = c10d.BroadcastOptions()
+    options.rootRank = index
+    options.asyncOp = True
+    return group.process_group.broadcast([tensor], options)

@@ -1,0 +1,181 @@
+"""Collectives and transfers over NCCL, on flat CUDA tensors, put on the *current* stream. Nothing here waits.
+
+torch's synchronous mode (`asyncOp` False) means "on the current stream". Transfers know no such mode: torch puts them
+on a stream of its own behind what the current one has, and `wait` on their Work holds the current stream, not the
+host, until they are done. The two come to the same.
+
+What NCCL lacks for pieces of unequal size is put together, by all members in the same way: an all_gather from one
+broadcast a member, a reduce_scatter from an all_reduce of which each keeps its piece. all_to_all is sends and
+receives in any case.
+
+**Transfers use the communicator of the group.** Left alone, torch makes a communicator of two ranks at the first lone
+send or receive between them, a rendezvous that blocks the host: a program that sends and then, before its peer
+receives, talks to it by other means would hang in its first step, and there alone. A group that has been connected
+eagerly (`eager_connect_single_device`, which needs no default process group) takes the communicator that it has. In
+NCCL itself the first transfer between two ranks opens a channel and is a rendezvous too; so `connect` has every pair
+exchange something, outside of any journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsim.journal import Issue
+from dpsim.world import CommunicatorSpec
+from real.calls import Sizes, copy_as_fits, result_count, staged_output, staged_source
+from real.communicators import TIMEOUT, Group
+
+TAG = 0
+"""torch asks for one, NCCL has none: order is the order of issue."""
+
+
+def connect_nccl(spec: CommunicatorSpec, store: Any, index: int, device: Any) -> Any:
+    """An NCCL group whose communicator exists, and on which every kind of operation has run once."""
+    import torch
+    from torch.distributed import ProcessGroupNCCL
+
+    options = ProcessGroupNCCL.Options()
+    options._timeout = TIMEOUT
+    options.global_ranks_in_group = list(spec.ranks)
+    options.group_name = spec.name
+    process_group = ProcessGroupNCCL(store, index, len(spec.ranks), options)
+    process_group.eager_connect_single_device(device)
+    group, members = Group(spec, process_group), len(spec.ranks)
+    many = torch.ones(members, dtype=torch.int32, device=device)
+    one = torch.ones(1, dtype=torch.int32, device=device)
+    start(group, Issue("all_reduce", 1, "int32"), one, one)
+    start(group, Issue("broadcast", 1, "int32", root=spec.ranks[0]), one, one)
+    start(group, Issue("all_gather", 1, "int32"), one, many)
+    start(group, Issue("reduce_scatter", members, "int32"), many, one)
+    start(group, Issue("all_to_all", members, "int32"), many, torch.empty_like(many))
+    others = [rank for rank in spec.ranks if rank != spec.ranks[index]]
+    exchange(group, [(Issue(op, 1, "int32", peer=rank), one) for rank in others for op in ("send", "recv")])
+    for rank in others:  # each pair once more, alone: the one that comes first in the group sends
+        op = "send" if spec.ranks.index(rank) > index else "recv"
+        start(group, Issue(op, 1, "int32", peer=rank), one, one)
+    return process_group
+
+
+def start(group: Group, issue: Issue, source: Any, output: Any) -> None:
+    """Put a collective or a lone transfer on the current stream. `source` is read and `output` written as far as they
+    fit; they may be one.
+    """
+    if issue.peer is not None:
+        exchange(group, [(issue, source if issue.op == "send" else output)], together=False)
+        return
+    if issue.op not in _COLLECTIVES:
+        known = ", ".join(_COLLECTIVES)
+        raise ValueError(f"{group.spec.name}: no collective is called {issue.op!r} (there are: {known})")
+    wire = staged_source(source, issue)
+    result = staged_output(output, issue, result_count(issue, group.position, len(group.spec.ranks)))
+    _COLLECTIVES[issue.op](group, issue, wire, result)
+    copy_as_fits(output, result)
+
+
+def exchange(group: Group, transfers: Sequence[tuple[Issue, Any]], together: bool = True) -> None:
+    """Put transfers on the current stream; `together`, in no order among themselves."""
+    if not transfers:
+        return
+    process_group, works, wires = group.process_group, [], []
+    if together:
+        process_group._start_coalescing()
+    try:
+        for issue, memory in transfers:
+            move = process_group.send if issue.op == "send" else process_group.recv
+            wires.append(
+                staged_source(memory, issue) if issue.op == "send" else staged_output(memory, issue, issue.count)
+            )
+            works.append(move([wires[-1]], group.member(issue.peer), TAG))
+    finally:
+        if together:  # also after an error: a group of NCCL that stays open swallows all that comes
+            works = [process_group._end_coalescing()]
+    _hold_stream(*works)
+    for (issue, memory), wire in zip(transfers, wires, strict=True):
+        if issue.op == "recv":
+            copy_as_fits(memory, wire)
+
+
+def _hold_stream(*works: Any) -> None:
+    """Have the current stream wait for them. None is what a call on the current stream gives."""
+    for work in works:
+        if work is not None:
+            work.wait()
+
+
+def _options(kind: str) -> Any:
+    from torch.distributed import distributed_c10d as c10d
+
+    options = getattr(c10d, kind)()
+    if hasattr(options, "asyncOp"):  # where a kind has none, the wait on its Work is what holds the stream
+        options.asyncOp = False
+    return options
+
+
+def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    from torch.distributed import distributed_c10d as c10d
+
+    copy_as_fits(result, source)
+    options = _options("AllreduceOptions")
+    options.reduceOp = getattr(c10d.ReduceOp, (issue.reduce or "sum").upper())
+    _hold_stream(group.process_group.allreduce([result], options))
+
+
+def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    copy_as_fits(result, source)
+    _spread(group, group.member(issue.root), result)
+
+
+def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    if not issue.sizes:
+        _hold_stream(group.process_group._allgather_base(result, source, _options("AllgatherOptions")))
+        return
+    pieces = list(result.split(Sizes.of(issue, len(group.spec.ranks)).output))
+    if pieces[group.position].numel() != source.numel():  # altered: what the peers make of it is their affair
+        pieces[group.position] = source
+    else:
+        pieces[group.position].copy_(source)
+    for index, piece in enumerate(pieces):
+        if issue.sizes[index]:
+            _spread(group, index, piece)
+
+
+def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    if not issue.sizes and source.numel() == result.numel() * len(group.spec.ranks):
+        _hold_stream(group.process_group._reduce_scatter_base(result, source, _options("ReduceScatterOptions")))
+        return
+    whole = source.clone()
+    first, end = Sizes.of(issue, len(group.spec.ranks)).piece(group.position)
+    _all_reduce(group, issue, whole, whole)
+    copy_as_fits(result, whole[first:end])
+
+
+def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    sizes = Sizes.of(issue, len(group.spec.ranks))
+    source = source.clone() if source is result else source
+    options = _options("AllToAllOptions")
+    _hold_stream(group.process_group.alltoall_base(result, source, list(sizes.output), list(sizes.source), options))
+
+
+def _barrier(group: Group, issue: Issue, source: Any, result: Any) -> None:
+    """torch's own holds the host. Only a fault can bring us here: the contract has no barrier on the device."""
+    import torch
+
+    one = torch.zeros(1, dtype=torch.int32, device=source.device)
+    _all_reduce(group, issue, one, one)
+
+
+_COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
+    "all_reduce": _all_reduce,
+    "broadcast": _broadcast,
+    "all_gather": _all_gather,
+    "reduce_scatter": _reduce_scatter,
+    "all_to_all": _all_to_all,
+    "barrier": _barrier,
+}
+
+
+def _spread(group: Group, index: int, tensor: Any) -> None:
+    options = _options("BroadcastOptions")
+    options.rootRank = index
+    _hold_stream(group.process_group.broadcast([tensor], options))

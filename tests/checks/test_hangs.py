@@ -1,0 +1,116 @@
+"""Transfers, mailboxes, reductions and sizes: each slip is named, and its healthy twin is not."""
+
+from __future__ import annotations
+
+import pytest
+from handmade import Made
+
+# ---- transfers
+
+
+@pytest.mark.parametrize("stream", ["main", None])
+def test_a_receive_without_its_send(stream: str | None) -> None:
+    for sends in (2, 1):
+        made = Made(2)
+        for _ in range(sends):
+            made[0].transfer("send", 1, stream)
+        for _ in range(2):
+            made[1].transfer("recv", 0, stream)
+        found = made.findings("finished", "finished" if sends == 2 else "blocked")
+        assert [one.klass for one in found] == ([] if sends == 2 else ["HANG:P2P:UNMATCHED_RECV"])
+    assert found[0].culprit is not None
+    assert found[0].culprit.rank == 0
+    assert "rank 1 waits in recv (recv on pp #1, step 0) for rank 0, which never sends" in found[0].message
+
+
+def test_a_send_counts_only_for_a_rank_that_stands_in_it() -> None:
+    for end in ("finished", "blocked"):
+        made = Made(2)
+        work = made[0].transfer("send", 1, None)
+        if end == "finished":
+            made[0].learned(work)
+        assert made.classes(end, "finished") == ([] if end == "finished" else ["HANG:P2P:UNMATCHED_SEND"])
+    made = Made(2)
+    made[0].learned(made[0].transfer("send", 1, None))
+    made[0].collective("dp", "main")
+    assert "HANG:P2P:UNMATCHED_SEND" not in made.classes("blocked", "finished")
+
+
+def test_two_ranks_that_both_receive_first() -> None:
+    made = Made(2)
+    for rank in (0, 1):
+        made[rank].transfer("recv", 1 - rank, None)
+    found = made.findings("blocked", "blocked")
+    assert [one.klass for one in found] == ["HANG:P2P:UNMATCHED_RECV"]
+    assert "rank 0 (pp #0) -> rank 1 (pp #0) -> rank 0" in found[0].message
+
+
+# ---- mailboxes
+
+
+def test_a_get_that_nobody_answers() -> None:
+    made = Made(2)
+    made[0].post(1, "one")
+    made[1].learned(made[1].take(), "one")
+    assert made.classes() == []
+    made[1].take()
+    found = made.findings("finished", "blocked")
+    assert [one.klass for one in found] == ["HANG:MAILBOX:NO_MESSAGE"]
+    assert "1 was ever sent to it" in found[0].message
+
+
+def test_an_idle_take_is_no_hang() -> None:
+    made = Made(2)
+    made[1].take("idle")
+    assert made.classes("finished", "blocked") == []
+    made[0].collective("dp", "main")
+    assert "HANG:COLLECTIVE:MISSING_RANK" in made.classes("blocked", "blocked")
+
+
+# ---- what members have to say alike
+
+
+def test_reductions_must_be_the_same() -> None:
+    for reduce in ("sum", "max"):
+        made = Made(3)
+        for hand in made.hands:
+            hand.collective("dp", "main", reduce=reduce if hand.rank == 2 else "sum")
+        found = made.findings()
+        assert [one.klass for one in found] == ([] if reduce == "sum" else ["MISMATCH:COLLECTIVE:REDUCE"])
+    assert found[0].culprit is not None
+    assert found[0].culprit.rank == 2
+
+
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter"])
+def test_sizes_must_be_the_same_and_counts_need_not(op: str) -> None:
+    for sizes in ((1, 2, 3), (1, 3, 2)):
+        made = Made(3)
+        for hand in made.hands:
+            own = sizes if hand.rank == 1 else (1, 2, 3)
+            hand.collective("dp", "main", op=op, count=own[hand.rank] if op == "all_gather" else 6, sizes=own)
+        found = made.classes()
+        assert found == ([] if sizes == (1, 2, 3) else ["MISMATCH:COLLECTIVE:SIZES"])
+
+
+def test_a_member_that_brings_another_count_than_its_size() -> None:
+    made = Made(3)
+    for hand in made.hands:
+        hand.collective("dp", "main", op="all_gather", count=(1, 9, 3)[hand.rank], sizes=(1, 2, 3))
+    assert made.classes() == ["MISMATCH:COLLECTIVE:COUNT"]
+
+
+def test_what_goes_is_what_is_expected() -> None:
+    goes = [(1, 2, 3), (4, 0, 1), (2, 2, 2)]
+    for wrong in (False, True):
+        made = Made(3)
+        for hand in made.hands:
+            comes = tuple(row[hand.rank] for row in goes)
+            if wrong and hand.rank == 1:
+                comes = (comes[0] + 1, comes[1], comes[2] - 1)
+            own = goes[hand.rank]
+            hand.collective("dp", "main", op="all_to_all", count=sum(own), sizes=(*own, *comes))
+        found = made.findings()
+        assert [one.klass for one in found] == (["MISMATCH:COLLECTIVE:SIZES"] if wrong else [])
+    assert "rank 0 sends 2 elements to rank 1, which expects 3" in found[0].message
+    assert found[0].culprit is not None
+    assert found[0].culprit.rank == 1
