@@ -59,18 +59,6 @@ RawRecord: TypeAlias = tuple[Any, ...]
 """A record as it is kept and sent: one of the named tuples below, without its name."""
 
 
-class Address(NamedTuple):
-    """Where in a program an op was issued. Stable under unrelated change of the program, equal on every backend."""
-
-    rank: int
-    thread: str
-    site: str
-    ordinal: int
-
-    def __str__(self) -> str:
-        return f"rank {self.rank} {self.site}[{self.ordinal}]"
-
-
 class Collective(NamedTuple):
     """One rank's part in one collective, journaled when the host issues it.
 

@@ -66,9 +66,9 @@ class Segment:
 
 
 class Block:
-    """A piece of a segment, in use or free. `generation` counts how often this memory began to be used."""
+    """A piece of a segment, in use or free, and its neighbours there."""
 
-    __slots__ = ("after", "before", "free", "pool", "segment", "start", "stop", "users")
+    __slots__ = ("after", "before", "free", "pool", "segment", "start", "stop")
 
     def __init__(self, pool: Pool, segment: Segment, start: int, stop: int) -> None:
         self.pool = pool
@@ -78,7 +78,6 @@ class Block:
         self.free = True
         self.before: Block | None = None
         self.after: Block | None = None
-        self.users: list[str] = []
 
     @property
     def size(self) -> int:
@@ -158,7 +157,7 @@ class CachingAllocator:
     # ---- inside
 
     def _collect(self) -> None:
-        """Take back blocks whose other users are through; like torch, in order, up to the first that is not."""
+        """Take back blocks whose other users are through."""
         kept: deque[tuple[Block, list[Passed]]] = deque()
         for block, marks in self._waiting:
             left = [mark for mark in marks if not mark()]
@@ -214,7 +213,6 @@ class CachingAllocator:
     def _release(self, block: Block) -> None:
         """Free, and merge with free neighbours. The object stays that of the lowest address."""
         block.free = True
-        block.users = []
         before, after = block.before, block.after
         if after is not None and after.free:
             self._unlist(after)
