@@ -62,6 +62,7 @@ class Journal:
     def __init__(self, rank: int, world: World, sink: Callable[[RawRecord], None]) -> None:
         self.rank = rank
         self.step = -1
+        self.site = "start"  # of the op that was issued last
         self._sink = sink
         self._ordinals: dict[str, int] = {}
         self._seqs: dict[str, int] = {}
@@ -85,6 +86,7 @@ class Journal:
         """
         ordinal = self._ordinals.get(site, 0)
         self._ordinals[site] = ordinal + 1
+        self.site = site
         frame = sys._getframe(2)
         where = self._places.get((frame.f_code, frame.f_lasti)) or self._where(frame)
         delay = self._meet(site, ordinal, where, kind not in PROMPT) if self._injects else 0
@@ -172,6 +174,7 @@ class Journal:
     ) -> tuple[int, str, list[Issue]]:
         """Address and place of a collective or transfer, and what becomes of it."""
         ordinal = self._next_ordinal(site)
+        self.site = site
         frame = sys._getframe(4)  # the program called a method of a communicator, which journals by another one
         where = self._places.get((frame.f_code, frame.f_lasti)) or self._where(frame)
         if not self._injects:

@@ -5,7 +5,7 @@ small: how to run a kernel, how to copy a buffer, how to start a collective that
 same address, the same record and the same injected faults everywhere.
 
     class MyStream(JournaledStream):
-        def _launch(self, site, kernel, buffers, args, cost): ...      # put it on the stream
+        def _launch(self, address, kernel, reads, writes, args, cost): ...      # put it on the stream
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class JournaledStream(Stream):
         ordinal, delay = self.journal.note("launch", site, self.name, refs(reads), refs(writes))
         if delay:
             self._spin(delay)
-        self._launch(f"rank {self.journal.rank} {site}[{ordinal}]", kernel, [*reads, *writes], args, cost)
+        self._launch(f"rank {self.journal.rank} {site}[{ordinal}]", kernel, reads, writes, args, cost)
 
     def record(self) -> Event:
         event = self._record(self.journal.number("event"))
@@ -205,7 +205,13 @@ class JournaledStream(Stream):
 
     @abstractmethod
     def _launch(
-        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self,
+        address: str,
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
     ) -> None:
         """Put the kernel on the stream. An exception in it is raised as KernelError with the address."""
 

@@ -142,9 +142,15 @@ class CpuStream(RealStream):
         return CpuBuffer(self, shape, dtype, torch.empty(shape, dtype=getattr(torch, dtype)))
 
     def _launch(
-        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self,
+        address: str,
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
     ) -> None:
-        tensors = [tensor(buffer) for buffer in buffers]
+        tensors = [tensor(buffer) for buffer in (*reads, *writes)]
 
         def run() -> None:
             try:

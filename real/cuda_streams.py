@@ -51,11 +51,17 @@ class CudaStream(RealStream):
         return CudaBuffer(self, shape, dtype, whole)
 
     def _launch(
-        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self,
+        address: str,
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
     ) -> None:
         import torch
 
-        tensors = [tensor(buffer) for buffer in buffers]
+        tensors = [tensor(buffer) for buffer in (*reads, *writes)]
         with torch.cuda.stream(self.handle):
             try:
                 kernel(*tensors, *args)

@@ -185,6 +185,8 @@ FAULTY_IMPORTS = [
     ("judges", "dpsim.checks", "dpsim.registry"),
     ("judges", "dpsim.diagnose", "dpsim.scenario"),
     ("judges", "dpsim.trace", "dpsim.sim"),
+    ("explore", "dpsim.explore", "dpsim.sim"),
+    ("leaves", "dpsim.schedule", "dpsim.ops"),
     ("runner", "dpsim.runner", "dpsim.cli"),
     ("runner-users", "dpsim.scenario", "dpsim.runner"),
     ("no-torch", "dpsim.cli", "torch"),

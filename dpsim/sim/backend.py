@@ -17,10 +17,11 @@ import simpy
 from dpsim.journal import Journal, RankDied
 from dpsim.ops import RawRecord
 from dpsim.registry import Program, protocol
+from dpsim.schedule import ByLabel, Choose, Strategy
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.groups import Group, Slots
-from dpsim.sim.machine import Choose, Machine, Op
+from dpsim.sim.machine import Machine, Op
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.rank import SimRank
 from dpsim.world import End, Progress, Run, World
@@ -32,8 +33,10 @@ class SimBackend:
     """Runs a program on a simulated world. A hang is seen exactly: nothing can move any more and somebody has not
     ended.
 
-    `costs`: of the timed mode. `choose`: the untimed mode, under this chooser. `keep_order`: note in `order` how
+    `costs`: of the timed mode. `choose`: the untimed mode, under this strategy. `keep_order`: note in `order` how
     visible ops fired, so that a timed run can be repeated untimed. `expandable`: the allocator's segments grow.
+    `memory`: what touches the same device memory is a choice too; where races are looked for it need not be, since a
+    run without one computes the same in any order.
     """
 
     name = "sim"
@@ -41,14 +44,16 @@ class SimBackend:
     def __init__(
         self,
         costs: Costs = REFERENCE,
-        choose: Choose | None = None,
+        choose: Strategy | Choose | None = None,
         keep_order: bool = False,
         expandable: bool = False,
+        memory: bool = True,
     ) -> None:
         self.costs = costs
-        self.choose = choose
+        self.strategy = choose if choose is None or isinstance(choose, Strategy) else ByLabel(choose)
         self.keep_order = keep_order
         self.expandable = expandable
+        self.memory = memory
         self.order: list[str] = []
 
     def unavailable(self, size: int) -> str | None:
@@ -60,7 +65,7 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program, prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
-        machine = Machine(self.choose, [kill.rank for kill in world.kills], self.keep_order)
+        machine = Machine(self.strategy, [kill.rank for kill in world.kills], self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         groups = [Group(spec, machine, self.costs, slots) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
@@ -79,11 +84,14 @@ class SimBackend:
             machine.host(host)
         for victim, ns in world.kills:
             _kill(machine, ranks, victim, ns, ends)
-        machine.run()
-        for rank, host in zip(ranks, hosts, strict=True):
+        try:
+            machine.run()
+        finally:
+            for host in hosts:
+                host.close()
+        for rank in ranks:
             if rank.idle and ends[rank.rank] == "blocked":
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
-            host.close()
         self.order = machine.order
         return Run(
             backend=self.name,
@@ -119,7 +127,7 @@ async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End])
     journal = rank.journal
     late_ns = journal.start_delay()
     if late_ns:
-        await _Outcome(rank.pause(late_ns))
+        await _Outcome(rank.pause(late_ns, f"rank {rank.rank} starts"))
     try:
         await program.run(rank, prepared)
         for stream in rank.streams.values():
@@ -147,7 +155,7 @@ def _kill(machine: Machine, ranks: list[SimRank], rank: int, ns: int, ends: list
             ranks[rank].killed = True
             ranks[rank].lose_device()
 
-    op = Op(f"kill rank {rank}", ns, effect, lambda: ((("life", rank), "w"),))
+    op = Op(f"kill rank {rank}", ns, effect, ((("life", rank), "w"),))
     machine.submit(op)
 
 

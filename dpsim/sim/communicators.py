@@ -12,9 +12,9 @@ from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.journal import Issue
 from dpsim.journaled import Outcome, of_this_backend
 from dpsim.journaled_groups import JournaledDeviceCommunicator, JournaledHostCommunicator
-from dpsim.sim.groups import Group
+from dpsim.sim.groups import Group, Part
 from dpsim.sim.machine import Op
-from dpsim.sim.rank import SimRank, SimStream, array_of
+from dpsim.sim.rank import SimRank, SimStream, array_of, touched
 
 
 class SimHostCommunicator(JournaledHostCommunicator):
@@ -34,13 +34,11 @@ class SimHostCommunicator(JournaledHostCommunicator):
         for issue in issues:
             late: Op | None = None
             if issue.delay_ns:
-                late = Op(f"rank {rank.rank} delay", issue.delay_ns, life=rank.rank)
+                late = rank.op(rank.address("is late for"), issue.delay_ns)
                 machine.submit(late)
             result, source = np.array(result), np.array(array)
-            if issue.peer is not None:
-                last = self.group.move(rank.rank, issue, source if issue.op == "send" else result, late)
-            else:
-                last = self.group.join(rank.rank, issue, result, source, late)
+            part = Part(issue, result, source, late, machine.now)
+            last = (self.group.join if issue.peer is None else self.group.move)(rank.rank, part, rank.past)
         wanted = result
 
         def outcome() -> Generator[Any, Any, HostArray]:
@@ -65,14 +63,23 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            on.tail = self.group.join(self.rank.rank, issue, array_of(output), array_of(source), on.end())
+            part = Part(issue, array_of(output), array_of(source), on.end(), self.rank.machine.now)
+            if self.rank.machine.memory:
+                root = issue.root
+                reads = [source] if root is None or root == self.rank.rank else []
+                part.touches = touched(reads, [output] if root != self.rank.rank else [])
+            on.tail = self.group.join(self.rank.rank, part, self.rank.past)
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = of_this_backend(stream, SimStream)
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            op = self.group.move(self.rank.rank, issue, array_of(buffer), on.end())
+            array = array_of(buffer)
+            part = Part(issue, array, array, on.end(), self.rank.machine.now)
+            if self.rank.machine.memory:
+                part.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
+            op = self.group.move(self.rank.rank, part, self.rank.past)
             if self._moves is None:
                 on.tail = op
             else:
@@ -84,7 +91,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
     def _close(self, stream: Stream) -> None:
         on, moves = of_this_backend(stream, SimStream), self._moves or []
         self._moves = None
-        end = Op("group", life=self.rank.rank)
+        end = self.rank.op("")
         for op in moves:
             self.rank.machine.edge(op, end)
         on.append(end)

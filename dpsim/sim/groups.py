@@ -10,8 +10,9 @@ sender alone, and the receive comes after it: which one it is depends on the siz
 there is no time, for a protocol must hold under both.
 
 While a device collective waits for its peers its kernel occupies the GPU. Where residency is finite, a member's
-part first acquires a slot of its rank, in the order in which parts come to the head of their streams, and the joint
-op releases it: two communicators on two streams and one slot can block each other for ever.
+part first acquires a slot of its rank, when it has come to the head of its stream, and the joint op releases it: two
+communicators on two streams and one slot can block each other for ever. In timed mode slots are given in the order in
+which parts come; where there is no time, who gets one is a choice.
 """
 
 from __future__ import annotations
@@ -26,24 +27,38 @@ from dpsim.interface import HostArray
 from dpsim.journal import Issue
 from dpsim.journaled import resized
 from dpsim.ops import DTYPES
+from dpsim.schedule import Footprint
 from dpsim.sim.costs import Costs
-from dpsim.sim.machine import Footprint, Machine, Op
+from dpsim.sim.machine import Machine, Op
 from dpsim.world import CommunicatorSpec
 
 REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum, None: np.add}
 
 
 class Part:
-    """What one member brings: what it announces, the memory that it reads and writes, and since when it waits."""
+    """What one member brings: what it announces, the memory that it reads and writes, what it comes after, and since
+    when it waits. `touches`: that memory as a footprint, where somebody wants to know.
+    """
 
-    __slots__ = ("before", "issue", "joined", "output", "source")
+    __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches", "wire")
 
-    def __init__(self, issue: Issue, output: HostArray, source: HostArray, before: Op | None, joined: int) -> None:
+    def __init__(
+        self,
+        issue: Issue,
+        output: HostArray,
+        source: HostArray,
+        before: Op | None,
+        joined: int,
+        touches: Footprint = (),
+    ) -> None:
         self.issue = issue
         self.output = output
         self.source = source
         self.before = before
         self.joined = joined
+        self.touches = touches
+        self.eager = False
+        self.wire: HostArray | None = None  # an eager send's content on its way
 
     @property
     def came(self) -> int:
@@ -52,6 +67,10 @@ class Part:
 
     def sent(self) -> HostArray:
         return resized(self.source, self.issue) if self.issue.altered else np.array(self.source.reshape(-1))
+
+    def keep(self) -> None:
+        """An eager send: the memory may be used again."""
+        self.wire = self.sent()
 
     def receive(self, wire: HostArray) -> None:
         flat = self.output.reshape(-1)
@@ -66,13 +85,20 @@ class Slots:
         self._machine = machine
         self._free = number
         self._queue: deque[Op] = deque()
-        self.acquires: Callable[[], Footprint] = lambda: ((("slots", rank), "a"),)
+        self.acquires: Footprint = ((("slots", rank), "a"),)
         self.releases: Footprint = ((("slots", rank), "l"),)
+
+    def open(self) -> bool:
+        return self._free > 0
 
     def enter(self, op: Op) -> None:
         """`op` may start when a slot is free; called when nothing else holds it back."""
-        if self._free:
-            self._free -= 1
+        if not self._machine.timed:
+            op.guard = self
+            op.effect = self._take
+            self._machine.submit(op)
+        elif self._free:
+            self._take()
             self._machine.submit(op)
         else:
             self._queue.append(op)
@@ -80,8 +106,11 @@ class Slots:
     def leave(self) -> None:
         self._free += 1
         if self._queue:
-            self._free -= 1
+            self._take()
             self._machine.submit(self._queue.popleft())
+
+    def _take(self) -> None:
+        self._free -= 1
 
 
 class Group:
@@ -96,19 +125,20 @@ class Group:
         self._cost = costs.on_host if spec.domain == "host" else costs.on_device
         self._next_seq = dict.fromkeys(spec.ranks, 0)
         self._open: dict[int, tuple[Op, dict[int, Part]]] = {}
-        self._unfired: dict[Op, dict[int, Part]] = {}
+        self._unfired: dict[Op, Sequence[int]] = {}
+        self._counts: dict[tuple[int, int, str], int] = {}
+        self._mortal = machine.mortal.intersection(spec.ranks) if spec.domain == "device" else frozenset()
         self._latest: Op | None = None
         self._sends: dict[tuple[int, int], deque[tuple[Op, Part]]] = {}
         self._receives: dict[tuple[int, int], deque[tuple[Op, Part]]] = {}
 
     # ---- collectives
 
-    def join(self, rank: int, issue: Issue, output: HostArray, source: HostArray, before: Op | None) -> Op:
-        """A member's part, which comes after `before`; the answer is the joint op."""
-        members = self.spec.ranks
+    def join(self, rank: int, part: Part, past: int) -> Op:
+        """A member's part; the answer is the joint op. `past`: what the host that joins knows."""
+        members, issue, machine = self.spec.ranks, part.issue, self.machine
         if issue.root is not None and issue.root not in members:
             raise ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
-        machine = self.machine
         seq = self._next_seq[rank]
         self._next_seq[rank] = seq + 1
         if seq not in self._open:
@@ -117,43 +147,48 @@ class Group:
             machine.edge(self._latest, op)
             self._latest = op
             self._open[seq] = op, {}
-            self._unfired[op] = self._open[seq][1]
+            self._unfired[op] = members
         op, parts = self._open[seq]
-        part = parts[rank] = Part(issue, output, source, before, machine.now)
+        parts[rank] = part
+        op.past |= past
         if len(parts) == len(members):
             largest = max(max(one.output.size, one.source.size) for one in parts.values())
             op.cost = self._cost(len(members), largest * DTYPES[issue.dtype])
             op.effect = lambda: self._complete(op, parts)
             if machine.visible:
-                touched = tuple((("group", self.spec.name, r, seq), "w") for r in parts) if self.slots else ()
-                op.footprint = lambda: (*touched, *[use for r in parts for use in self._uses(r)])
+                uses = [slots.releases for slots in (self.slots[member] for member in members)] if self.slots else []
+                uses += [part.touches for part in parts.values()]
+                op.footprint = self._with_lives(sum(uses, ()))
             del self._open[seq]
         if self.slots:
-            self._reside(rank, seq, op, before, part)
+            self._reside(rank, seq, op, part)
         else:
-            machine.edge(before, op)
+            machine.edge(part.before, op)
             machine.submit(op)
         return op
 
     def lose(self, rank: int) -> None:
-        """A member is gone: what it joined on its device and has not ended never ends."""
+        """A member is gone: what it takes part in on its device and has not ended never ends."""
         if self.spec.domain == "device":
-            for op, parts in self._unfired.items():
-                if rank in parts:
+            for op, ranks in self._unfired.items():
+                if rank in ranks:
                     op.life = rank
 
-    def _uses(self, rank: int) -> Footprint:
-        return self.slots[rank].releases if self.slots else ()
+    def _with_lives(self, touched: Footprint) -> Footprint | None:
+        """A footprint, and that its members live."""
+        lives = tuple((("life", member), "r") for member in sorted(self._mortal))
+        return (*touched, *lives) or None
 
-    def _reside(self, rank: int, seq: int, op: Op, before: Op | None, part: Part) -> None:
+    def _reside(self, rank: int, seq: int, op: Op, part: Part) -> None:
         """With finite residency: the part starts to spin in a slot of its rank, then waits for its peers."""
         machine, slots = self.machine, self.slots[rank]
-        head = Op(f"rank {rank} {self.spec.name} #{seq} comes to the head of its stream", life=rank)
-        start = Op(f"rank {rank} {self.spec.name} #{seq} starts", footprint=slots.acquires, life=rank)
+        head = Op("", life=rank)
+        start = Op(f"rank {rank} starts {self.spec.name} #{seq}", footprint=self._with_lives(slots.acquires), life=rank)
         head.effect = lambda: slots.enter(start)
-        part.before = start
-        machine.edge(before, head)
+        machine.edge(part.before, head)
+        machine.edge(head, start)
         machine.edge(start, op)
+        part.before = start
         machine.submit(head)
         machine.submit(op)
 
@@ -199,88 +234,89 @@ class Group:
 
     # ---- transfers
 
-    def move(self, rank: int, issue: Issue, array: HostArray, before: Op | None) -> Op:
-        """One side of a transfer, which comes after `before`; the answer is the op that ends it for this rank."""
-        assert issue.peer is not None
-        part = Part(issue, array, array, before, self.machine.now)
-        if issue.op == "send":
-            return self._send(rank, issue.peer, part)
-        return self._receive(rank, issue.peer, part)
-
-    def _send(self, rank: int, to: int, part: Part) -> Op:
-        machine, issue = self.machine, part.issue
-        label = f"rank {rank} sends to {to} on {self.spec.name}" if machine.visible else ""
-        waiting = self._receives.setdefault((rank, to), deque())
-        eager = issue.count * DTYPES[issue.dtype] <= self.costs.eager_bytes
-        if not machine.timed:
-            eager = machine.choose(f"{label}: eager?", ("eager", "rendezvous")) == 0
-        if eager:
-            wire: list[HostArray] = []
-            sent = Op(label, self._transfer_cost, lambda: wire.append(part.sent()), life=rank)
-            machine.edge(part.before, sent)
-            machine.submit(sent)
-            if waiting:
-                receive, their = waiting.popleft()
-                self._fill(sent, wire, receive, their)
-            else:
-                self._sends.setdefault((rank, to), deque()).append((sent, _Eager(part, wire)))
-            return sent
-        if waiting:
-            receive, their = waiting.popleft()
-        else:
-            receive, their = Op(label, self._transfer_cost), None  # type: ignore[assignment]
-            receive.pending = 2
-            self._sends.setdefault((rank, to), deque()).append((receive, part))
-        machine.edge(part.before, receive)
-        if their is not None:
-            receive.effect = lambda: their.receive(part.sent())
-        machine.submit(receive)
-        return receive
-
-    def _receive(self, rank: int, source: int, part: Part) -> Op:
-        machine = self.machine
-        waiting = self._sends.setdefault((source, rank), deque())
-        if not waiting:
-            label = f"rank {rank} receives from {source} on {self.spec.name}" if machine.visible else ""
-            receive = Op(label, self._transfer_cost)
-            receive.pending = 2
-            machine.edge(part.before, receive)
-            self._receives.setdefault((source, rank), deque()).append((receive, part))
-            machine.submit(receive)
-            return receive
-        op, theirs = waiting.popleft()
-        if isinstance(theirs, _Eager):
-            label = f"rank {rank} receives from {source} on {self.spec.name}" if machine.visible else ""
-            receive = Op(label, 0)
-            receive.pending = 2
-            machine.edge(part.before, receive)
-            self._fill(op, theirs.wire, receive, part)
-            machine.submit(receive)
-            return receive
-        machine.edge(part.before, op)
-        op.effect = lambda: part.receive(theirs.sent())
-        machine.submit(op)
+    def move(self, rank: int, part: Part, past: int) -> Op:
+        """One side of a transfer; the answer is the op that ends it for this rank. `past`: what its host knows."""
+        peer, way = part.issue.peer, part.issue.op
+        assert peer is not None
+        pair = (rank, peer) if way == "send" else (peer, rank)
+        number = self._counts.get((*pair, way), 0)
+        self._counts[(*pair, way)] = number + 1
+        label = f"{self.spec.name} {pair[0]}>{pair[1]} #{number}" if self.machine.visible else ""
+        op = self._send(label, pair, part) if way == "send" else self._receive(label, pair, part)
+        op.past |= past
+        self.machine.submit(op)
         return op
 
-    def _fill(self, sent: Op, wire: list[HostArray], receive: Op, part: Part) -> None:
-        """The receive of an eager send."""
-        receive.effect = lambda: part.receive(wire[0])
-        self.machine.edge(sent, receive)
-        self.machine.submit(receive)
+    def _send(self, label: str, pair: tuple[int, int], part: Part) -> Op:
+        """The op of a send; the sender has yet to submit it."""
+        machine, issue = self.machine, part.issue
+        waiting = self._receives.setdefault(pair, deque())
+        eager = issue.count * DTYPES[issue.dtype] <= self.costs.eager_bytes
+        if not machine.timed:
+            eager = machine.draw(label, ("eager", "rendezvous")) == 0
+        if eager:
+            part.eager = True
+            sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0])
+            sent.effect = part.keep
+            self._touch(sent, [part])
+            machine.edge(part.before, sent)
+            if waiting:
+                op, their = waiting.popleft()
+                machine.edge(sent, op)
+                self._match(op, part, their)
+            else:
+                self._sends.setdefault(pair, deque()).append((sent, part))
+            return sent
+        if waiting:
+            op, their = waiting.popleft()
+            self._match(op, part, their)
+        else:
+            op = self._joint(label, pair, self._transfer_cost)
+            self._sends.setdefault(pair, deque()).append((op, part))
+        machine.edge(part.before, op)
+        return op
+
+    def _receive(self, label: str, pair: tuple[int, int], part: Part) -> Op:
+        """The op of a receive; the receiver has yet to submit it."""
+        waiting = self._sends.setdefault(pair, deque())
+        if not waiting:
+            op = self._joint(label, pair, self._transfer_cost)
+            self._receives.setdefault(pair, deque()).append((op, part))
+        else:
+            op, their = waiting.popleft()
+            if their.eager:
+                sent, op = op, self._joint(label, pair, 0)
+                self.machine.edge(sent, op)
+            self._match(op, their, part)
+        self.machine.edge(part.before, op)
+        return op
+
+    def _joint(self, label: str, pair: tuple[int, int], cost: int) -> Op:
+        """An op that happens when both sides have come."""
+        op = Op(label, cost)
+        op.pending = 2
+        self._unfired[op] = pair
+        return op
+
+    def _match(self, op: Op, send: Part, receive: Part) -> None:
+        """The second side has come. An eager send is over on its own side: that much of the op is submitted here."""
+
+        def effect() -> None:
+            del self._unfired[op]
+            receive.receive(send.wire if send.wire is not None else send.sent())
+
+        op.effect = effect
+        self._touch(op, [receive] if send.eager else [send, receive])
+        if send.eager:
+            self.machine.submit(op)
+
+    def _touch(self, op: Op, parts: Sequence[Part]) -> None:
+        if self.machine.visible:
+            op.footprint = self._with_lives(tuple(use for part in parts for use in part.touches))
 
     @property
     def _transfer_cost(self) -> int:
         return self.costs.host_transfer if self.spec.domain == "host" else self.costs.device_transfer
-
-
-class _Eager(Part):
-    """An eager send that has not been received yet; `wire` gets its content when it fires."""
-
-    __slots__ = ("wire",)
-
-    def __init__(self, part: Part, wire: list[HostArray]) -> None:
-        super().__init__(part.issue, part.output, part.source, part.before, part.joined)
-        self.wire = wire
 
 
 def _reduce(op: str | None, wires: Sequence[HostArray]) -> HostArray:

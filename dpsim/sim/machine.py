@@ -16,14 +16,14 @@ The modes differ in `ready` alone:
 
 * **timed**: a ready op takes a SimPy time-out of its cost, then fires;
 * **untimed**: there is no time. An op without footprint fires at once; one with a footprint goes on the ready list,
-  and when nothing else can happen `choose(label, options)` picks the next. All timings of the machine are orders of
-  that list, so what holds for all choices holds for all timings.
+  and when nothing else can happen a strategy (`dpsim.schedule`) picks the next. All timings of the machine are orders
+  of that list, so what holds for all choices holds for all timings.
 
-A footprint names what an op touches beside its edges, (resource, mode): `r`ead and `w`rite as usual, `a`cquire and
-re`l`ease of something finite (a residency slot). The life of a rank that may be killed is a resource too: the kill
-writes it, and all that the rank does reads it.
+A footprint names what an op touches beside its edges, (resource, mode). The life of a rank that may be killed is a
+resource too: the kill writes it, and all that the rank does reads it.
 
-`choose` is the only source of nondeterminism. Labels are addresses, so they are stable under unrelated change.
+The strategy is the only source of nondeterminism. Labels are addresses, so they are stable under unrelated change;
+where nobody chooses, ops have none.
 
 Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers (options are never empty),
 SimPy.
@@ -33,17 +33,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator, Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol
 
 import simpy
 
+from dpsim.schedule import Footprint, Strategy
 from dpsim.sim.environment import Environment
 
-Footprint: TypeAlias = tuple[tuple[Any, str], ...]
-"""(resource, mode) pairs; modes are r, w, a, l."""
 
-Choose: TypeAlias = Callable[[str, Sequence[str]], int]
-"""(what is chosen, labels of the options, never empty) -> index of the choice."""
+class Guard(Protocol):
+    """Something finite that an op acquires when it fires."""
+
+    def open(self) -> bool:
+        """Whether there is any left."""
 
 
 class Op:
@@ -51,8 +53,9 @@ class Op:
 
     `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is submitted.
     `at` is when it fired, -1 before. `effect` runs when it fires; its result is `value`. `footprint` may be a function,
-    asked when the op becomes ready. `life`: the rank with which the op dies, None for joint ops. `known`: bits of the
-    marks that whoever knows of this op knows of.
+    for what depends on how far others are. `life`: the rank with which the op dies, None for joint ops. `guard`: what
+    has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that whoever knows
+    of this op knows of, and `past`, which is the strategy's.
     """
 
     __slots__ = (
@@ -60,9 +63,11 @@ class Op:
         "cost",
         "effect",
         "footprint",
+        "guard",
         "known",
         "label",
         "life",
+        "past",
         "pending",
         "successors",
         "value",
@@ -74,7 +79,7 @@ class Op:
         label: str,
         cost: int = 0,
         effect: Callable[[], Any] | None = None,
-        footprint: Callable[[], Footprint] | None = None,
+        footprint: Footprint | Callable[[], Footprint] | None = None,
         life: int | None = None,
     ) -> None:
         self.label = label
@@ -82,37 +87,51 @@ class Op:
         self.effect = effect
         self.footprint = footprint
         self.life = life
+        self.guard: Guard | None = None
         self.known = 0
+        self.past = 0
         self.pending = 1
         self.successors: list[Op] | None = None
         self.at = -1
         self.value: Any = None
         self.waiters: list[simpy.Event] | None = None
 
+    def touches(self) -> Footprint:
+        """Its footprint as it would fire now."""
+        footprint = self.footprint
+        return footprint() if callable(footprint) else footprint or ()
+
 
 class Machine:
-    """Ops, edges, and time or choice."""
+    """Ops, edges, and time or choice.
 
-    def __init__(self, choose: Choose | None = None, mortal: Sequence[int] = (), keep_order: bool = False) -> None:
+    `mortal`: ranks that may be killed. `memory`: accesses of device memory are part of footprints.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy | None = None,
+        mortal: Sequence[int] = (),
+        keep_order: bool = False,
+        memory: bool = True,
+    ) -> None:
         self.env = Environment(self.fire, self._pick)
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
         self.mortal = frozenset(mortal)
-        self.visible = choose is not None or keep_order
+        self.visible = strategy is not None or keep_order
+        self.memory = self.visible and memory
+        self.timed = strategy is None
         self._marks = 0
-        self._choose = choose
+        self._strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
-        self.ready: Callable[[Op], None] = self._ready_timed if choose is None else self._ready_untimed
+        self.ready: Callable[[Op], None] = self._ready_timed if strategy is None else self._ready_untimed
 
     @property
     def now(self) -> int:
         return self.env._now  # type: ignore[return-value]  # integers go in, integers come out
-
-    @property
-    def timed(self) -> bool:
-        return self._choose is None
 
     def edge(self, before: Op | None, after: Op) -> None:
         """`after` may not start before `before` has fired."""
@@ -126,6 +145,7 @@ class Machine:
                 before.successors.append(after)
         else:
             after.known |= before.known
+            after.past |= before.past
 
     def submit(self, op: Op) -> None:
         """The op exists now: all edges that its issuer knows of are drawn."""
@@ -142,19 +162,26 @@ class Machine:
             self.fire(op)
 
     def _ready_untimed(self, op: Op) -> None:
-        if op.footprint is None and (op.life is None or op.life not in self.mortal):
+        if op.footprint is None:
             self.fire(op)
         else:
             self.enabled.append(op)
 
     def _pick(self) -> bool:
-        """Untimed, and nothing else can happen: fire one of the enabled ops. Kills come last in the list of options."""
-        self.enabled = [op for op in self.enabled if op.life not in self.dead]
-        if not self.enabled:
+        """Untimed, and nothing else can happen: fire one of the enabled ops."""
+        strategy, dead = self._strategy, self.dead
+        if strategy is None or not self.enabled:
             return False
-        index = self.choose("op", [op.label for op in self.enabled])
-        self.fire(self.enabled.pop(index))
-        return True
+        if dead:
+            self.enabled = [op for op in self.enabled if op.life not in dead]
+        able = [op for op in self.enabled if op.guard is None or op.guard.open()]
+        if able:
+            op = able[strategy.pick(able)]
+            self.enabled.remove(op)
+            self.fire(op)
+        elif self.enabled:
+            strategy.blocked(self.enabled)
+        return bool(able)
 
     def fire(self, op: Op) -> None:
         """The op happens. What this releases fires from one loop, not by recursion: chains of free ops can be long."""
@@ -177,9 +204,10 @@ class Machine:
                 successors = op.successors
                 if successors is not None:
                     op.successors = None
-                    known = op.known
+                    known, past = op.known, op.past
                     for after in successors:
                         after.known |= known
+                        after.past |= past
                         after.pending -= 1
                         if not after.pending:
                             ready(after)
@@ -210,12 +238,15 @@ class Machine:
 
     def watch(self, point: Op, touched: tuple[Any, str]) -> None:
         """Somebody asks whether `point` has fired: that it fires becomes visible."""
-        before = point.footprint
-        point.footprint = lambda: (*(before() if before is not None else ()), touched)
+        static = point.footprint
+        if not callable(static):
+            point.footprint = (*(static or ()), touched)
+        else:
+            point.footprint = lambda: (*static(), touched)
 
-    def choose(self, label: str, options: Sequence[str]) -> int:
-        """The only source of nondeterminism. The first option, where there is time."""
-        return 0 if self._choose is None else self._choose(label, options)
+    def draw(self, label: str, options: Sequence[str]) -> int:
+        """A choice that is no op. The first option, where there is time."""
+        return 0 if self._strategy is None else self._strategy.draw(label, options)
 
     def kill(self, rank: int) -> None:
         """What the rank has not done yet does not happen any more. Joint ops that need it stay unfired."""

@@ -11,7 +11,8 @@ from collections import deque
 from typing import Any
 
 from dpsim.interface import Frozen
-from dpsim.sim.machine import Footprint, Machine, Op
+from dpsim.schedule import Footprint
+from dpsim.sim.machine import Machine, Op
 
 
 class _Box:
@@ -31,31 +32,36 @@ class Mailboxes:
         self._boxes: dict[tuple[int, str], _Box] = {}
         self._chains: dict[tuple[int, int, str], Op] = {}
 
-    def post(self, sender: int, to: int, name: str, message: Frozen, cost: int) -> None:
-        """Send; the delivery comes after those that this sender sent to the box before."""
+    def post(self, label: str, sender: int, to: int, name: str, message: Frozen, cost: int, past: int) -> None:
+        """Send; the delivery comes after those that this sender sent to the box before. `past`: what the sender
+        knows.
+        """
         if not 0 <= to < self._size:
             raise ValueError(
                 f"rank {sender} sends to the mailbox {name!r} of rank {to}; there are ranks 0 to {self._size - 1}"
             )
         box, machine = self._box(to, name), self._machine
-        delivery = Op(f"rank {sender} delivers to {name} of rank {to}", cost, life=None)
+        delivery = Op(label, cost)
+        delivery.past = past
         delivery.effect = lambda: self._deliver(box, message, delivery)
         delivery.footprint = lambda: self._positions(to, name, box.delivered, "w")
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)
 
-    def take(self, rank: int, name: str, how: str) -> Op:
-        """An op whose value is the next message; for a poll, None if there is none."""
+    def take(self, op: Op, rank: int, name: str, how: str) -> None:
+        """Let the value of `op` be the next message; for a poll, None if there is none. A poll can be early or late; a
+        get comes after its message, and is no choice.
+        """
         box, machine = self._box(rank, name), self._machine
-        op = Op(f"rank {rank} {how} {name}", 0, lambda: self._next(box, op), life=rank)
+        op.effect = lambda: self._next(box, op)
         if how == "poll":
-            op.footprint = lambda: self._positions(rank, name, box.taken, "r")
+            lives = op.touches()
+            op.footprint = lambda: (*self._positions(rank, name, box.taken, "r"), *lives)
         elif not box.messages:
             op.pending += 1
             box.getters.append(op)
         machine.submit(op)
-        return op
 
     def _box(self, rank: int, name: str) -> _Box:
         if (rank, name) not in self._boxes:
@@ -74,6 +80,7 @@ class Mailboxes:
         box.taken += 1
         message, delivery = box.messages.popleft()
         op.known |= delivery.known
+        op.past |= delivery.past
         return message
 
     def _positions(self, rank: int, name: str, position: int, mode: str) -> Footprint:

@@ -7,7 +7,7 @@ into segments, so memory that is reused too early gives wrong numbers, as on a d
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -24,9 +24,10 @@ from dpsim.journaled import (
     of_this_backend,
 )
 from dpsim.ops import DTYPES, DType
-from dpsim.sim.allocator import Block, CachingAllocator
+from dpsim.schedule import Footprint
+from dpsim.sim.allocator import ROUND, SMALL, Block, CachingAllocator
 from dpsim.sim.costs import Costs
-from dpsim.sim.machine import Footprint, Machine, Op
+from dpsim.sim.machine import Machine, Op
 from dpsim.sim.mailbox import Mailboxes
 
 if TYPE_CHECKING:
@@ -48,32 +49,54 @@ class SimRank(JournaledRank):
         self.groups: list[Group] = []
         self._at_device: tuple[Op, simpy.Event] | None = None
         self.known = 0
-        """Bits of the frees that the host knows to be through, in untimed mode."""
+        self.past = 0
+        """Untimed: what its host knows, as of an op; see `Op`."""
+        self._lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
+        self._resumed = 0
         self._boxes = boxes
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self, name)
 
+    def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None) -> Op:
+        """Something that this rank does, after what its host knows."""
+        op = Op(label, cost, effect, self._lives, self.rank)
+        op.past = self.past
+        return op
+
+    def address(self, verb: str = "") -> str:
+        """The op that the host issued last, as a label; empty where nobody looks at labels."""
+        if not self.machine.visible:
+            return ""
+        site = self.journal.site
+        return f"rank {self.rank} {verb}{' ' * bool(verb)}{site}[{self.journal.last_ordinal(site)}]"
+
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
-        self._boxes.post(self.rank, to, mailbox, message, self.costs.message + delay_ns)
+        label = self.address("delivers")
+        self._boxes.post(label, self.rank, to, mailbox, message, self.costs.message + delay_ns, self.past)
 
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+        label = self.address()
+
         def outcome() -> Generator[Any, Any, Any]:
             if delay_ns:
-                yield from self.pause(delay_ns)
+                yield from self.pause(delay_ns, label and f"{label} late")
             self.idle = how == "idle"
-            message = yield from self.wait(self._boxes.take(self.rank, mailbox, how))
+            op = self.op(label)
+            self._boxes.take(op, self.rank, mailbox, how)
+            message = yield from self.wait(op)
             self.idle = False
             return message
 
         return outcome
 
     def _sleep(self, ns: int) -> Outcome:
-        return lambda: self.pause(ns)
+        label = self.address()
+        return lambda: self.pause(ns, label)
 
-    def pause(self, ns: int) -> Generator[Any, Any, None]:
+    def pause(self, ns: int, label: str = "") -> Generator[Any, Any, None]:
         """Let the host stand still."""
-        op = Op(f"rank {self.rank} sleep", ns, life=self.rank)
+        op = self.op(label, ns)
         self.machine.submit(op)
         yield from self.wait(op)
 
@@ -82,18 +105,21 @@ class SimRank(JournaledRank):
         well.
         """
         machine = self.machine
-        if not machine.timed:
-            if self.rank in machine.mortal:
-                after = Op(f"rank {self.rank} goes on", life=self.rank)
-                machine.edge(op, after)
-                machine.submit(after)
-                yield from machine.wait(after)
+        if machine.timed:
             value = yield from machine.wait(op)
-            self.known |= op.known
+            if self.killed:
+                yield simpy.Event(machine.env)  # which never happens
             return value
+        if self._lives is not None:
+            after = self.op(f"rank {self.rank} goes on #{self._resumed}")
+            self._resumed += 1
+            machine.edge(op, after)
+            machine.submit(after)
+            yield from machine.wait(after)
+            op.past |= after.past
         value = yield from machine.wait(op)
-        if self.killed:
-            yield simpy.Event(machine.env)  # which never happens
+        self.known |= op.known
+        self.past |= op.past
         return value
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
@@ -146,7 +172,7 @@ class SimStream(JournaledStream):
     def end(self) -> Op | None:
         """The op after which all that the stream has so far is done; None if there is nothing."""
         if self._waits:
-            self.append(Op("wait", life=self.rank.rank))
+            self.append(self.rank.op(""))
         return self.tail
 
     def _join(self, op: Op) -> None:
@@ -158,10 +184,16 @@ class SimStream(JournaledStream):
         return SimBuffer(self, shape, dtype)
 
     def _launch(
-        self, address: str, kernel: Kernel, buffers: Sequence[Buffer], args: tuple[Frozen, ...], cost: int | None
+        self,
+        address: str,
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
     ) -> None:
         rank = self.rank
-        arrays = [array_of(buffer) for buffer in buffers]
+        arrays = [array_of(buffer) for buffer in (*reads, *writes)]
 
         def effect() -> None:
             try:
@@ -171,8 +203,10 @@ class SimStream(JournaledStream):
                 failed.__cause__ = error
                 rank.fail(failed)
 
-        footprint = footprint_of(buffers) if rank.machine.visible else None
-        self.append(Op(address, rank.costs.kernel if cost is None else cost, effect, footprint, rank.rank))
+        op = rank.op(address, rank.costs.kernel if cost is None else cost, effect)
+        if rank.machine.memory:
+            op.footprint = (*op.touches(), *touched(reads, writes)) or None
+        self.append(op)
 
     def _record(self, number: int) -> JournaledEvent:
         return SimEvent(self.rank, number, self.end())
@@ -185,7 +219,7 @@ class SimStream(JournaledStream):
             self._waits.append(op)  # what it knows goes along the edge
 
     def _spin(self, ns: int) -> None:
-        self.append(Op(f"rank {self.rank.rank} delay on {self.name}", ns, life=self.rank.rank))
+        self.append(self.rank.op(self.rank.address("is late for"), ns))
 
 
 class SimEvent(JournaledEvent):
@@ -198,18 +232,18 @@ class SimEvent(JournaledEvent):
 
     def _query(self) -> Outcome:
         rank, point = self.rank, self.op
-        label = f"rank {rank.rank} asks event {self.number}"
-        footprint = None
+        op = rank.op(rank.address(), 0, lambda: point is None or point.at >= 0)
         if not rank.machine.timed and point is not None and point.at < 0:
-            rank.machine.watch(point, (("event", rank.rank, self.number), "w"))
-            footprint = _reads(("event", rank.rank, self.number))
-        op = Op(label, 0, lambda: point is None or point.at >= 0, footprint, rank.rank)
+            event = ("event", rank.rank, self.number)
+            rank.machine.watch(point, (event, "w"))
+            op.footprint = (*op.touches(), (event, "r"))
 
         def outcome() -> Generator[Any, Any, bool]:
             rank.machine.submit(op)
             passed: bool = yield from rank.wait(op)
             if passed and point is not None:
                 rank.known |= point.known
+                rank.past |= point.past
             return passed
 
         return outcome
@@ -245,8 +279,9 @@ class SimBuffer(JournaledBuffer):
     def _copy(self, stream: Stream) -> Outcome:
         on = of_this_backend(stream, SimStream)
         rank = on.rank
-        footprint = footprint_of([self]) if rank.machine.visible else None
-        op = Op(f"rank {rank.rank} read", rank.costs.read, self.array.copy, footprint, rank.rank)
+        op = rank.op(rank.address(), rank.costs.read, self.array.copy)
+        if rank.machine.memory:
+            op.footprint = (*op.touches(), *touched([self], []))
         on.append(op)
         return lambda: rank.wait_for_device(op)
 
@@ -276,12 +311,21 @@ def array_of(buffer: Buffer) -> HostArray:
     return array
 
 
-def footprint_of(buffers: Sequence[Buffer]) -> Any:
-    """Memory touched, as resources. Which of it is only read the explorer does not need: a conflict is one anyway."""
-    touched = tuple((("memory", b.on.rank.rank, b.place), "w") for b in buffers if isinstance(b, SimBuffer))
-    return lambda: touched
+def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
+    """Device memory as resources: pieces of segments, so coarse that neighbours may seem to share one and so fine that
+    whatever does share memory is seen to.
+    """
+    return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
 
 
-def _reads(resource: Any) -> Any:
-    footprint: Footprint = ((resource, "r"),)
-    return lambda: footprint
+def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
+    pieces = []
+    for buffer in buffers:
+        own: SimBuffer = of_this_backend(buffer, SimBuffer)
+        assert own.place is not None
+        size, (segment, start, _) = DTYPES[own.dtype], own.place
+        grain = ROUND if own.block.pool.small else SMALL
+        first, last = start + own.ref[1] * size, start + own.ref[2] * size - 1
+        rank = own.on.rank.rank
+        pieces += [("memory", rank, segment, at) for at in range(first // grain, last // grain + 1)]
+    return pieces
