@@ -43,7 +43,7 @@ class TorchBackend:
         return None
 
     def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
-        reason = self.unavailable(world.size)
+        reason = self.unavailable(world.size) or self._cannot_make(world)
         if reason is not None:
             raise BackendUnavailable(reason)
         protocol(program)  # before any process is started
@@ -51,6 +51,19 @@ class TorchBackend:
 
     def close(self) -> None:
         self.pool.close()
+
+    def _cannot_make(self, world: World) -> str | None:
+        """What of the world only the simulation has: to leave it out without a word would be another experiment."""
+        if world.kills:
+            kill = world.kills[0]
+            what = f"kill rank {kill.rank} at {kill.ns} ns: it has no clock that all ranks share"
+            cure = 'a fault of the kind "die" at an op works everywhere'
+        elif world.residency is not None:
+            what = f"limit a device to {world.residency} collectives at a time"
+            cure = "a GPU has the limits that it has"
+        else:
+            return None
+        return f"the {self.name} backend cannot {what}. Run it on the simulation (--backend sim); {cure}"
 
 
 class GlooBackend(TorchBackend):

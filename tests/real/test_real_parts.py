@@ -6,12 +6,14 @@ import importlib.util
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpsim.world import BackendUnavailable, CommunicatorSpec, World
+from dpsim.world import BackendUnavailable, CommunicatorSpec, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
 from real.journal_file import JournalFile, journal_size, last_step, read_journal
@@ -133,6 +135,26 @@ def test_without_torch(backend: type[GlooBackend], monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module torch"):
         backend().run(a_world(1), "dp_batch", {})
+
+
+@pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"kills": (Kill(1, 3_000),)}, "cannot kill rank 1 at 3000 ns.*--backend sim.*a fault of the kind"),
+        ({"residency": 2}, "cannot limit a device to 2 collectives at a time.*--backend sim"),
+    ],
+    ids=["kills", "residency"],
+)
+def test_what_only_the_simulation_has_is_refused(
+    backend: type[GlooBackend], changes: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To run the rest of such a world would be a healthy run that says nothing of what was asked."""
+    monkeypatch.setattr(backend, "unavailable", lambda self, size: None)
+    made = backend()
+    with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend {says}"):
+        made.run(replace(a_world(2), **changes), "dp_batch", {})
+    assert made.pool.processes == []
 
 
 def test_nccl_without_enough_devices(monkeypatch: pytest.MonkeyPatch) -> None:
