@@ -69,7 +69,8 @@ class Buffer(ABC):
     @abstractmethod
     def free(self) -> None:
         """Give the memory back to the stream's pool. Later work on the *same* stream may reuse it at once, without
-        waiting. A freed buffer must not be used again.
+        waiting. A freed buffer and its views must not be used again: RuntimeError. Work put on streams before is work
+        in flight, and no such use.
         """
 
 
@@ -134,7 +135,8 @@ class HostCommunicator(ABC):
 
     All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at
     once, with the content that the array has now; await its result (a new array) exactly once, a second await is a
-    RuntimeError. Default site: "<communicator>.<collective>". ValueError if a root or peer is no member.
+    RuntimeError. Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
+    this rank itself.
     """
 
     name: str
@@ -202,7 +204,8 @@ class DeviceCommunicator(ABC):
 
     A collective holds its stream until every member's stream has come to it. All members make the same ones in the
     same order. Two communicators over the same ranks are independent (siblings). Default site:
-    "<communicator>.<collective>". ValueError if a root or peer is no member, or sizes do not fit the buffers.
+    "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
+    not fit the buffers.
     """
 
     name: str
@@ -277,7 +280,9 @@ class DeviceCommunicator(ABC):
 
     @abstractmethod
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
-        """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first."""
+        """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first.
+        All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group within a group.
+        """
 
 
 class Mailbox(ABC):

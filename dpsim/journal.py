@@ -124,9 +124,11 @@ class Journal:
             self._sink(("transfer", self.step, site, ordinal, where, stream, communicator, seq, *record))
         return issues
 
-    def free(self, stream: str, site: str, ordinal: int, buffer: int) -> None:
-        """A free has the address of its alloc."""
-        self._sink(("free", self.step, site, ordinal, self._where(sys._getframe(2)), stream, buffer))
+    def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
+        """A free has the address of its alloc. The answer is where it was called."""
+        where = self._where(sys._getframe(2))
+        self._sink(("free", self.step, site, ordinal, where, stream, buffer))
+        return where
 
     def last_ordinal(self, site: str) -> int:
         """The ordinal of the latest op at that site."""

@@ -65,13 +65,13 @@ class JournaledBuffer(Buffer):
     ref: Ref
     place: Place | None = None
     base: JournaledBuffer | None = None
-    freed = False
 
     def __init__(self, stream: JournaledStream, shape: tuple[int, ...], dtype: DType) -> None:
         self.stream = stream
         self.shape = shape
         self.dtype = dtype
         self.count = math.prod(shape)
+        self.freed: list[str] = []  # where in the source, once it is; views share it
 
     def named(self, number: int, site: str, ordinal: int) -> None:
         """Its place in the journal."""
@@ -84,22 +84,22 @@ class JournaledBuffer(Buffer):
             raise IndexError(f"rows {start} to {stop} are not within a buffer of shape {self.shape}")
         row = math.prod(self.shape[1:])
         piece = self._view(start, stop)
-        number, first, _ = self.ref
+        [(number, first, _)] = refs([self])
         piece.ref = number, first + start * row, first + stop * row
-        piece.base = self.base or self
+        piece.base, piece.freed = self.base or self, self.freed
         return piece
 
     def read(self, site: str, stream: Stream | None = None) -> Work:
         on = stream or self.stream
         journal = self.stream.journal
-        ordinal, delay = journal.note("read", site, on.name, self.count, self.dtype, (self.ref,))
+        ordinal, delay = journal.note("read", site, on.name, self.count, self.dtype, refs([self]))
         if delay:
             of_this_backend(on, JournaledStream)._spin(delay)
         return Work(journal, site, ordinal, self._copy(on))
 
     def record_stream(self, stream: Stream) -> None:
         base = self.base or self
-        self.stream.journal.note("used", "record_stream", stream.name, base.ref[0])
+        self.stream.journal.note("used", "record_stream", stream.name, refs([base])[0][0])
         if stream is not base.stream:
             base._hold(stream)
 
@@ -107,10 +107,14 @@ class JournaledBuffer(Buffer):
         if self.base is not None:
             raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
         if self.freed:
-            raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice")
-        self.freed = True
-        self.stream.journal.free(self.stream.name, self._site, self._ordinal, self.ref[0])
+            raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice, first at {self.freed[0]}")
+        self.freed.append(self.stream.journal.free(self.stream.name, self._site, self._ordinal, self.ref[0]))
         self._release()
+
+    def gone(self) -> Ref:
+        """What a freed buffer has in the place of a `ref`: an error."""
+        base = self.base or self
+        raise RuntimeError(f"the buffer {base._site}[{base._ordinal}] is used after it was freed at {self.freed[0]}")
 
     @abstractmethod
     def _view(self, start: int, stop: int) -> JournaledBuffer:
@@ -321,8 +325,9 @@ class JournaledRank(Rank):
 
 
 def refs(buffers: Sequence[Buffer]) -> Refs:
-    """How records name the memory of these buffers."""
-    return tuple([buffer.ref for buffer in buffers])  # type: ignore[attr-defined]  # checked where they are used
+    """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
+    # Whether they are buffers of this backend is seen where they are used.
+    return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
 
 
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:

@@ -71,11 +71,11 @@ class JournaledHostCommunicator(HostCommunicator):
         return self._collective(Issue("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
 
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
-        check_member(self, to, "rank")
+        check_peer(self, to)
         return self._transfer(Issue("send", array.size, array.dtype.name, peer=to), array, (0,), site)
 
     def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
-        check_member(self, source, "rank")
+        check_peer(self, source)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         array = np.empty(shape, dtype)
         return self._transfer(Issue("recv", array.size, dtype, peer=source), array, shape, site)
@@ -108,6 +108,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
         self._group: int | None = None
+        self._together: Stream | None = None
 
     def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
         issue = Issue("all_reduce", math.prod(buffer.shape), buffer.dtype, reduce=_reduction(op))
@@ -170,12 +171,12 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         self._collective(Issue("all_to_all", brings, source.dtype, sizes=sizes), output, source, stream, site)
 
     def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
-        check_member(self, to, "rank")
+        check_peer(self, to)
         issue = Issue("send", math.prod(buffer.shape), buffer.dtype, peer=to, group=self._group)
         self._transfer(issue, buffer, stream, site)
 
     def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
-        check_member(self, source, "rank")
+        check_peer(self, source)
         issue = Issue("recv", math.prod(buffer.shape), buffer.dtype, peer=source, group=self._group)
         self._transfer(issue, buffer, stream, site)
 
@@ -186,7 +187,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
 
     @contextmanager
     def _coalesce(self, stream: Stream) -> Generator[None, None, None]:
-        self._group = self.journal.number("group")
+        self._group, self._together = self.journal.number("group"), stream
         self._open(stream)
         try:
             yield
@@ -205,6 +206,8 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
     def _transfer(self, issue: Issue, buffer: Buffer, stream: Stream, site: str | None) -> None:
         memory = refs([buffer])
         reads, writes = (memory, ()) if issue.op == "send" else ((), memory)
+        if self._group is not None and stream is not self._together:
+            raise ValueError(f"{self.name}: a transfer on stream {stream.name} within a group on another stream")
         site = site or f"{self.name}.{issue.op}"
         self._move(self.journal.transfer(self.name, issue, stream.name, site, reads, writes), buffer, stream)
 
@@ -232,9 +235,16 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
 
 
 def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str) -> None:
-    """Raise ValueError if a root or peer is no member."""
+    """Raise ValueError if a root or peer is no member of the group."""
     if rank not in communicator.ranks:
         raise ValueError(f"{communicator.name}: {what} {rank} is none of its ranks {communicator.ranks}")
+
+
+def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -> None:
+    """Raise ValueError if a peer is no member, or this rank itself."""
+    check_member(communicator, rank, "peer")
+    if rank == communicator.ranks[communicator.index]:
+        raise ValueError(f"{communicator.name}: rank {rank} cannot send to or receive from itself")
 
 
 def check_sizes(

@@ -88,14 +88,11 @@ class RealBuffer(JournaledBuffer):
 
     @property
     def tensor(self) -> Any:
-        """Raises RuntimeError once it is freed."""
-        whole = self._whole if self.base is None else of_this_backend(self.base, RealBuffer)._whole
-        if whole is None:
-            raise RuntimeError("a buffer was used after it was freed: its memory may hold something else by now")
+        """Of a buffer that has not been freed."""
         if self.base is None:
-            return whole
+            return self._whole
         _, first, end = self.ref
-        return whole.view(-1)[first:end].view(self.shape)
+        return of_this_backend(self.base, RealBuffer)._whole.view(-1)[first:end].view(self.shape)
 
     def _release(self) -> None:
         self._taken.discard(self)

@@ -13,6 +13,7 @@ groups of any size.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -162,6 +163,18 @@ class _Round:
         refused(ValueError, with_root, lambda: self.host.broadcast(sent, other))
         device = self.rank.device("dp")
         refused(ValueError, with_root, lambda: device.broadcast(buffer, other, self.main))
+        me = self.rank.rank
+        with_self = "a transfer of a rank with itself"
+        refused(ValueError, with_self, lambda: self.host.send(sent, me))
+        refused(ValueError, with_self, lambda: self.host.recv(1, "int32", me))
+        refused(ValueError, with_self, lambda: device.send(buffer, me, self.main))
+        refused(ValueError, with_self, lambda: device.recv(buffer, me, self.main))
+        for peer in self.peers[:1]:
+            with device.coalesced(self.main):
+                send = partial(device.send, buffer, peer, self.rank.stream("side"))
+                refused(ValueError, "a transfer within a group on another stream", send)
+                refused(RuntimeError, "a group within a group", lambda: device.coalesced(self.main))
+                refused(RuntimeError, "a collective within a group", lambda: device.all_reduce(buffer, self.main))
         refused(KeyError, "a host communicator that the rank does not have", lambda: self.rank.host("no such kind"))
         refused(KeyError, "a device communicator that the rank does not have", lambda: self.rank.device("no such kind"))
         refused(TypeError, "a kernel that is a closure", lambda: self.main.launch("refused", closure(other)))
@@ -173,7 +186,28 @@ class _Round:
             pass
         else:
             raise AssertionError("a host collective was awaited twice without a RuntimeError; the result is given once")
+        piece = buffer.view(0, 1)
         buffer.free()
+        self.freed(buffer, "a buffer that was freed")
+        self.freed(piece, "a view of a buffer that was freed")
+        refused(RuntimeError, "to free a buffer twice", buffer.free)
+
+    def freed(self, buffer: Buffer, what: str) -> None:
+        """Memory that may hold something else by now is used no more, in no way."""
+        device, main = self.rank.device("dp"), self.main
+        uses: dict[str, Callable[[], object]] = {
+            "launch": lambda: main.launch("refused", increase, writes=[buffer]),
+            "read": lambda: buffer.read("refused"),
+            "view": lambda: buffer.view(0, 1),
+            "record_stream": lambda: buffer.record_stream(main),
+            "all_reduce": lambda: device.all_reduce(buffer, main, site="refused"),
+            "broadcast": lambda: device.broadcast(buffer, device.ranks[0], main, site="refused"),
+        }
+        for peer in self.peers[:1]:
+            uses["send"] = partial(device.send, buffer, peer, main)
+            uses["recv"] = partial(device.recv, buffer, peer, main)
+        for name, use in uses.items():
+            refused(RuntimeError, f"{name} of {what}", use)
 
     def decide(self) -> None:
         """A value that all members decide equally, for a host group and for a device group."""
@@ -181,6 +215,11 @@ class _Round:
         self.rank.decide("conformance.device", ("equal", True, None, 0.5), "ep")
 
     # ---- what is sent
+
+    @property
+    def peers(self) -> list[int]:
+        """The other members of the device group."""
+        return [rank for rank in self.rank.device("dp").ranks if rank != self.rank.rank]
 
     def array(self, rank: int, dtype: DType) -> HostArray:
         """What a rank sends in this round, shape (2, 3)."""

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from batch_worlds import world
 
+from dpsim import journaled, journaled_groups
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.ops import DTYPES
 from dpsim.protocol import conformance
@@ -220,6 +221,23 @@ def gives_a_result_twice(patch: Patch) -> None:
     patch.setattr(SimHostCommunicator, "all_reduce", lambda *a, **k: Again(call(*a, **k), np.array))
 
 
+def uses_freed_memory(patch: Patch) -> None:
+    patch.setattr(journaled.JournaledBuffer, "gone", lambda self: self.ref)
+
+
+def sends_to_itself(patch: Patch) -> None:
+    patch.setattr(journaled_groups, "check_peer", lambda communicator, rank: None)
+
+
+def mixes_streams_in_a_group(patch: Patch) -> None:
+    transfer = SimDeviceCommunicator._transfer
+
+    def on_any(self: SimDeviceCommunicator, issue: Any, buffer: Any, stream: Any, site: Any) -> None:
+        transfer(self, issue, buffer, self._together or stream, site)
+
+    patch.setattr(SimDeviceCommunicator, "_transfer", on_any)
+
+
 def renames_streams(patch: Patch) -> None:
     patch.setattr(SimStream, "name", property(lambda self: "stream", lambda self, name: None), raising=False)
 
@@ -235,7 +253,10 @@ def renames_streams(patch: Patch) -> None:
         (takes_root_as_a_place, "the buffer of global rank 1 in place"),
         (puts_a_collective_too_late, "an in-place sum over the group, after the kernels before it"),
         (runs_kernels_twice, r"read of int32\[2, 3\]"),
-        (gives_memory_twice, "was freed twice"),
+        (gives_memory_twice, "is used after it was freed"),
+        (uses_freed_memory, "launch of a buffer that was freed was accepted"),
+        (sends_to_itself, "a transfer of a rank with itself was accepted"),
+        (mixes_streams_in_a_group, "within a group on another stream was accepted"),
         (reads_upside_down, r"read of int32\[6\]"),
         (accepts_closures, "a kernel that is a closure was accepted"),
         (accepts_any_root, "a root that is no member of the group was accepted"),
