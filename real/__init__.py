@@ -3,6 +3,7 @@ GPUs.
 
     backend.py         GlooBackend and NcclBackend, what the entry points name
     pool.py            the parent: one worker process a rank, kept warm, killed or recovered after a hang
+    folder.py          the parent: where sockets and journals are, removed also after a kill
     child.py           the parent: a worker process as it is seen from there
     watch.py           the parent: is anybody moving? how did each rank end?
     messages.py        what the two sides say to one another

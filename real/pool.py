@@ -1,8 +1,8 @@
 """The parent's side: one worker process a rank, spawned once, kept warm, replaced when there is no other way.
 
 A world of n ranks runs on the first n workers; the pool grows when a larger world comes. The parent owns what must
-outlive a worker: the store on which communicators meet, the deadlines, the journals' folder, and the folder in which
-the sockets of the mailboxes are. It makes no CUDA context.
+outlive a worker: the store on which communicators meet, the deadlines, and the folder of the journals and of the
+mailboxes' sockets. It makes no CUDA context.
 
 After a run that did not go well the evidence, the journals, is read first. Then:
 
@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -35,6 +34,7 @@ from typing import Any
 from dpsim.registry import modules
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Progress, Run, World
 from real.child import Child, speaking
+from real.folder import PoolFolder
 from real.journal_file import read_journal
 from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
 from real.watch import Watch
@@ -73,7 +73,7 @@ class Pool:
         self._recovery = recovery
         self._children: list[Child] = []
         self._store: Any = None
-        self._folder = ""
+        self._folder: PoolFolder | None = None
         self._owner = 0
         self._generation = 0
         self._oldest = 0
@@ -83,8 +83,8 @@ class Pool:
     def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None) -> Run:
         """Run a world. On any error, Ctrl-C included, no worker is left."""
         try:
-            self._grow(world.size)
-            with tempfile.TemporaryDirectory(prefix="dpsim-") as folder:
+            home = self._grow(world.size)
+            with tempfile.TemporaryDirectory(prefix="job-", dir=home) as folder:
                 return self._run(world, program, args, progress, Path(folder))
         except BaseException:
             self.kill()
@@ -104,9 +104,9 @@ class Pool:
         """End all workers and the store."""
         self.kill()
         self._store = None
-        if self._folder and os.getpid() == self._owner:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = ""
+        if self._folder is not None and os.getpid() == self._owner:
+            self._folder.remove()
+            self._folder = None
         atexit.unregister(self.close)
 
     @property
@@ -116,31 +116,32 @@ class Pool:
 
     # ---- start
 
-    def _grow(self, size: int) -> None:
-        """Spawn what is missing, all at the same time."""
+    def _grow(self, size: int) -> Path:
+        """Spawn what is missing, all at the same time. The answer is the folder for whatever belongs to the pool."""
         if any(child.has_ended() for child in self._children):  # while it was idle: somebody killed it
             self.kill()
-        missing = range(len(self._children), size)
-        if not missing:
-            return
-        if self._store is None:
+        if self._folder is None:
             from torch.distributed import TCPStore
 
             self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-            self._folder = tempfile.mkdtemp(prefix="dpsim-mail-")
+            self._folder = PoolFolder()
             self._owner = os.getpid()
             atexit.register(self.close)
+        missing = range(len(self._children), size)
+        if not missing:
+            return self._folder.path
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         if self._device == "cuda":
             environment = {**NCCL_ENVIRONMENT, **environment}
         settings: dict[str, Any] = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
-        settings["folder"] = self._folder
+        settings["folder"] = str(self._folder.path)
         for rank in missing:
-            Path(self._folder, str(rank)).unlink(missing_ok=True)  # the socket of a worker that is gone
+            (self._folder.path / str(rank)).unlink(missing_ok=True)  # the socket of a worker that is gone
             self._children.append(Child(rank, settings, environment))
         for rank, ready in self._gather(self._children[missing.start :], Ready, 0).items():
             self._children[rank].versions = ready.versions
+        return self._folder.path
 
     def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
         """The answer of each worker, by rank: a message of that kind about that job."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +18,7 @@ import pytest
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
+from real.folder import PREFIX, PoolFolder, _remove_if_stale
 from real.journal_file import JournalFile, journal_size, last_step, read_journal
 from real.waiting import Patience, Unfinished
 
@@ -64,6 +67,47 @@ def test_numpy_numbers_are_journaled_as_numbers(tmp_path: Path) -> None:
         file.write(("decision", 0, "x", 1, "", "dp", {1}))
     file.close()
     assert read_journal(path) == [("decision", 0, "x", 0, "", "dp", (3, True, 0.5))]
+
+
+# ---- the folder of a pool
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_a_folder_whose_owner_was_killed_is_removed_by_the_next_one(temporary: Path) -> None:
+    killed, alive = PoolFolder(), PoolFolder()
+    (killed.path / "0").write_text("")
+    os.close(killed._held)  # as the kernel does
+    assert sorted(temporary.iterdir()) == sorted([killed.path, alive.path])
+    last = PoolFolder()
+    assert sorted(temporary.iterdir()) == sorted([alive.path, last.path])
+    alive.remove()
+    last.remove()
+    assert list(temporary.iterdir()) == []
+
+
+def test_what_only_looks_like_a_folder_of_a_pool_is_left_alone(temporary: Path) -> None:
+    precious = temporary / "precious"
+    precious.mkdir()
+    (temporary / f"{PREFIX}link").symlink_to(precious)
+    (temporary / f"{PREFIX}file").write_text("")
+    PoolFolder().remove()
+    assert len(list(temporary.iterdir())) == 3
+
+
+def test_the_folders_of_others_are_left_alone(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = temporary / f"{PREFIX}theirs"
+    theirs.mkdir()
+    monkeypatch.setattr(os, "getuid", lambda: os.stat(theirs).st_uid + 1)
+    _remove_if_stale(theirs)
+    assert theirs.exists()
+    monkeypatch.undo()
+    _remove_if_stale(theirs)
+    assert not theirs.exists()
 
 
 # ---- waiting

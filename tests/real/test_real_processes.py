@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from real_worlds import NCCL, make_world
 
 from dpsim.world import At, Fault, World
 from real.backend import TorchBackend
+from real.folder import PoolFolder
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -61,8 +63,9 @@ def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("how", ["kill -9", "Ctrl-C"])
-def test_no_worker_outlives_its_parent(how: str) -> None:
+def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment["TMPDIR"] = str(tmp_path)
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT],
         env=environment,
@@ -84,6 +87,11 @@ def test_no_worker_outlives_its_parent(how: str) -> None:
             parent.kill()
         assert parent.wait(60) == (-signal.SIGINT if how == "Ctrl-C" else -signal.SIGKILL)
         assert eventually(lambda: all(is_gone(process) for process in workers))
+        left = list(tmp_path.glob("dpsim-*"))
+        assert len(left) == (1 if how == "kill -9" else 0)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        PoolFolder().remove()  # the next one's start
+        assert not list(tmp_path.glob("dpsim-*"))
     finally:
         parent.kill()
         parent.wait()
