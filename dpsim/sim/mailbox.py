@@ -2,7 +2,8 @@
 
 A delivery is an op: deliveries from one sender to one box are a chain, those of several senders come in any order.
 A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k,
-a poll that looks at position k reads it, so a poll and the delivery it just missed are the only conflict.
+a poll that looks at position k reads it, so a poll races only with the delivery that it just missed. Which delivery is
+the k-th the deliveries settle among themselves: all of them write the box.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Mailboxes:
         delivery = Op(label, cost)
         delivery.past = past
         delivery.effect = lambda: self._deliver(box, message, delivery)
-        delivery.footprint = lambda: self._positions(to, name, box.delivered, "w")
+        delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), (("mailbox", to, name), "w"))
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)
@@ -57,7 +58,7 @@ class Mailboxes:
         op.effect = lambda: self._next(box, op)
         if how == "poll":
             lives = op.touches()
-            op.footprint = lambda: (*self._positions(rank, name, box.taken, "r"), *lives)
+            op.footprint = lambda: (*self._position(rank, name, box.taken, "r"), *lives)
         elif not box.messages:
             op.pending += 1
             box.getters.append(op)
@@ -83,5 +84,5 @@ class Mailboxes:
         op.past |= delivery.past
         return message
 
-    def _positions(self, rank: int, name: str, position: int, mode: str) -> Footprint:
+    def _position(self, rank: int, name: str, position: int, mode: str) -> Footprint:
         return ((("mailbox", rank, name, position), mode),)
