@@ -57,12 +57,13 @@ class Clock:
         return self if other is self else Clock(np.maximum(self._known, other._known))
 
     def after(self, clock: Clock, actor: int, position: int) -> Clock:
-        """What is known after learning of an op: `clock` is what that op knew.
+        """What is known after a point of `actor`, which comes after its op at `position`; `clock` is what was known there.
 
-        Who knows an op knows all that the op knew, so an op that is known already adds nothing.
+        Who knows a later op of the actor knows all that, so there is nothing to add. The op at `position` itself may
+        know less than the point: an actor can learn without an op (it waits for an event, its host was told something).
         """
         if actor:
-            if self._known[actor] >= position:
+            if self._known[actor] > position:
                 return self
         elif clock is self:
             return self

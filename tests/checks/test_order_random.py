@@ -70,7 +70,7 @@ class Program:
 
     def act(self) -> None:
         rank = self.rng.randrange(len(self.made.hands))
-        actions = ["launch"] * 6 + ["alloc", "alloc", "free", "use", "order", "mark", "wait", "read", "ask"]
+        actions = ["launch"] * 6 + ["alloc", "alloc", "free", "use", "order", "order", "order", "mark", "wait", "read", "ask"]
         actions += ["collective", "join", "post", "take", "send", "recv", "stick"]
         getattr(self, self.rng.choice(actions))(rank)
 

@@ -51,6 +51,24 @@ def test_an_event_that_was_recorded_too_early_orders_nothing(early: bool, found:
     assert made.classes() == found
 
 
+@pytest.mark.parametrize("how", ["wait", "host", "nothing"])
+@pytest.mark.parametrize("known", [False, True])
+def test_a_stream_passes_on_what_it_learned_without_an_op_of_its_own(known: bool, how: str) -> None:
+    made, a = one()
+    x = a.alloc("main", 8)
+    a.launch("other", "side")
+    if known:  # the last op of the stream that passes on is known already
+        a.order("side", "copy")
+    a.launch("write", "main", writes=[x])
+    if how == "wait":
+        a.order("main", "side")
+    elif how == "host":
+        a.learned(a.ask("synchronize", a.mark("main")))
+    a.order("side", "copy")
+    a.launch("use", "copy", reads=[x])
+    assert made.classes() == (BUFFER if how == "nothing" else [])
+
+
 def test_reads_do_not_race_but_a_later_write_races_with_either() -> None:
     made, a = one()
     x = a.alloc("main", 8)
