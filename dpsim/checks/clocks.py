@@ -3,92 +3,148 @@
 A run is a set of **actors**, each a sequence of ops; here an actor is a stream of a rank, since only streams touch
 memory. An op is (actor, position), positions counting from 1. The clock of a point holds, for each actor, the
 position up to which that actor's ops *happened before* the point. So whether an op happened before a point is one
-look-up, and one comparison:
+look-up:
 
-    >>> nothing = Clock.nothing(actors=3)
-    >>> side = nothing.after(nothing, actor=1, position=4)      # a point after the fourth op of actor 1
-    >>> side.knows(1, 4), side.knows(1, 5), side.knows(2, 1)
-    (True, False, False)
-    >>> both = side.join(nothing.after(nothing, actor=2, position=7))
-    >>> both.knows(1, 4) and both.knows(2, 7)
-    True
+    >>> for clocks in Masks([0, 4, 7]), Vectors([0, 4, 7]):       # actors 1 and 2 have 4 and 7 ops
+    ...     nothing = clocks.nothing
+    ...     side = clocks.after(nothing, nothing, actor=1, position=3)      # a point after the third op of actor 1
+    ...     both = clocks.join(side, clocks.after(nothing, nothing, actor=2, position=7))
+    ...     print(clocks.knows(side, 1, 3), clocks.knows(side, 1, 4), clocks.knows(both, 2, 7))
+    True False True
+    True False True
 
-Guarantees. A clock never changes; what knows more is a new one, and what knows no more is the same object, so an `is`
-tells that there is nothing new to learn. Ops of one actor are ordered by their positions and need no clock: a clock
-is made only where knowledge crosses actors (waits, joint ops, what a host learned). Actor 0 is nobody: the actors that
-no question will ever be asked about (the only stream of a rank) share it, and cost nothing.
+Guarantees. A clock never changes; what knows more is a new one. Ops of one actor are ordered by their positions and
+need no clock: a clock is made only where knowledge crosses actors (waits, joint ops, what a host learned). Actor 0 is
+nobody: the actors that no question will ever be asked about (the only stream of a rank) share it, and cost nothing.
+
+There are two kinds of clock, and `clocks_for` picks by the length of the run; whoever has one asks no more. `Masks`
+has an integer with a bit for each op: nothing is cheaper while a run is short, but each new clock is as long as the
+run. `Vectors` has a numpy vector with a number for each actor: dear at first, the same for ever. Two ranks with three
+streams each that wait for one another in every step are walked at these rates, in us a record:
+
+    ops on streams       100   1,000   3,000  10,000  30,000
+    Masks               1.10    1.17    1.24    1.49    1.99
+    Vectors             1.44    1.50    1.49    1.57    1.62
 
 Prior art: Fidge and Mattern's vector clocks; FastTrack (Flanagan and Freund, PLDI 2009), whose *epoch* is our (actor,
 position) and whose observation it is that most questions need no vector; PyTorch's `torch.cuda._sanitizer`, which
-keeps a dict of sequence numbers for each stream. Knowledge is a numpy vector: plain lists were tried for few actors,
-and are quicker to ask (0.07 against 0.13 us) but slower to join from 4 actors on (1.6 against 0.9 us).
+keeps a dict of sequence numbers for each stream.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Known: TypeAlias = NDArray[np.int32]
+Clock: TypeAlias = Any
+"""What a point knows: an int of `Masks`, an array of `Vectors`. Immutable."""
+
+Point: TypeAlias = tuple[Clock, int, int]
+"""A point after an op: (clock, actor, position)."""
+
+MASKS_UP_TO = 10_000
+"""Ops of streams up to which masks are used."""
 
 
-class Clock:
-    """For each actor, how far it is known. Immutable."""
+class Clocks(Protocol):
+    """Makes clocks and answers for them. Made of the number of ops of each actor; actor 0 has none."""
 
-    __slots__ = ("_known",)
+    nothing: Clock
 
-    def __init__(self, known: Known) -> None:
-        self._known = known
+    def knows(self, clock: Clock, actor: int, position: int) -> bool:
+        """Whether the op of an actor from 1 happened before."""
 
-    @staticmethod
-    def nothing(actors: int) -> Clock:
-        """The clock that knows nothing, of so many actors (with actor 0, which is nobody)."""
-        return Clock(np.zeros(actors, np.int32))
-
-    def knows(self, actor: int, position: int) -> bool:
-        """Whether the op happened before."""
-        return bool(self._known[actor] >= position)
-
-    def join(self, other: Clock) -> Clock:
+    def join(self, one: Clock, other: Clock) -> Clock:
         """What either knows."""
-        return self if other is self else Clock(np.maximum(self._known, other._known))
 
-    def after(self, clock: Clock, actor: int, position: int) -> Clock:
-        """What is known after a point of `actor`, which comes after its op at `position`; `clock` is what was known there.
+    def after(self, own: Clock, clock: Clock, actor: int, position: int) -> Clock:
+        """What is known after a point of `actor`, behind its op at `position`, where `clock` was known.
 
         Who knows a later op of the actor knows all that, so there is nothing to add. The op at `position` itself may
         know less than the point: an actor can learn without an op (it waits for an event, its host was told something).
         """
+
+    def joint(self, points: Sequence[Point]) -> Clock:
+        """What is known after all of some points."""
+
+    def common(self, clocks: Sequence[Clock]) -> Clock:
+        """What all of some clocks know: a lower bound where it is not known which of them is the right one."""
+
+
+def clocks_for(lengths: Sequence[int]) -> Clocks:
+    """The cheaper kind, for actors with so many ops each."""
+    return Masks(lengths) if sum(lengths) <= MASKS_UP_TO else Vectors(lengths)
+
+
+class Masks:
+    """A bit for each op, those of an actor side by side: what is known of an actor is a run of ones from its first."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.nothing: Clock = 0
+        self._first = [0, *accumulate(lengths)]
+
+    def knows(self, clock: Clock, actor: int, position: int) -> bool:
+        return bool(clock >> (self._first[actor] + position - 1) & 1)
+
+    def join(self, one: Clock, other: Clock) -> Clock:
+        return one | other
+
+    def after(self, own: Clock, clock: Clock, actor: int, position: int) -> Clock:
+        return own | clock | ((1 << position) - 1 << self._first[actor] if actor else 0)
+
+    def joint(self, points: Sequence[Point]) -> Clock:
+        known = 0
+        for clock, actor, position in points:
+            known |= clock
+            if actor:
+                known |= (1 << position) - 1 << self._first[actor]
+        return known
+
+    def common(self, clocks: Sequence[Clock]) -> Clock:
+        known = clocks[0]
+        for clock in clocks:
+            known &= clock
+        return known
+
+
+class Vectors:
+    """A number for each actor. What knows no more is the same object, so an `is` tells that there is nothing new."""
+
+    def __init__(self, lengths: Sequence[int]) -> None:
+        self.nothing: Clock = np.zeros(len(lengths), np.int32)
+
+    def knows(self, clock: Clock, actor: int, position: int) -> bool:
+        return bool(clock[actor] >= position)
+
+    def join(self, one: Clock, other: Clock) -> Clock:
+        return one if other is one else np.maximum(one, other)
+
+    def after(self, own: Clock, clock: Clock, actor: int, position: int) -> Clock:
         if actor:
-            if self._known[actor] > position:
-                return self
-        elif clock is self:
-            return self
-        joined = np.maximum(self._known, clock._known)
+            if own[actor] > position:
+                return own
+        elif clock is own:
+            return own
+        joined = np.maximum(own, clock)
         if joined[actor] < position:
             joined[actor] = position
-        return Clock(joined)
+        return joined
 
-    @staticmethod
-    def joint(points: Sequence[tuple[Clock, int, int]]) -> Clock:
-        """What is known after all of some ops, each (its clock, actor, position)."""
-        clocks = dict.fromkeys([clock for clock, _, _ in points])  # each object once
+    def joint(self, points: Sequence[Point]) -> Clock:
+        first, others = points[0][0], [clock for clock, _, _ in points if clock is not points[0][0]]
         actors = [(actor, position) for _, actor, position in points if actor]
-        first, *others = clocks
         if not (actors or others):
             return first
-        joined = first._known.copy()
+        joined = first.copy()
         for other in others:
-            np.maximum(joined, other._known, out=joined)
+            np.maximum(joined, other, out=joined)
         for actor, position in actors:
             if joined[actor] < position:
                 joined[actor] = position
-        return Clock(joined)
+        return joined
 
-    @staticmethod
-    def common(clocks: Iterable[Clock]) -> Clock:
-        """What all of some clocks know: a lower bound where it is not known which of them is the right one."""
-        return Clock(np.minimum.reduce([clock._known for clock in clocks]))
+    def common(self, clocks: Sequence[Clock]) -> Clock:
+        return np.minimum.reduce(clocks)

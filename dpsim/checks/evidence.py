@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -42,7 +42,7 @@ class Line(NamedTuple):
     receives: list[Entry]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Evidence:
     """A run and its index."""
 
@@ -52,7 +52,8 @@ class Evidence:
     decisions: dict[
         tuple[str, str], dict[int, list[Entry]]
     ]  # (communicator, label) -> member -> its decisions, in order
-    transfers: dict[tuple[str, int, int], Line] = field(default_factory=dict)  # (communicator, sender, receiver)
+    transfers: dict[tuple[str, int, int], Line]  # (communicator, sender, receiver)
+    buffers: bool  # whether any memory was ever allocated
 
     @cached_property
     def memory(self) -> Memory:
@@ -67,22 +68,26 @@ class Evidence:
         }
         decisions: dict[tuple[str, str], dict[int, list[Entry]]] = {}
         transfers: dict[tuple[str, int, int], Line] = {}
+        buffers = False
+        make = tuple.__new__  # as Entry(...), at a third of its cost
         for rank, journal in enumerate(run.journals):
             for at, raw in enumerate(journal):
                 kind = raw[0]
                 if kind == "collective":
-                    collectives[raw[6]][rank].append(Entry(rank, at, raw))
+                    collectives[raw[6]][rank].append(make(Entry, (rank, at, raw)))
                 elif kind == "decision":
                     key = raw[5], raw[2]
                     if key not in decisions:
                         decisions[key] = {member: [] for member in members[raw[5]]}
-                    decisions[key][rank].append(Entry(rank, at, raw))
+                    decisions[key][rank].append(make(Entry, (rank, at, raw)))
                 elif kind == "transfer":
                     sends = raw[8] == "send"
                     pair = (raw[6], rank, raw[11]) if sends else (raw[6], raw[11], rank)
                     line = transfers.setdefault(pair, Line([], []))
                     (line.sends if sends else line.receives).append(Entry(rank, at, raw))
-        return Evidence(world, run, collectives, decisions, transfers)
+                elif kind == "alloc":
+                    buffers = True
+        return Evidence(world, run, collectives, decisions, transfers, buffers)
 
     def end(self, rank: int) -> End:
         return self.run.ends[rank]

@@ -45,6 +45,8 @@ def check(evidence: Evidence) -> list[Finding]:
     findings = []
     habit: Habit | None = None
     for communicator, members in evidence.collectives.items():
+        if _alike(list(members.values())):
+            continue
         rows = [
             [(entry.raw[1], *call) for entry, call in zip(entries, signatures(entries, index), strict=True)]
             for index, entries in enumerate(members.values())
@@ -57,6 +59,22 @@ def check(evidence: Evidence) -> list[Finding]:
         if finding is not None:
             findings.append(finding)
     return findings
+
+
+def _alike(rows: list[list[Entry]]) -> bool:
+    """Whether all members made the same calls, none of them with sizes: the usual case, told with little ado."""
+    first = rows[0]
+    if any(len(row) != len(first) for row in rows):
+        return False
+    for calls in zip(*rows, strict=True):
+        raw = calls[0][2]
+        step, form = raw[1], raw[8:14]
+        if form[5]:
+            return False
+        for _, _, other in calls:
+            if other[1] != step or other[8:14] != form:
+                return False
+    return True
 
 
 def _first(evidence: Evidence, communicator: str, members: dict[int, list[Entry]], habit: Habit) -> Finding | None:

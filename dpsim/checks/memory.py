@@ -19,28 +19,13 @@ and so misses views and reuse.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from dpsim.checks.cells import Access, Cell, Raw, Segment
 from dpsim.checks.order import Walk
 from dpsim.checks.streams import Signal, StreamState
 from dpsim.ops import DTYPES, RawRecord, Ref, Refs
 from dpsim.world import Run, World
-
-
-class Access(NamedTuple):
-    """Who touched a piece of memory: `at` is the op's index in the journal of the stream's rank."""
-
-    stream: StreamState
-    position: int
-    at: int
-    buffer: int
-    group: int | None
-    how: str  # read, write or alloc
-
-
-Raw: TypeAlias = tuple[StreamState, int, int, int, int | None, str]
-"""An `Access` as it is kept."""
 
 
 class Pair(NamedTuple):
@@ -59,52 +44,6 @@ class Stale(NamedTuple):
     over: Access | None  # None: nothing was written there before
 
 
-class Cell:
-    """A byte range that was always touched as a whole."""
-
-    __slots__ = ("alloc", "owner", "raced", "reads", "writes")
-
-    def __init__(self, like: Cell | None = None) -> None:
-        self.writes: list[Raw] = list(like.writes) if like else []
-        self.reads: list[Raw] = list(like.reads) if like else []
-        self.alloc: Raw | None = like.alloc if like else None
-        self.raced: bool = like.raced if like else False  # perhaps a read is kept that is in no order with a write
-        self.owner: int = like.owner if like else -1  # the newest buffer that was given this memory
-
-
-class Segment:
-    """Cells side by side: `bounds[i]` is where `cells[i]` starts; None where nothing was allocated."""
-
-    __slots__ = ("bounds", "cells")
-
-    def __init__(self) -> None:
-        self.bounds: list[int] = []
-        self.cells: list[Cell | None] = []
-
-    def cut(self, at: int) -> bool:
-        """Make `at` a bound. True if a cell was split."""
-        index = bisect_left(self.bounds, at)
-        if index < len(self.bounds) and self.bounds[index] == at:
-            return False
-        left = self.cells[index - 1] if index else None
-        self.bounds.insert(index, at)
-        self.cells.insert(index, Cell(left) if left else None)
-        return left is not None
-
-    def span(self, first: int, end: int, make: bool) -> list[Cell]:
-        """The cells from bound `first` to bound `end`."""
-        low, high = bisect_left(self.bounds, first), bisect_left(self.bounds, end)
-        if make:
-            for index in range(low, high):
-                self.cells[index] = self.cells[index] or Cell()
-        return [cell for cell in self.cells[low:high] if cell is not None]
-
-    def merge(self, first: int, end: int) -> None:
-        """One cell from bound `first` to bound `end`: the first of those there are."""
-        low, high = bisect_left(self.bounds, first), bisect_left(self.bounds, end)
-        del self.bounds[low + 1 : high], self.cells[low + 1 : high]
-
-
 class Memory:
     """The memory of all ranks while a `Walk` goes over a run."""
 
@@ -118,9 +57,13 @@ class Memory:
 
     @staticmethod
     def of(world: World, run: Run) -> Memory:
-        """All accesses of a run, judged."""
+        """All accesses of a run, judged. What was needed only on the way is given up: it is large and has cycles."""
         memory = Memory(len(run.journals))
-        Walk(world, run, memory).go()
+        walk = Walk(world, run, memory)
+        walk.go()
+        walk.hosts.clear()
+        for shadow in (memory._segments, memory._placed, memory._cells, memory._freed):
+            shadow.clear()
         return memory
 
     def access(self, stream: StreamState, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
@@ -192,6 +135,14 @@ class Memory:
         self._placed[rank][buffer] = kept, first, size
         if first >= end:
             return
+        one = kept.whole(first, end)
+        if not kept.bounds:
+            one = Cell()
+            kept.bounds, kept.cells = [first, end], [one, None]
+        if one is not None:
+            one.owner = buffer
+            self._cells[rank][buffer, 0, count] = [one]
+            return
         if kept.cut(first) | kept.cut(end):
             self._cells[rank].clear()
         for cell in kept.span(first, end, make=True):
@@ -200,7 +151,10 @@ class Memory:
     def alloc(self, stream: StreamState, at: int, raw: RawRecord) -> None:
         buffer, count = raw[6], raw[7]
         access = stream, stream.position, at, buffer, None, "alloc"
-        for cell in self._find(stream.rank, (buffer, 0, count)):
+        ref, known = (buffer, 0, count), self._cells[stream.rank]
+        if len(known) > 4096:  # buffers come and go; the cells themselves stay
+            known.clear()
+        for cell in known.get(ref) or self._find(stream.rank, ref):
             for other in (*cell.writes, *cell.reads):
                 if other[0] is not stream and other[3] < buffer:
                     self._ordered(other, access)
@@ -218,9 +172,11 @@ class Memory:
             return []
         segment, base, size = placed
         first, end = base + first * size, base + end * size
+        one = segment.whole(first, end)
+        if one is not None:
+            cells = self._cells[rank][ref] = [one]
+            return cells
         if segment.cut(first) | segment.cut(end):
-            self._cells[rank].clear()
-        if len(self._cells[rank]) > 4096:  # buffers come and go; the cells themselves stay
             self._cells[rank].clear()
         cells = self._cells[rank][ref] = segment.span(first, end, make=False)
         return cells
@@ -283,7 +239,7 @@ class Memory:
         if was is stream:
             if new[4] is None or old[4] != new[4] or old[2] == new[2]:
                 return True
-        elif stream.clock.knows(was.actor, position):
+        elif stream.walk.clocks.knows(stream.clock, was.actor, position):
             return True
         elif old[3] < new[3]:
             for mark in self._freed.get((stream.rank, old[3]), ()):
@@ -292,7 +248,7 @@ class Memory:
                 if mark.actor == was.actor:
                     if position <= mark.position:
                         return True
-                elif mark.clock.knows(was.actor, position):
+                elif stream.walk.clocks.knows(mark.clock, was.actor, position):
                     return True
         one, other = Access(*old), Access(*new)
         self.pairs.append(Pair(stream.rank, one, other) if one.at <= other.at else Pair(stream.rank, other, one))

@@ -21,6 +21,9 @@ buffer's accesses before the new one's (`Memory.freed`), and nothing else: the n
 What never fired has no accesses: a collective that not all members joined, a receive without its send, and what comes
 behind them on their streams. A host that learned from an op which by the journals never ended learned nothing of it.
 
+Of a rank with one stream all this tells nothing that its journal does not: if no rank has two, and all finished, so
+that all that was issued has fired, the journals are read as they stand.
+
     Walk(world, run, sink).go()         # sink.access(...), sink.alloc(...) in an order that agrees with happens-before
 
 Prior art: this is message-passing trace replay as in MUST and ISP, with streams and events as further actors.
@@ -29,15 +32,20 @@ Prior art: this is message-passing trace replay as in MUST and ISP, with streams
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsim.checks.clocks import Clock
+from dpsim.checks.clocks import Clocks, Point, clocks_for
 from dpsim.checks.mail import Mail
 from dpsim.checks.streams import Joint, Signal, Sink, StreamState
 from dpsim.ops import RawRecord
 from dpsim.world import Run, World
 
-STREAMED = frozenset({"collective", "transfer", "launch", "alloc", "read", "mark", "wait", "used"})
+STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "alloc": 1, "read": 1, "mark": 0, "wait": 0, "used": 0}
+"""The records that name a stream, and how many ops of it each is."""
+
+REFS = {"launch": 6, "read": 8, "transfer": 13, "collective": 14}
+"""Where a record's reads are; its writes follow, but for `read`."""
 
 
 class HostState:
@@ -46,7 +54,7 @@ class HostState:
     def __init__(self, walk: Walk, rank: int) -> None:
         self.walk, self.rank = walk, rank
         self.journal = walk.run.journals[rank]
-        self.clock = walk.nothing
+        self.clock = walk.clocks.nothing
         self.at = 0
         self.streams: dict[str, StreamState] = {}
         self.pending: dict[tuple[str, int], Any] = {}  # (site, ordinal) -> what the host will learn from
@@ -66,11 +74,11 @@ class HostState:
             if kind == "launch":
                 stream = streams[raw[5]]
                 if stream.queue:
-                    stream.queue.append((at, raw, self.clock))
+                    stream.queue.append((StreamState.launch, at, raw, self.clock))
                 else:
                     if stream.seen is not self.clock:
                         stream.seen = self.clock
-                        stream.clock = stream.clock.join(self.clock)
+                        stream.clock = walk.clocks.join(stream.clock, self.clock)
                     stream.position += 1
                     access(stream, at, raw[6], raw[7])
             elif kind == "learned":
@@ -82,45 +90,63 @@ class HostState:
             elif kind == "alloc" and raw[9] is not None and self.released and self._held(raw[9], learns):
                 break
             else:
-                self._issue(at, raw, kind)
+                issue = ISSUE.get(kind)
+                if issue is not None:
+                    issue(self, at, raw)
             at += 1
             learns = True
         self.at = at
 
-    def _issue(self, at: int, raw: RawRecord, kind: str) -> None:
-        walk = self.walk
-        if kind == "collective":
-            if raw[5] is not None:
-                self.streams[raw[5]].put(at, raw, self.clock)
-            else:
-                self.pending[raw[2], raw[3]] = walk.arrive(raw, (self.clock, 0, 0))
-        elif kind == "transfer":
-            self._transfer(at, raw)
-        elif kind == "mark":
-            mark = walk.marks[self.rank, raw[6]] = Signal()
-            self.streams[raw[5]].put(at, mark, self.clock)
-        elif kind == "read":
-            self.pending[raw[2], raw[3]] = Signal()
-            self.streams[raw[5]].put(at, raw, self.clock)
-        elif kind == "wait":
-            self.streams[raw[5]].put(at, raw, self.clock)
-        elif kind == "alloc":
-            if raw[9] is not None:
-                self.places[raw[6]] = raw[9]
-            walk.sink.placed(self.rank, raw)
-            self.streams[raw[5]].put(at, raw, self.clock)
-        elif kind == "used":
-            names = self.used.setdefault(raw[6], [])
-            if raw[5] not in names:
-                names.append(raw[5])
-        elif kind == "free":
-            self._free(at, raw)
-        elif kind == "ask":
-            self.pending[raw[2], raw[3]] = (raw[5], walk.marks.get((self.rank, raw[6])))
-        elif kind == "take":
-            self.pending[raw[2], raw[3]] = raw[5]
-        elif kind == "post":
-            walk.mail.post(self.rank, raw, self.clock, walk.ready)
+    def straight(self) -> None:
+        """The whole journal as it stands, of a host with one stream."""
+        sink = self.walk.sink
+        for stream in self.streams.values():
+            for at, raw in enumerate(self.journal):
+                kind = raw[0]
+                refs = REFS.get(kind)
+                if refs is not None:
+                    if raw[5] is not None:
+                        sink.access(stream, at, raw[refs], raw[refs + 1] if kind != "read" else ())
+                elif kind == "alloc":
+                    sink.placed(self.rank, raw)
+                    sink.alloc(stream, at, raw)
+
+    def _collective(self, at: int, raw: RawRecord) -> None:
+        if raw[5] is not None:
+            self.streams[raw[5]].put(StreamState.collective, at, raw, self.clock)
+        else:
+            self.pending[raw[2], raw[3]] = self.walk.arrive(raw, (self.clock, 0, 0))
+
+    def _mark(self, at: int, raw: RawRecord) -> None:
+        mark = self.walk.marks[self.rank, raw[6]] = Signal()
+        self.streams[raw[5]].put(StreamState.mark, at, mark, self.clock)
+
+    def _wait(self, at: int, raw: RawRecord) -> None:
+        self.streams[raw[5]].put(StreamState.wait, at, raw, self.clock)
+
+    def _read(self, at: int, raw: RawRecord) -> None:
+        learns = self.pending[raw[2], raw[3]] = Signal()
+        self.streams[raw[5]].put(StreamState.read, at, (raw, learns), self.clock)
+
+    def _alloc(self, at: int, raw: RawRecord) -> None:
+        if raw[9] is not None:
+            self.places[raw[6]] = raw[9]
+        self.walk.sink.placed(self.rank, raw)
+        self.streams[raw[5]].put(StreamState.alloc, at, raw, self.clock)
+
+    def _used(self, _: int, raw: RawRecord) -> None:
+        names = self.used.setdefault(raw[6], [])
+        if raw[5] not in names:
+            names.append(raw[5])
+
+    def _ask(self, _: int, raw: RawRecord) -> None:
+        self.pending[raw[2], raw[3]] = (raw[5], self.walk.marks.get((self.rank, raw[6])))
+
+    def _take(self, _: int, raw: RawRecord) -> None:
+        self.pending[raw[2], raw[3]] = raw[5]
+
+    def _post(self, _: int, raw: RawRecord) -> None:
+        self.walk.mail.post(self.rank, raw, self.clock, self.walk.ready)
 
     def _transfer(self, at: int, raw: RawRecord) -> None:
         walk, group = self.walk, raw[12]
@@ -130,7 +156,7 @@ class HostState:
             else:
                 self.pending[raw[2], raw[3]] = walk.sends[raw[6], raw[11], self.rank, raw[7]]
         elif group is None:
-            self.streams[raw[5]].put(at, raw, self.clock)
+            self.streams[raw[5]].put(StreamState.transfers, at, [(at, raw)], self.clock)
         elif group not in self.groups:  # the first of its group: all of it goes out as one
             self.groups.add(group)
             items = [(at, raw)]
@@ -140,14 +166,18 @@ class HostState:
                     items.append((later, other))
                 elif other[0] in ("transfer", "collective", "learned"):
                     break
-            self.streams[raw[5]].put(at, items, self.clock)
+            self.streams[raw[5]].put(StreamState.transfers, at, items, self.clock)
 
     def _free(self, at: int, raw: RawRecord) -> None:
         buffer, marks = raw[6], []
-        for name in self.used.pop(buffer, ()):
+        named = self.used.pop(buffer, None)
+        if named is None:
+            self.places.pop(buffer, None)
+            return
+        for name in named:
             if name != raw[5]:
                 marks.append(Signal())
-                self.streams[name].put(at, marks[-1], self.clock)
+                self.streams[name].put(StreamState.mark, at, marks[-1], self.clock)
         self.walk.sink.freed(self.rank, buffer, marks)
         if buffer in self.places and any(mark.clock is None for mark in marks):
             self.released.append((buffer, marks))
@@ -162,59 +192,85 @@ class HostState:
             if not late or not waits:
                 self.released.remove(item)
             elif segment == place[0] and first < place[2] and place[1] < end:
-                late[0].waiters.append(self)
+                late[0].wait(self)
                 return True
         return False
 
     def _learn(self, source: Any, outcome: Any) -> bool:
         """Take over what is known after an op that returned; False if the walk has not come to it."""
-        if isinstance(source, str):
-            return outcome is None or self._take(source, outcome)
-        if isinstance(source, tuple):
+        if type(source) is str:
+            return outcome is None or self._got(source, outcome)
+        if type(source) is tuple:
             how, source = source
             if source is None or (how == "query" and not outcome):
                 return True
         if source.clock is None:
-            source.waiters.append(self)
+            source.wait(self)
             return False
-        self.clock = self.clock.after(source.clock, source.actor, source.position)
+        self.clock = self.walk.clocks.after(self.clock, source.clock, source.actor, source.position)
         return True
 
-    def _take(self, box: str, message: Any) -> bool:
+    def _got(self, box: str, message: Any) -> bool:
+        """The same for a message that was taken."""
         posts = self.walk.mail.candidates(self.rank, box, message)
         for _, _, signal in posts:
             if signal.clock is None:
-                signal.waiters.append(self)
+                signal.wait(self)
                 return False
         if posts:
-            self.walk.mail.taken(self.rank, box, posts)
-            self.clock = self.clock.join(Clock.common([signal.clock for _, _, signal in posts if signal.clock]))
+            clocks = self.walk.clocks
+            self.clock = clocks.join(self.clock, clocks.common([signal.clock for _, _, signal in posts]))
+            if len(posts) == 1:
+                [(letters, number, _)] = posts
+                letters.taken = number + 1
         return True
+
+
+ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {
+    "collective": HostState._collective,
+    "transfer": HostState._transfer,
+    "mark": HostState._mark,
+    "wait": HostState._wait,
+    "read": HostState._read,
+    "alloc": HostState._alloc,
+    "used": HostState._used,
+    "free": HostState._free,
+    "ask": HostState._ask,
+    "take": HostState._take,
+    "post": HostState._post,
+}
+"""What a host does at a record; launches are in `go`, for they are the most."""
 
 
 class Walk:
     """All hosts and streams of a run, walked side by side."""
 
-    def __init__(self, world: World, run: Run, sink: Sink) -> None:
+    def __init__(
+        self, world: World, run: Run, sink: Sink, clocks: Callable[[Sequence[int]], Clocks] = clocks_for
+    ) -> None:
         self.run, self.sink = run, sink
         self.ready: list[HostState | StreamState] = []
         self.members = {spec.name: len(spec.ranks) for spec in world.communicators}
         self.joints: dict[tuple[str, int], Joint] = {}
         self.sends: defaultdict[tuple[str, int, int, int], Signal] = defaultdict(Signal)
         self.marks: dict[tuple[int, int], Signal] = {}
-        self.mail = Mail(run)
-        names = [
-            sorted({raw[5] for raw in journal if raw[0] in STREAMED and raw[5] is not None}) for journal in run.journals
-        ]
-        self.nothing = Clock.nothing(1 + sum(len(own) for own in names if len(own) > 1))
+        self.mail = Mail()
+        self.grouped = False
+        lengths = [self._scan(rank, journal) for rank, journal in enumerate(run.journals)]
+        actors = [0, *[length for own in lengths if len(own) > 1 for length in own.values()]]
+        self.clocks = clocks(actors)
         self.hosts = [HostState(self, rank) for rank in range(len(run.journals))]
         actor = 0
-        for host, own in zip(self.hosts, names, strict=True):
+        for host, own in zip(self.hosts, lengths, strict=True):
             for name in own:
                 actor += len(own) > 1
                 host.streams[name] = StreamState(self, host.rank, name, actor if len(own) > 1 else 0)
 
     def go(self) -> None:
+        if self.run.finished and all(len(host.streams) < 2 for host in self.hosts) and not self.grouped:
+            for host in self.hosts:
+                host.straight()
+            return
         self.ready.extend(reversed(self.hosts))
         while True:
             while self.ready:
@@ -224,7 +280,23 @@ class Walk:
                 return
             stopped.go(learns=False)  # nothing can move: a host that went on all the same learned nothing
 
-    def arrive(self, raw: RawRecord, point: tuple[Clock, int, int]) -> Joint:
+    def _scan(self, rank: int, journal: list[RawRecord]) -> dict[str, int]:
+        """The streams of a rank and how many ops each has; its posts and whether it has groups are noted on the way."""
+        lengths: dict[str, int] = {}
+        for raw in journal:
+            kind = raw[0]
+            ops = STREAMED.get(kind)
+            if ops is not None:
+                name = raw[5]
+                if name is not None:
+                    lengths[name] = lengths.get(name, 0) + ops
+                    if kind == "transfer" and raw[12] is not None:
+                        self.grouped = True
+            elif kind == "post":
+                self.mail.add(rank, raw)
+        return lengths
+
+    def arrive(self, raw: RawRecord, point: Point) -> Joint:
         """A member has come to a collective."""
         key = raw[6], raw[7]
         joint = self.joints.get(key)
@@ -232,7 +304,7 @@ class Walk:
             joint = self.joints[key] = Joint()
         joint.points.append(point)
         if len(joint.points) == self.members[raw[6]]:
-            joint.set(Clock.joint(joint.points), 0, 0, self.ready)
+            joint.set(self.clocks.joint(joint.points), 0, 0, self.ready)
             joint.points.clear()
             del self.joints[key]
         return joint

@@ -21,15 +21,16 @@ from __future__ import annotations
 
 from collections import Counter
 
+from dpsim.checks.cells import Access
 from dpsim.checks.evidence import Entry, Evidence
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.memory import Access, Memory, Pair
+from dpsim.checks.memory import Memory, Pair
 from dpsim.ops import RawRecord, as_record
 
 
 def check(evidence: Evidence) -> list[Finding]:
     """At most one finding for each class and pair of buffer sites."""
-    return races(evidence, evidence.memory)
+    return races(evidence, evidence.memory) if evidence.buffers else []
 
 
 def races(evidence: Evidence, memory: Memory) -> list[Finding]:

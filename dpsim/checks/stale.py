@@ -18,11 +18,9 @@ from dataclasses import dataclass
 from dpsim.checks.evidence import Entry, Evidence
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.memory import Memory
+from dpsim.checks.order import REFS
 from dpsim.checks.race import Lives
-from dpsim.ops import RawRecord, Refs
-
-REFS = {"launch": 6, "read": 8, "transfer": 13, "collective": 14}
-"""Where a record's reads are; its writes follow, but for `read`."""
+from dpsim.ops import RawRecord
 
 
 @dataclass
@@ -39,7 +37,7 @@ class Case:
 
 def check(evidence: Evidence) -> list[Finding]:
     """At most one finding for each class and site of a buffer."""
-    return stale(evidence, evidence.memory)
+    return stale(evidence, evidence.memory) if evidence.buffers else []
 
 
 def stale(evidence: Evidence, memory: Memory) -> list[Finding]:
@@ -67,16 +65,12 @@ def after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
         if kind == "free":
             freed.add(raw[6])
         elif freed and kind in REFS:
-            for refs in _refs(raw):
+            first = REFS[kind]
+            for refs in raw[first : first + 2]:
                 for ref in refs:
                     if ref[0] in freed and (at, ref[0]) not in found[-2:]:
                         found.append((at, ref[0]))
     return found
-
-
-def _refs(raw: RawRecord) -> tuple[Refs, ...]:
-    index = REFS[raw[0]]
-    return raw[index : index + 2]
 
 
 def _findings(evidence: Evidence, cases: list[Case]) -> list[Finding]:

@@ -3,7 +3,7 @@
 A `Signal` is a point that others may come after (an event, a send, a post, a read that a host waits for), a `Joint` a
 collective of which all parts fire at once. A stream whose head cannot fire yet is told when what it waits for is set.
 
-    stream.put(at, record, what_the_host_knows)      # fires now if it can, else when it can
+    stream.put(StreamState.launch, at, record, what_the_host_knows)      # fires now if it can, else when it can
 
 The rules of what comes after what are told in `order`.
 """
@@ -11,9 +11,10 @@ The rules of what comes after what are told in `order`.
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from dpsim.checks.clocks import Clock
+from dpsim.checks.clocks import Clock, Point
 from dpsim.ops import RawRecord, Refs
 
 if TYPE_CHECKING:
@@ -44,12 +45,19 @@ class Signal:
     def __init__(self) -> None:
         self.clock: Clock | None = None
         self.actor = self.position = 0
-        self.waiters: list[HostState | StreamState] = []
+        self.waiters: list[HostState | StreamState] | None = None
 
     def set(self, clock: Clock, actor: int, position: int, ready: list[HostState | StreamState]) -> None:
         self.clock, self.actor, self.position = clock, actor, position
-        ready.extend(self.waiters)
-        self.waiters.clear()
+        if self.waiters is not None:
+            ready.extend(self.waiters)
+            self.waiters = None
+
+    def wait(self, waiter: HostState | StreamState) -> None:
+        """Tell it when the signal is set."""
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append(waiter)
 
 
 class Joint(Signal):
@@ -59,8 +67,12 @@ class Joint(Signal):
 
     def __init__(self) -> None:
         super().__init__()
-        self.points: list[tuple[Clock, int, int]] = []
+        self.points: list[Point] = []
         self.streams: list[tuple[StreamState, int, RawRecord]] = []
+
+
+Fire: TypeAlias = "Callable[[StreamState, int, Any], bool]"
+"""How an item fires: given the stream, the index of its record, and the item. False if it cannot yet."""
 
 
 class StreamState:
@@ -70,68 +82,81 @@ class StreamState:
 
     def __init__(self, walk: Walk, rank: int, name: str, actor: int) -> None:
         self.walk, self.rank, self.name, self.actor = walk, rank, name, actor
-        self.clock = self.seen = walk.nothing
+        self.clock = self.seen = walk.clocks.nothing
         self.position = 0
-        self.queue: deque[tuple[int, Any, Clock]] = deque()
+        self.queue: deque[tuple[Fire, int, Any, Clock]] = deque()
         self.arrived = False  # at its head, a collective that waits for others
 
-    def put(self, at: int, item: Any, host: Clock) -> None:
-        """The host issues an item: a record, or the transfers of a group."""
-        if self.queue or not self._fires(at, item, host):
-            self.queue.append((at, item, host))
+    def put(self, fire: Fire, at: int, item: Any, host: Clock) -> None:
+        """The host issues an item; `fire` says whether it can fire, and does it if so."""
+        if self.queue:
+            self.queue.append((fire, at, item, host))
+            return
+        if host is not self.seen:
+            self.seen = host
+            self.clock = self.walk.clocks.join(self.clock, host)
+        if not fire(self, at, item):
+            self.queue.append((fire, at, item, host))
 
     def go(self) -> None:
         queue = self.queue
-        while queue and self._fires(*queue[0]):
+        while queue:
+            fire, at, item, host = queue[0]
+            if host is not self.seen:
+                self.seen = host
+                self.clock = self.walk.clocks.join(self.clock, host)
+            if not fire(self, at, item):
+                return
             queue.popleft()
 
-    def _fires(self, at: int, item: Any, host: Clock) -> bool:
-        if host is not self.seen:
-            self.seen = host
-            self.clock = self.clock.join(host)
-        if type(item) is Signal:
-            item.set(self.clock, self.actor, self.position, self.walk.ready)
-            return True
-        if type(item) is list:
-            return self._transfers(item)
-        kind, walk = item[0], self.walk
-        if kind == "launch":
-            self.position += 1
-            walk.sink.access(self, at, item[6], item[7])
-        elif kind == "wait":
-            mark = walk.marks.get((self.rank, item[6]))
-            if mark is not None:
-                if mark.clock is None:
-                    mark.waiters.append(self)
-                    return False
-                if mark.actor != self.actor or not self.actor:
-                    self.clock = self.clock.after(mark.clock, mark.actor, mark.position)
-        elif kind == "collective":
-            if self.arrived:
+    def launch(self, at: int, raw: RawRecord) -> bool:
+        self.position += 1
+        self.walk.sink.access(self, at, raw[6], raw[7])
+        return True
+
+    def mark(self, _: int, signal: Signal) -> bool:
+        signal.set(self.clock, self.actor, self.position, self.walk.ready)
+        return True
+
+    def wait(self, _: int, raw: RawRecord) -> bool:
+        walk = self.walk
+        mark = walk.marks.get((self.rank, raw[6]))
+        if mark is not None:
+            if mark.clock is None:
+                mark.wait(self)
                 return False
-            joint = walk.arrive(item, (self.clock, self.actor, self.position + 1))
-            if joint.clock is None:
-                self.arrived = True
-                joint.streams.append((self, at, item))
-                return False
-            for stream, head, raw in joint.streams:  # all at once: nothing may come between the parts of a joint op
-                stream._joined(joint.clock, head, raw)
-                stream.arrived = False
-                stream.queue.popleft()
-                walk.ready.append(stream)
-            joint.streams.clear()
-            self._joined(joint.clock, at, item)
-        elif kind == "transfer":
-            return self._transfers([(at, item)])
-        elif kind == "read":
-            self.position += 1
-            walk.sink.access(self, at, item[8], ())
-            learns = walk.hosts[self.rank].pending.get((item[2], item[3]))
-            if learns is not None:
-                learns.set(self.clock, self.actor, self.position, walk.ready)
-        elif kind == "alloc":
-            self.position += 1
-            walk.sink.alloc(self, at, item)
+            if mark.actor != self.actor or not self.actor:
+                self.clock = walk.clocks.after(self.clock, mark.clock, mark.actor, mark.position)
+        return True
+
+    def read(self, at: int, item: tuple[RawRecord, Signal]) -> bool:
+        raw, signal = item
+        self.position += 1
+        self.walk.sink.access(self, at, raw[8], ())
+        signal.set(self.clock, self.actor, self.position, self.walk.ready)
+        return True
+
+    def alloc(self, at: int, raw: RawRecord) -> bool:
+        self.position += 1
+        self.walk.sink.alloc(self, at, raw)
+        return True
+
+    def collective(self, at: int, raw: RawRecord) -> bool:
+        if self.arrived:
+            return False
+        walk = self.walk
+        joint = walk.arrive(raw, (self.clock, self.actor, self.position + 1))
+        if joint.clock is None:
+            self.arrived = True
+            joint.streams.append((self, at, raw))
+            return False
+        for stream, head, other in joint.streams:  # all at once: nothing may come between the parts of a joint op
+            stream._joined(joint.clock, head, other)
+            stream.arrived = False
+            stream.queue.popleft()
+            walk.ready.append(stream)
+        joint.streams.clear()
+        self._joined(joint.clock, at, raw)
         return True
 
     def _joined(self, clock: Clock, at: int, raw: RawRecord) -> None:
@@ -139,7 +164,7 @@ class StreamState:
         self.position += 1
         self.walk.sink.access(self, at, raw[14], raw[15])
 
-    def _transfers(self, items: list[tuple[int, RawRecord]]) -> bool:
+    def transfers(self, _: int, items: list[tuple[int, RawRecord]]) -> bool:
         walk, group = self.walk, items[0][1][12]
         for _, raw in items:
             if raw[8] == "send":
@@ -150,7 +175,7 @@ class StreamState:
         sources = [walk.sends[raw[6], raw[11], self.rank, raw[7]] for _, raw in items if raw[8] == "recv"]
         for signal in sources:
             if signal.clock is None:
-                signal.waiters.append(self)
+                signal.wait(self)
                 return False
         before = self.clock
         for at, raw in items:
@@ -158,10 +183,10 @@ class StreamState:
             if raw[8] == "recv":
                 signal = walk.sends[raw[6], raw[11], self.rank, raw[7]]
                 assert signal.clock is not None
-                self.clock = before.after(signal.clock, signal.actor, signal.position)
+                self.clock = walk.clocks.after(before, signal.clock, signal.actor, signal.position)
             walk.sink.access(self, at, raw[13], raw[14], group)
         self.clock = before
         for signal in sources:
             assert signal.clock is not None
-            self.clock = self.clock.after(signal.clock, signal.actor, signal.position)
+            self.clock = walk.clocks.after(self.clock, signal.clock, signal.actor, signal.position)
         return True
