@@ -1,1 +1,44 @@
-"""Which schedules of a world there are, and which of them are worth a run."""
+"""Which schedules of a world there are, and which of them are worth a run.
+
+    explore(once, search("portfolio"), Budget(schedules=1000)).told()
+
+`explorer` is the loop and the verdict; each strategy is one small file. `dpsim.exploration` puts them together with the
+simulated machine and the checks; that is what scenarios, tests and the command line use.
+"""
+
+from __future__ import annotations
+
+import difflib
+
+from dpsim.explore.dpor import Dpor
+from dpsim.explore.explorer import Budget, Exploration, Failure, Problem, explore
+from dpsim.explore.pct import Pct
+from dpsim.explore.portfolio import Portfolio
+from dpsim.explore.pos import Pos
+from dpsim.explore.search import Search
+from dpsim.explore.walks import Fifo, RandomWalk, Sampling
+
+STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
+"""By name; the first is the default."""
+
+
+def search(name: str, seed: int = 0) -> Search:
+    """A strategy by name; `seed` is for those that draw random numbers. Raises ValueError for a name that is none."""
+    kind = STRATEGIES.get(name)
+    if kind is None:
+        near = difflib.get_close_matches(name, STRATEGIES, n=1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise ValueError(f"there is no strategy {name!r}{hint} (there are {', '.join(STRATEGIES)})")
+    return kind(seed=seed) if issubclass(kind, Sampling | Portfolio) else kind()
+
+
+__all__ = [
+    "STRATEGIES",
+    "Budget",
+    "Exploration",
+    "Failure",
+    "Problem",
+    "Search",
+    "explore",
+    "search",
+]

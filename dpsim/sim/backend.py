@@ -55,6 +55,8 @@ class SimBackend:
         self.expandable = expandable
         self.memory = memory
         self.order: list[str] = []
+        self.learned: list[list[tuple[int, int]]] = []
+        """Of the last untimed run, for each rank: (its step, what its host had learned by then), in order."""
 
     def unavailable(self, size: int) -> str | None:
         return None
@@ -93,6 +95,7 @@ class SimBackend:
             if rank.idle and ends[rank.rank] == "blocked":
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         self.order = machine.order
+        self.learned = [rank.learned for rank in ranks]
         return Run(
             backend=self.name,
             journals=journals,

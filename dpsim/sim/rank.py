@@ -51,6 +51,8 @@ class SimRank(JournaledRank):
         self.known = 0
         self.past = 0
         """Untimed: what its host knows, as of an op; see `Op`."""
+        self.learned: list[tuple[int, int]] = []
+        """Untimed: (its step, `past`), whenever the host has learned something."""
         self._lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
         self._resumed = 0
         self._boxes = boxes
@@ -119,7 +121,9 @@ class SimRank(JournaledRank):
             op.past |= after.past
         value = yield from machine.wait(op)
         self.known |= op.known
-        self.past |= op.past
+        if op.past & ~self.past:
+            self.past |= op.past
+            self.learned.append((self.journal.step, self.past))
         return value
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:

@@ -1,0 +1,169 @@
+"""Explore a world: every schedule of it, if they can be had, each judged by all checks.
+
+    subject = Subject(world, program)                      # or Subject.of(scenario)
+    found = explore_subject(subject)
+    found.told()                # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
+
+    if found.failure:           # the first schedule that breaks something, in normal form
+        print(found.report())
+
+The simulation runs without time. Where races are looked for, accesses of memory are no choices: a run without a race
+computes the same whatever the order, and a run with one is a failure already. With the races switched off they are
+choices, and a race shows as what it does.
+
+A failure is *confirmed* by one more run along its normal form. If that run does not show it, some op touches more than
+it says (its footprint is wrong), and that is reported instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpsim.checks.finding import Finding, can_match
+from dpsim.checks.judge import judge, switch_off
+from dpsim.diagnose.report import report
+from dpsim.explore import Budget, Exploration, Failure, Problem, Search, explore, search
+from dpsim.explore.normal import switches
+from dpsim.explore.replay import Replay
+from dpsim.registry import Program, protocol
+from dpsim.scenario import Scenario
+from dpsim.scenario.build import program_args, requests, world
+from dpsim.schedule import Strategy
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Run, World
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program on a world. `switched_off`: classes of findings that nobody wants to hear of."""
+
+    world: World
+    program: Program
+    prepared: Any = None
+    switched_off: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(scenario: Scenario, base: Path | None = None) -> Subject:
+        """A scenario's. Raises ScenarioError for a workload that cannot be read."""
+        program = protocol(scenario.protocol.name).program()
+        prepared = program.prepare(program_args(scenario, requests(scenario, base)))
+        return Subject(world(scenario), program, prepared, tuple(scenario.checks.switched_off))
+
+    def run(self, strategy: Strategy) -> tuple[Run, list[Finding]]:
+        """One run, judged."""
+        return self.on(self.machine(), strategy)
+
+    def machine(self) -> SimBackend:
+        """A simulation without time, for many runs."""
+        races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
+        return SimBackend(memory=any(can_match(race, off) for race in races for off in self.switched_off))
+
+    def on(self, machine: SimBackend, strategy: Strategy) -> tuple[Run, list[Finding]]:
+        machine.strategy = strategy
+        run = machine.run_program(self.world, self.program, self.prepared)
+        findings = judge(self.world, run)
+        return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
+
+
+@dataclass
+class Explored:
+    """What is known of a subject. `failure` is the first; `run` and `findings` are those of its normal form."""
+
+    subject: Subject
+    exploration: Exploration
+    failure: Failure | None = None
+    run: Run | None = None
+    findings: Sequence[Finding] = ()
+    schedule: Sequence[str] = ()
+    confirmed: bool = True
+
+    @property
+    def verdict(self) -> str:
+        return self.exploration.verdict
+
+    def told(self) -> str:
+        """The verdict in a line."""
+        return self.exploration.told()
+
+    def report(self, replay: str = "") -> str:
+        """The failure: what does not hold, and the schedule that shows it. Empty if there is none."""
+        if self.failure is None or self.run is None:
+            return ""
+        steps = self.failure.normal
+        times = f"seen {self.failure.seen} time{'s' * (self.failure.seen != 1)}"
+        lines = [
+            report(self.run, self.findings),
+            "",
+            f"failure {self.failure.fingerprint}, found by {self.failure.by} in run {self.failure.first}, {times}; "
+            + (f"{len(steps)} steps with {switches(steps)} switches:" if steps else "every schedule shows it"),
+            *(f"  {label}" for label in steps),
+        ]
+        if not self.confirmed:
+            lines.append(
+                "NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint "
+                "says; the verdict of this exploration cannot be trusted. Please report it"
+            )
+        return "\n".join([*lines, *([f"replay: {replay}"] if replay else [])])
+
+
+def explore_subject(
+    subject: Subject,
+    strategy: str | Search = "portfolio",
+    *,
+    schedules: int = 1_000,
+    seconds: float | None = None,
+    seed: int = 0,
+    stop_at_first: bool = True,
+    progress: Callable[[Exploration], None] | None = None,
+) -> Explored:
+    """Explore until everything is known, or so many schedules were run, or so many seconds have passed.
+
+    Raises ValueError for an unknown strategy, and Diverged or Mismatch if a run is no function of its schedule.
+    """
+    chosen = search(strategy, seed) if isinstance(strategy, str) else strategy
+    machine = subject.machine()
+
+    def once(asked: Strategy) -> list[Problem]:
+        _, findings = subject.on(machine, asked)
+        return [problem(findings[0], machine)] if findings else []
+
+    end = None if seconds is None else time.monotonic() + seconds
+    budget = Budget(schedules, stop_at_first, lambda: end is not None and time.monotonic() > end)
+    explored = Explored(subject, explore(once, chosen, budget, progress))
+    if explored.exploration.failures:
+        confirm(explored)
+    return explored
+
+
+def confirm(explored: Explored) -> None:
+    """Run the first failure's normal form, and keep what it shows; where it does not show it, its own schedule."""
+    failure = explored.failure = next(iter(explored.exploration.failures.values()))
+    for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
+        follow = Replay(schedule, strict=False)
+        follow.begin()
+        run, findings = explored.subject.run(follow)
+        if findings and identity(findings[0]) == failure.problem.what:
+            explored.run, explored.findings, explored.confirmed = run, findings, confirmed
+            explored.schedule = follow.schedule
+            return
+    explored.run, explored.findings, explored.confirmed = run, findings, False
+
+
+def problem(finding: Finding, machine: SimBackend) -> Problem:
+    """A finding as exploration sees it. A hang depends on everything, all else on what the ranks knew in its step."""
+    if finding.klass.startswith(("HANG", "DEATH")):
+        return Problem(finding.klass, identity(finding))
+    past = 0
+    for learned in machine.learned:
+        past |= next((known for step, known in reversed(learned) if step <= finding.position[0]), 0)
+    return Problem(finding.klass, identity(finding), past)
+
+
+def identity(finding: Finding) -> str:
+    """Equal for the same mistake in two schedules: class, and who did it where; steps and ordinals are left out."""
+    culprit = finding.culprit
+    return finding.klass if culprit is None else f"{finding.klass} rank {culprit.rank} {culprit.site}"
