@@ -48,6 +48,6 @@ def fingerprint(what: str, labels: Sequence[str]) -> str:
     """A short name of a failure: what failed, and the normal form of how it came to that.
 
     >>> fingerprint("HANG", ["rank 0 poll[0]"]), fingerprint("HANG", ["rank 1 poll[0]"])
-    ('92d04f60', '8d4c7f3c')
+    ('c4c77a9f', '443b0721')
     """
     return hashlib.sha256("\n".join([what, *labels]).encode()).hexdigest()[:8]
