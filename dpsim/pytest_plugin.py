@@ -108,6 +108,7 @@ class ScenarioItem(pytest.Item):
         """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
         from dpsim.registry import UnknownName
         from dpsim.scenario import ScenarioError, WorkloadMissing
+        from dpsim.summary import switched_off_lines
         from dpsim.world import BackendUnavailable
 
         try:
@@ -125,6 +126,8 @@ class ScenarioItem(pytest.Item):
             primary = result.primary
             culprit = primary.culprit if primary else None
             raise ScenarioFailed(_text(self, result), primary.klass if primary else "held", str(culprit or ""))
+        for line in switched_off_lines(result):
+            self.add_report_section("call", "checks", line)  # shown with -rP
 
     def _run(self) -> Result:
         from dpsim.runner import find_backend, run_scenario
@@ -151,10 +154,11 @@ class ScenarioItem(pytest.Item):
 
 def _text(item: ScenarioItem, result: Result) -> str:
     from dpsim.diagnose.report import report
+    from dpsim.summary import switched_off_lines
 
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
-    body = report(result.run, result.findings)
-    return f"{head}\n\n{body}" if body else head
+    body = [report(result.run, result.findings), *switched_off_lines(result)]
+    return "\n\n".join([head, *filter(None, body)])
 
 
 # ---- which files

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpsim import checks
-from dpsim.checks.judge import judge, switch_off, switched_off_text
+from dpsim.checks.judge import judge, not_run, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
 from dpsim.registry import protocol
 from dpsim.scenario import Scenario
@@ -33,7 +33,7 @@ class UnknownBackend(ValueError):
 @dataclass
 class Result:
     """A judged run. `findings`: what does not hold, the primary one first. `switched_off`: how many more findings there
-    were that the scenario does not want to hear of, by pattern.
+    were that the scenario does not want to hear of, by pattern; those of checks that were not run are not known.
     """
 
     scenario: Scenario
@@ -73,7 +73,8 @@ class Result:
         if self.run.finished and self.never_applied:
             return f"never applied: {'; '.join(self.never_applied)}"
         if expected.verdict != self.verdict:
-            off = switched_off_text(self.switched_off) if any(self.switched_off.values()) else ""
+            told = any(self.switched_off.values()) or not_run(list(self.switched_off))
+            off = switched_off_text(self.switched_off) if told else ""
             return f"expected {expected.verdict}, came {self.verdict}" + (f" ({off})" if off else "")
         if primary is None:
             return None
@@ -156,5 +157,6 @@ def run_scenario(
     prepared = program.prepare(args)
     total = program.steps(prepared)
     run = on.run(told, scenario.protocol.name, args, None if progress is None else lambda done: progress(done, total))
-    findings, off = switch_off(judge(told, run), scenario.checks.switched_off)
+    switched_off = scenario.checks.switched_off
+    findings, off = switch_off(judge(told, run, switched_off), switched_off)
     return Result(scenario, told, run, findings, program.figures(prepared, run.journals), off)

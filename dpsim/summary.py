@@ -20,7 +20,7 @@ from dataclasses import asdict
 from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
-from dpsim.checks.judge import switched_off_text
+from dpsim.checks.judge import counted, not_run, switched_off_text
 from dpsim.console import duration
 from dpsim.trace import Difference, Trace, scenario_changes
 
@@ -115,7 +115,8 @@ def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
             }
             for finding in result.findings
         ],
-        "switched_off": result.switched_off,
+        "switched_off": counted(result.switched_off),
+        "not_run": not_run(list(result.switched_off)),
         "steps": result.steps,
         "figures": result.figures,
         "waited_ns": result.run.waited_ns,

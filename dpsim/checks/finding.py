@@ -117,6 +117,18 @@ def can_match(known: str, pattern: str) -> bool:
     return begins or fixed == f"{pattern}:"
 
 
+def covers(known: str, pattern: str) -> bool:
+    """Whether the pattern selects the class, and all of those that a class with angle brackets stands for.
+
+    >>> covers("CRASH:<EXCEPTION>", "CRASH:*"), covers("CRASH:<EXCEPTION>", "CRASH:V*")
+    (True, False)
+    """
+    fixed, angle, _ = known.partition("<")
+    if not angle:
+        return matches(known, pattern)
+    return (pattern.endswith("*") and fnmatchcase(fixed, pattern)) or fixed.startswith(f"{pattern}:")
+
+
 def pattern_problem(pattern: str) -> str | None:
     """What is wrong with a pattern that can select no finding, with the nearest class; None if it can."""
     if any(can_match(known, pattern) for known in CLASSES):

@@ -1,38 +1,72 @@
 """All checks on one run; the findings in order of cause, and which of them nobody wants to hear of.
 
     findings = judge(world, run)
-    kept, off = switch_off(findings, ["RACE:*"])        # off: {"RACE:*": 2}
+    findings = judge(world, run, ["RACE:*"])            # without the check of races, which is not run
+    kept, off = switch_off(findings, ["HANG:*"])        # off: {"HANG:*": 2}
 
-A finding is switched off by its class, after all checks have run, and is counted. A check that stops at the first
+A finding is switched off by its class, and is counted. A check of which all classes are switched off is not run: it
+costs nothing, and what it would have found is not known; `not_run` names it. A check that stops at the first
 difference of a communicator says nothing of later ones, even where the first is switched off.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from dpsim.checks import agreement, deadlock, fault, ledger, race, stale
 from dpsim.checks.evidence import Evidence
-from dpsim.checks.finding import Finding, matches
+from dpsim.checks.finding import CLASSES, Finding, can_match, covers, matches
 from dpsim.world import Run, World
 
-CHECKS: dict[str, Callable[[Evidence], list[Finding]]] = {
-    "ledger": ledger.check,
-    "agreement": agreement.check,
-    "fault": fault.check,
-    "deadlock": deadlock.check,
-    "race": race.check,
-    "stale": stale.check,
+
+class Check(NamedTuple):
+    """A check, and patterns for the classes that it finds."""
+
+    run: Callable[[Evidence], list[Finding]]
+    finds: tuple[str, ...]
+
+    @property
+    def classes(self) -> list[str]:
+        return [known for known in CLASSES if any(can_match(known, pattern) for pattern in self.finds)]
+
+
+CHECKS: dict[str, Check] = {
+    "ledger": Check(
+        ledger.check, ("MISMATCH:COLLECTIVE", "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:EXTRA_CALL")
+    ),
+    "agreement": Check(agreement.check, ("DISAGREEMENT",)),
+    "fault": Check(fault.check, ("CRASH", "DEATH")),
+    "deadlock": Check(deadlock.check, ("HANG:COLLECTIVE:[!E]*", "HANG:[!C]*")),
+    "race": Check(race.check, ("RACE",)),
+    "stale": Check(stale.check, ("STALE",)),
 }
 
 
-def judge(world: World, run: Run) -> list[Finding]:
+def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     """What does not hold, the primary finding first: the one that lies earliest in its step, in step order. Empty
     if all holds.
+
+    `off`: patterns that are switched off. Checks that could find nothing else are not run; findings of the others are
+    still all there.
     """
     evidence = Evidence.of(world, run)
-    findings = [finding for check in CHECKS.values() for finding in check(evidence)]
-    return sorted(findings, key=lambda finding: finding.position)
+    idle = not_run(off) if off else ()
+    findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(evidence)]
+    return sorted(findings, key=lambda finding: finding.position) if findings else findings
+
+
+def not_run(off: Sequence[str]) -> dict[str, list[str]]:
+    """The checks of which all classes are switched off, and by which patterns.
+
+    >>> not_run(["RACE:*", "CRASH"])
+    {'race': ['RACE:*']}
+    """
+    return {
+        name: [pattern for pattern in off if any(can_match(known, pattern) for known in check.classes)]
+        for name, check in CHECKS.items()
+        if all(any(covers(known, pattern) for pattern in off) for known in check.classes)
+    }
 
 
 def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[list[Finding], dict[str, int]]:
@@ -48,14 +82,30 @@ def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[li
     return kept, counts
 
 
+def counted(counts: dict[str, int]) -> dict[str, int]:
+    """The counts without those of patterns that concern nothing but checks that were not run."""
+    idle = not_run(list(counts))
+    ran = [known for name, check in CHECKS.items() if name not in idle for known in check.classes]
+    return {
+        pattern: count for pattern, count in counts.items() if count or any(can_match(known, pattern) for known in ran)
+    }
+
+
 def switched_off_text(counts: dict[str, int]) -> str:
     """One line on what was switched off, also if it was nothing; empty without patterns.
 
-    >>> switched_off_text({"RACE:*": 2, "HANG": 0})
-    '2 findings switched off: 2 by RACE:*, 0 by HANG'
+    >>> switched_off_text({"MISMATCH:*": 2, "CRASH": 0})
+    '2 findings switched off: 2 by MISMATCH:*, 0 by CRASH'
+    >>> switched_off_text({"CRASH": 0, "RACE:*": 0, "STALE:*": 0})
+    '0 findings switched off: 0 by CRASH; race, stale not run (RACE:*, STALE:*)'
     """
-    if not counts:
-        return ""
-    total = sum(counts.values())
-    each = ", ".join(f"{count} by {pattern}" for pattern, count in counts.items())
-    return f"{total} finding{'s' * (total != 1)} switched off: {each}"
+    parts = []
+    known, idle = counted(counts), not_run(list(counts))
+    if known:
+        total = sum(known.values())
+        each = ", ".join(f"{count} by {pattern}" for pattern, count in known.items())
+        parts.append(f"{total} finding{'s' * (total != 1)} switched off: {each}")
+    if idle:
+        by = dict.fromkeys(pattern for patterns in idle.values() for pattern in patterns)
+        parts.append(f"{', '.join(idle)} not run ({', '.join(by)})")
+    return "; ".join(parts)

@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from handmade import Made
 
 from dpsim.checks import Finding, finding
+from dpsim.checks import judge as judging
 from dpsim.checks.finding import CLASSES, can_match, pattern_problem
 from dpsim.checks.judge import switch_off, switched_off_text
 from dpsim.runner import Result, run_scenario
@@ -46,7 +48,9 @@ def test_what_is_switched_off_is_no_part_of_the_verdict() -> None:
     assert (loud.verdict, loud.switched_off, switched_off_lines(loud)) == ("violated", {}, [])
     assert {one.klass.partition(":")[0] for one in loud.findings} == {"HANG"}
     assert (quiet.verdict, quiet.findings, quiet.met) == ("held", [], True)
-    assert quiet.switched_off == {"HANG:*": len(loud.findings)}
+    ledger = sum(one.check == "ledger" for one in loud.findings)
+    assert {one.check for one in loud.findings} == {"ledger", "deadlock"}
+    assert quiet.switched_off == {"HANG:*": ledger}, "the check of deadlocks is not run, the ledger is"
     assert quiet.run.journals == loud.run.journals
 
 
@@ -69,15 +73,85 @@ def test_what_is_not_selected_stays() -> None:
 def test_an_expectation_that_failed_for_a_switch_says_so() -> None:
     result = ran("HANG", expect={"verdict": "violated"})
     assert result.unmet is not None
-    assert re.fullmatch(r"expected violated, came held \(\d findings? switched off: \d by HANG\)", result.unmet)
+    off = r"\d findings? switched off: \d by HANG; deadlock not run \(HANG\)"
+    assert re.fullmatch(rf"expected violated, came held \({off}\)", result.unmet)
+    blind = ran("HANG", "MISMATCH", expect={"verdict": "violated"}).unmet
+    assert blind == "expected violated, came held (ledger, deadlock not run (HANG, MISMATCH))"
 
 
 def test_the_first_pattern_that_selects_a_finding_counts_it() -> None:
     found = [Finding("x", klass, "", None, (0, 0)) for klass in ("HANG:UNDECIDED", "CRASH:KEYERROR", HANG)]
     kept, counts = switch_off(found, ["HANG:U*", "HANG", "DEATH"])
     assert (kept, counts) == ([found[1]], {"HANG:U*": 1, "HANG": 1, "DEATH": 0})
-    assert switched_off_text(counts) == "2 findings switched off: 1 by HANG:U*, 1 by HANG, 0 by DEATH"
+    assert switched_off_text(counts).startswith("2 findings switched off: 1 by HANG:U*, 1 by HANG, 0 by DEATH; ")
     assert switch_off(found, []) == (found, {})
+
+
+# ---- checks that are not run
+
+
+@pytest.mark.parametrize(
+    ("off", "idle"),
+    [
+        (["RACE"], ["race"]),
+        (["RACE:BUFFER"], []),
+        (["RACE:BUFFER", "RACE:R*"], ["race"]),
+        (["CRASH:*"], []),
+        (["CRASH:*", "DEATH"], ["fault"]),
+        (["CRASH:V*", "DEATH"], []),
+        (["DISAGREEMENT:PLAN"], []),
+        (["HANG"], ["deadlock"]),
+        (["MISMATCH", "HANG:COLLECTIVE"], ["ledger"]),
+        (["*"], list(judging.CHECKS)),
+        ([], []),
+    ],
+)
+def test_a_check_that_could_find_nothing_else_is_not_run(
+    monkeypatch: pytest.MonkeyPatch, off: list[str], idle: list[str]
+) -> None:
+    asked = []
+
+    def spy(name: str) -> Any:
+        def run(_: Any) -> list[Finding]:
+            asked.append(name)
+            return []
+
+        return run
+
+    for name, check in judging.CHECKS.items():
+        monkeypatch.setitem(judging.CHECKS, name, check._replace(run=spy(name)))
+    made = Made(2)
+    judging.judge(made.world, made.run(), off)
+    assert asked == [name for name in judging.CHECKS if name not in idle]
+    assert list(judging.not_run(off)) == idle
+
+
+def test_without_races_and_stale_accesses_order_is_not_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any) -> Any:
+        raise AssertionError("the walk was made")
+
+    made = Made(1)
+    made[0].launch("write", "side", writes=[made[0].alloc("main", 8)])
+    monkeypatch.setattr("dpsim.checks.memory.Walk.go", never)
+    assert judging.judge(made.world, made.run(), ["RACE:*", "STALE:*"]) == []
+    with pytest.raises(AssertionError, match="the walk was made"):
+        judging.judge(made.world, made.run(), ["RACE:*"])
+
+
+def test_a_check_that_was_not_run_is_said_to_be_so_and_not_to_have_found_nothing() -> None:
+    quiet = run_scenario(scenario("RACE:*", "CRASH:*", "STALE"))
+    line = "0 findings switched off: 0 by CRASH:*; race, stale not run (RACE:*, STALE)"
+    assert switched_off_lines(quiet) == [line]
+    said = as_json(quiet, None)
+    assert (said["switched_off"], said["not_run"]) == ({"CRASH:*": 0}, {"race": ["RACE:*"], "stale": ["STALE"]})
+    assert switched_off_text({"RACE": 0}) == "race not run (RACE)"
+
+
+def test_what_a_check_finds_is_what_its_patterns_say() -> None:
+    for name, check in judging.CHECKS.items():
+        texts = {text for _, text in said(CHECKS / f"{name}.py")}
+        found = {known for known in CLASSES if any(can_match(known, text) for text in texts)}
+        assert set(check.classes) == found, name
 
 
 # ---- scenarios

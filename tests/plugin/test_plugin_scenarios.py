@@ -194,6 +194,19 @@ def test_an_error_of_ours_keeps_its_traceback(
     result.stdout.fnmatch_lines(["*raise ZeroDivisionError*", "ZeroDivisionError  replay: dpsim run *"])
 
 
+def test_what_is_switched_off_is_said(pytester: pytest.Pytester, scenario: Write, healthy: str, broken: str) -> None:
+    off = 'checks: {switched_off: ["RACE:*", "CRASH:*"]}\n'
+    line = "0 findings switched off: 0 by CRASH:[*]; race not run (RACE:[*])"
+    scenario("scenarios/broken.yaml", broken, off)
+    scenario("scenarios/two.yaml", healthy, off)
+    failing = pytester.runpytest("-k", "sim", "scenarios/broken.yaml")
+    failing.stdout.fnmatch_lines(["*last 5 ops*", line])
+    passing = pytester.runpytest("-k", "sim", "scenarios/two.yaml", "-rP")
+    passing.stdout.fnmatch_lines(["*Captured checks call*", line])
+    scenario("scenarios/two.yaml", healthy)
+    pytester.runpytest("-k", "sim", "scenarios/two.yaml", "-rP").stdout.no_fnmatch_line("*switched off*")
+
+
 def test_a_missing_data_file_is_a_skip(
     pytester: pytest.Pytester, scenario: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
