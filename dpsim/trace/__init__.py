@@ -4,9 +4,11 @@ from dpsim.trace.compare import Difference, compare, scenario_changes
 from dpsim.trace.form import TraceError, digest
 from dpsim.trace.read import Trace, read_trace
 from dpsim.trace.record import check_writable, write_trace
+from dpsim.trace.schedule import Schedule
 
 __all__ = [
     "Difference",
+    "Schedule",
     "Trace",
     "TraceError",
     "check_writable",

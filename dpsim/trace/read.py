@@ -23,6 +23,7 @@ from dpsim.ops import RawRecord
 from dpsim.trace.form import FORMAT, KIND, SITE, UNWRITTEN, VERSION, WHERE, TraceError, canonical, decode, digest, shown
 from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
+from dpsim.trace.schedule import Schedule
 from dpsim.world import Run
 
 _LONGEST = 1 << 26  # bytes of a line: a header holds a scenario, which may hold a workload
@@ -32,8 +33,8 @@ _SECTION = b'{"section":'
 class Trace:
     """A recorded run. `name` is its file, for messages.
 
-    `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said) and `counts` (records
-    by kind) are known when `journals` has come to its end.
+    `places` (kind -> site -> places in the source), `messages` (rank -> what its exception said), `schedule` (None for
+    a run in time) and `counts` (records by kind) are known when `journals` has come to its end.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Trace:
         self.header = header
         self.places: Mapping[str, Mapping[str, list[str]]] = {}
         self.messages: Mapping[str, str] = {}
+        self.schedule: Schedule | None = None
         self.counts: Counter[str] = Counter()
         self._source = source
         self._check = check
@@ -195,6 +197,12 @@ def _body(lines: _Lines, trace: Trace) -> Iterator[bytes]:
     trace.places = _section(lines, "places", _are_places)
     trace.messages = _section(lines, "messages", _are_messages)
     surplus = lines.next()
+    if surplus.startswith(b'{"section":"schedule"'):
+        try:
+            trace.schedule = Schedule.parse(surplus)
+        except ValueError as error:
+            raise lines.error(str(error)) from None
+        surplus = lines.next()
     if surplus:
         raise lines.error(f"expected the end of the file, got {shown(surplus, 60)}")
     if total.hexdigest() != header.digest:

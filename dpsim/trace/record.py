@@ -9,6 +9,11 @@ each site lies, by kind of record, and what the exceptions of ranks said.
     {"section":"places","places":{"collective":{"dp.agree":["dpsim/protocol/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
 
+A run of the simulation without time has one section more, and that has a digest of its own: the schedule, by which
+`dpsim replay` makes the same run again.
+
+    {"section":"schedule","schedule":{"strategy":"dpor","digest":"5be0...","steps":["rank 2 delivers wake[0]",...]}}
+
 Guarantees: the journals are never copied, so a trace of millions of records takes no memory to speak of; the file
 appears under its name when it is complete and on the disk, and not at all when writing fails or is interrupted. The
 folder is tried out *before* a long run with `check_writable`. The way of temporary file, fsync and rename: Pillai et
@@ -30,6 +35,7 @@ from typing import Any, BinaryIO
 from dpsim.ops import RawRecord
 from dpsim.trace.form import KIND, SITE, UNWRITTEN, WHERE, lines
 from dpsim.trace.header import PREFIX, Header
+from dpsim.trace.schedule import Schedule
 from dpsim.world import Run
 
 
@@ -41,11 +47,12 @@ def write_trace(
     verdict: str,
     klass: str | None,
     versions: Mapping[str, str] | None = None,
+    schedule: Schedule | None = None,
 ) -> Header:
     """Write the trace of a run to `path`; the answer is the header, with the body's digest and length.
 
     `scenario`: plain data, as YAML has it. `klass`: the class of the primary finding. `versions` are added to those of
-    the run.
+    the run. `schedule`: of a run without time.
 
     Raises OSError if the file cannot be written, TraceError for a decision that a trace cannot hold; then there is no
     file, or the old one.
@@ -71,6 +78,8 @@ def write_trace(
                 file.write(line)
         file.write(_section("places", places_of(run.journals)))
         file.write(_section("messages", messages_of(run.journals)))
+        if schedule is not None:
+            file.write(_section("schedule", schedule.content()))
         file.seek(len(PREFIX))
         file.write(total.hexdigest().encode())
     return replace(header, digest=total.hexdigest())

@@ -1,0 +1,53 @@
+"""The total order of a run without time, as a section of its trace: what was picked and drawn, word by word.
+
+Ranks have no common order on real hardware, so the body of a trace has none; on the simulation the order is all that
+there was to choose, and this list, given to `dpsim.explore.replay`, makes the run again. Its digest is its own: two
+schedules of one class have equal bodies.
+
+    >>> schedule = Schedule("dpor", ("rank 2 delivers wake[0]", "rank 0 poll[0]"))
+    >>> line = json.dumps({"section": "schedule", "schedule": schedule.content()}).encode()
+    >>> Schedule.parse(line) == schedule
+    True
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any, NamedTuple
+
+
+class Schedule(NamedTuple):
+    """`strategy`: the name of the one that found it."""
+
+    strategy: str
+    steps: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the steps, as 64 hexadecimal digits."""
+        return hashlib.sha256("\n".join(self.steps).encode()).hexdigest()
+
+    def content(self) -> dict[str, Any]:
+        """As plain data."""
+        return {"strategy": self.strategy, "digest": self.digest, "steps": list(self.steps)}
+
+    @staticmethod
+    def parse(line: bytes) -> Schedule:
+        """From a line of a trace. Raises ValueError that says what was expected."""
+        try:
+            row = json.loads(line)
+            content = row["schedule"]
+            strategy, digest, steps = content["strategy"], content["digest"], content["steps"]
+            fits = set(row) == {"section", "schedule"} and len(content) == 3 and isinstance(strategy, str)
+        except (ValueError, RecursionError, KeyError, TypeError):
+            fits = False
+        if not fits or not isinstance(steps, list) or not all(isinstance(step, str) for step in steps):
+            raise ValueError('the section "schedule" has a form that dpsim does not write, or was cut off')
+        schedule = Schedule(strategy, tuple(steps))
+        if schedule.digest != digest:
+            raise ValueError(
+                f"the schedule was changed after it was written: its SHA-256 is {schedule.digest[:16]}..., but it says "
+                f"{str(digest)[:16]}..."
+            )
+        return schedule
