@@ -18,6 +18,7 @@ it says (its footprint is wrong), and that is reported instead.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -125,18 +126,43 @@ def explore_subject(
     Raises ValueError for an unknown strategy, and Diverged or Mismatch if a run is no function of its schedule.
     """
     chosen = search(strategy, seed) if isinstance(strategy, str) else strategy
-    machine = subject.machine()
-
-    def once(asked: Strategy) -> list[Problem]:
-        _, findings = subject.on(machine, asked)
-        return [problem(findings[0], machine)] if findings else []
-
     end = None if seconds is None else time.monotonic() + seconds
-    budget = Budget(schedules, stop_at_first, lambda: end is not None and time.monotonic() > end)
-    explored = Explored(subject, explore(once, chosen, budget, progress))
-    if explored.exploration.failures:
+    found = search_subject(
+        subject,
+        chosen,
+        schedules=schedules,
+        stop_at_first=stop_at_first,
+        expired=lambda: end is not None and time.monotonic() > end,
+        progress=progress,
+    )
+    explored = Explored(subject, found)
+    if found.failures:
         confirm(explored)
     return explored
+
+
+def search_subject(
+    subject: Subject,
+    chosen: Search,
+    *,
+    schedules: int,
+    stop_at_first: bool,
+    expired: Callable[[], bool] = lambda: False,
+    progress: Callable[[Exploration], None] | None = None,
+) -> Exploration:
+    """The search alone: failures are not confirmed."""
+    machine = subject.machine()
+    probes: Counter[str] = Counter()
+
+    def once(asked: Strategy) -> list[Problem]:
+        run, findings = subject.on(machine, asked)
+        if subject.program.probes:
+            probes.update({raw[2] for journal in run.journals for raw in journal if raw[0] == "probe"})
+        return [problem(findings[0], machine)] if findings else []
+
+    found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress)
+    found.probes = probes
+    return found
 
 
 def confirm(explored: Explored) -> None:

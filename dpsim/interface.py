@@ -342,6 +342,10 @@ class Rank(ABC):
         It goes into the trace and to the agreement check; nothing is sent.
         """
 
+    @abstractmethod
+    def probe(self, label: str) -> None:
+        """Say that the protocol came here: a place worth being sure that tests reach. Goes into the trace."""
+
 
 __all__ = [
     "Buffer",

@@ -30,7 +30,7 @@ import numpy as np
 from dpsim.ops import ROOTED, RawRecord, Refs
 from dpsim.world import At, Delay, Fault, World
 
-PROMPT = frozenset({"alloc", "decision", "used", "mark", "wait", "ask"})
+PROMPT = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask"})
 """Kinds of op that cannot be late: a delay there never happens."""
 
 

@@ -305,6 +305,9 @@ class JournaledRank(Rank):
         name = self.hosts[kind].name if kind in self.hosts else self.device(kind).name
         self.journal.note("decision", label, name, value)
 
+    def probe(self, label: str) -> None:
+        self.journal.note("probe", label)
+
     @abstractmethod
     def _stream(self, name: str) -> Stream:
         """Make a stream."""

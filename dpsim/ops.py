@@ -321,6 +321,19 @@ class Decision(NamedTuple):
         return f"decided {self.value}"
 
 
+class Probe(NamedTuple):
+    """The protocol came to a place that has a name. `site` is the label."""
+
+    kind: Literal["probe"]
+    step: int
+    site: str
+    ordinal: int
+    where: str
+
+    def describe(self) -> str:
+        return "came here"
+
+
 class Raised(NamedTuple):
     """The program of this rank ended in an exception. `site` is the exception's type, `where` the innermost line of
     the program.
@@ -382,6 +395,7 @@ Record: TypeAlias = (
     | Sleep
     | Learned
     | Decision
+    | Probe
     | Raised
     | Injected
     | Finished
@@ -403,6 +417,7 @@ RECORDS: dict[str, type[Any]] = {
     "sleep": Sleep,
     "learned": Learned,
     "decision": Decision,
+    "probe": Probe,
     "raised": Raised,
     "injected": Injected,
     "finished": Finished,

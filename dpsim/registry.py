@@ -39,7 +39,13 @@ class UnknownName(ValueError):
 
 
 class Program(ABC):
-    """What runs on every rank: `prepare` once per process, `run` once per rank."""
+    """What runs on every rank: `prepare` once per process, `run` once per rank.
+
+    `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
+    came to.
+    """
+
+    probes: tuple[str, ...] = ()
 
     def prepare(self, args: Mapping[str, Any]) -> Any:
         """Turn plain data into what `run` needs. Ranks of one process share the result: `run` must not change it.

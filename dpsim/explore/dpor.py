@@ -25,7 +25,7 @@ Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from dpsim.explore.order import Labels, Step, overlap
 from dpsim.explore.search import LONGEST, Search
@@ -108,6 +108,20 @@ class Dpor(Search):
                 return
             places.pop()
         self.exhausted = not self._incomplete
+
+    def state(self) -> Any:
+        """Where it stands between two runs, as plain data."""
+        places = [(one.options, one.sleep, one.chosen, one.todo, one.tried) for one in self.places]
+        return places, self._fresh, self._begun, self._incomplete, self.exhausted
+
+    def resume(self, state: Any) -> None:
+        """Go on from there."""
+        places, self._fresh, self._begun, self._incomplete, self.exhausted = state
+        self.places = []
+        for options, sleep, chosen, todo, tried in places:
+            place = Place(options, sleep, chosen)
+            place.todo, place.tried = todo, tried
+            self.places.append(place)
 
     # ---- what the machine asks
 

@@ -19,12 +19,12 @@ A problem that many schedules show is one `Failure`: `what` of a problem says wh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from dpsim.explore.normal import fingerprint, normal_form
-from dpsim.explore.order import ClassKey, actor
+from dpsim.explore.order import actor
 from dpsim.explore.search import Search
 from dpsim.schedule import CutOff, Strategy
 
@@ -76,7 +76,8 @@ RacePair: TypeAlias = tuple[str, str]
 @dataclass
 class Exploration:
     """What is known. `runs` counts all of them; `redundant` those that were cut off since their class had been seen,
-    `cut` those that grew too long. `fresh`: for each run, whether its class was new.
+    `cut` those that grew too long. `fresh`: for each whole run, whether its class was new. `races`: how often two
+    sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     """
 
     verdict: Verdict = "sampled"
@@ -84,10 +85,11 @@ class Exploration:
     redundant: int = 0
     cut: int = 0
     steps: int = 0
-    classes: set[ClassKey] = field(default_factory=set)
+    classes: set[Hashable] = field(default_factory=set)
     fresh: list[bool] = field(default_factory=list)
     failures: dict[str, Failure] = field(default_factory=dict)
     races: Counter[RacePair] = field(default_factory=Counter)
+    probes: Counter[str] = field(default_factory=Counter)
 
     @property
     def new_per_hundred(self) -> float:

@@ -1,0 +1,290 @@
+"""Exploration over processes: units of work, workers that may die, results merged by what they show.
+
+    found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
+
+A *unit* is some schedules of one subject under one strategy. DPOR's units follow one another, each beginning where
+the last one ended; a sampling strategy's units have seeds of their own, so that no two run the same schedule. The
+portfolio takes turns between DPOR's units and sampling, each up to the limit of schedules, in one process as in many;
+when DPOR comes to its end, the subject is done.
+
+Guarantees. What a worker has finished is kept, whatever happens to it later: a worker that is killed loses the unit
+it was at, another one takes its place, and the unit is given out again, once. A unit that ends two workers ends the
+exploration, with an error that names it. Classes are compared by their labels and failures by what failed, so it does
+not matter which worker saw them.
+
+Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012) split the tree of one
+DPOR; here whole units are enough, since worlds that can be proven are small, and there are many of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from dpsim.exploration import Explored, Subject, confirm, search_subject
+from dpsim.explore import Exploration, search
+from dpsim.explore.dpor import Dpor
+from dpsim.explore.order import ClassKey, Labels
+
+UNIT_SECONDS = 0.4
+FIRST_UNIT = 32
+SAMPLERS = ("pos", "random", "pct")
+
+
+class WorkerLost(RuntimeError):
+    """A unit ended two workers in turn."""
+
+
+@dataclass
+class Unit:
+    """So many schedules of a subject. `state`: where DPOR goes on."""
+
+    subject: int
+    strategy: str
+    seed: int
+    schedules: int
+    stop_at_first: bool
+    state: Any = None
+    lost: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.schedules} schedules of subject {self.subject} under {self.strategy} with seed {self.seed}"
+
+
+@dataclass
+class Part:
+    """What came of a unit. `keys`: for each whole run its class, in words."""
+
+    unit: Unit
+    exploration: Exploration
+    keys: list[bytes]
+    exhausted: bool
+    state: Any
+    seconds: float
+
+
+def do(unit: Unit, subject: Subject) -> Part:
+    """Do a unit, here."""
+    begun = time.monotonic()
+    chosen = search(unit.strategy, unit.seed)
+    if isinstance(chosen, Dpor) and unit.state is not None:
+        chosen.resume(unit.state)
+    words: dict[ClassKey, bytes] = {}
+    keys: list[bytes] = []
+
+    def note(so_far: Exploration) -> None:
+        if len(so_far.fresh) > len(keys):
+            key = chosen.order.class_key()
+            if key not in words:
+                words[key] = in_words(key, chosen.labels)
+            keys.append(words[key])
+
+    found = search_subject(subject, chosen, schedules=unit.schedules, stop_at_first=unit.stop_at_first, progress=note)
+    found.classes = set()
+    state = chosen.state() if isinstance(chosen, Dpor) else None
+    return Part(unit, found, keys, chosen.exhausted, state, time.monotonic() - begun)
+
+
+def in_words(key: ClassKey, labels: Labels) -> bytes:
+    """A class by its labels: the same in every process."""
+    steps = sorted((labels.told(bit), sorted(labels.told(past))) for bit, past in key)
+    return hashlib.sha256(repr(steps).encode()).digest()[:12]
+
+
+class Plan:
+    """What is still to be done for one subject."""
+
+    def __init__(self, number: int, strategy: str, schedules: int, seed: int, stop_at_first: bool) -> None:
+        self.number = number
+        self.strategy = strategy
+        self.left = {True: schedules, False: schedules}  # of DPOR, of sampling
+        self.stop_at_first = stop_at_first
+        self.exploration = Exploration()
+        self.done = False
+        self._proving = strategy in ("portfolio", "dpor")
+        self._samplers = SAMPLERS if strategy == "portfolio" else () if strategy == "dpor" else (strategy,)
+        self._busy = False
+        self._turn = True
+        self._state: Any = None
+        self._seed = seed * 1_000_003
+        self._size = FIRST_UNIT
+        self._again: list[Unit] = []
+
+    def next(self, only_proving: bool) -> Unit | None:
+        """A unit to give out; None if there is none now. `only_proving`: not if it is sampling's turn."""
+        if self.done:
+            return None
+        if self._again:
+            return self._again.pop()
+        for proving in (True,) if only_proving and self._turn else () if only_proving else (self._turn, not self._turn):
+            size = min(self._size, self.left[proving])
+            if size <= 0 or not (self._proving and not self._busy if proving else self._samplers):
+                continue
+            self.left[proving] -= size
+            self._turn = not proving
+            if proving:
+                self._busy = True
+                return Unit(self.number, "dpor", 0, size, self.stop_at_first, self._state)
+            self._seed += 1
+            name = self._samplers[self._seed % len(self._samplers)]
+            return Unit(self.number, name, self._seed, size, self.stop_at_first)
+        return None
+
+    def lost(self, unit: Unit) -> None:
+        """The worker died. Raises WorkerLost if it was the second."""
+        unit.lost += 1
+        if unit.lost > 1:
+            raise WorkerLost(
+                f"two processes died over the same work ({unit}). Out of memory? Try fewer --jobs, or a smaller world"
+            )
+        self._again.append(unit)
+
+    def take(self, part: Part) -> None:
+        """A unit was done."""
+        merge(self.exploration, part)
+        self._size = max(8, int(part.exploration.runs * UNIT_SECONDS / max(part.seconds, 0.001)))
+        self.left[part.unit.strategy == "dpor"] += part.unit.schedules - part.exploration.runs
+        if part.unit.strategy == "dpor":
+            self._busy, self._state = False, part.state
+        if part.exhausted:
+            self._proving = False
+        if part.exhausted or (self.exploration.failures and self.stop_at_first):
+            self.done = True
+        if self.exploration.failures:
+            self.exploration.verdict = "violated"
+        elif part.exhausted:
+            self.exploration.verdict = "proven"
+
+
+def merge(total: Exploration, part: Part) -> None:
+    """Add what a unit found."""
+    one = part.exploration
+    for key in part.keys:
+        total.fresh.append(key not in total.classes)
+        total.classes.add(key)
+    for what, failure in one.failures.items():
+        known = total.failures.get(what)
+        failure.first += total.runs
+        if known is None:
+            total.failures[what] = failure
+        else:
+            known.seen += failure.seen
+    total.runs += one.runs
+    total.redundant += one.redundant
+    total.cut += one.cut
+    total.steps += one.steps
+    total.races.update(one.races)
+    total.probes.update(one.probes)
+
+
+class Worker:
+    """A process that does units."""
+
+    def __init__(self, subjects: Sequence[Subject]) -> None:
+        context = multiprocessing.get_context("fork")  # programs need not be picklable
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, self.connection, subjects), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.unit: Unit | None = None
+
+    def give(self, unit: Unit) -> None:
+        self.unit = unit
+        with suppress(OSError):  # dead: seen when its end of the connection is read
+            self.connection.send(unit)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subject]) -> None:
+    parents.close()
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            unit = connection.recv()
+            try:
+                answer: Any = do(unit, subjects[unit.subject])
+            except Exception as error:  # raised where the units are given out
+                answer = error
+            connection.send(answer)
+
+
+def explore_all(
+    subjects: Sequence[Subject],
+    strategy: str = "portfolio",
+    *,
+    jobs: int = 1,
+    schedules: int = 1_000,
+    seconds: float | None = None,
+    seed: int = 0,
+    stop_at_first: bool = True,
+    progress: Callable[[Sequence[Exploration]], None] | None = None,
+) -> list[Explored]:
+    """Explore each subject, at most so many schedules of each, and all of them at most so many seconds.
+
+    Raises ValueError for an unknown strategy, WorkerLost, and what a run raises that is no function of its schedule.
+    """
+    search(strategy)
+    plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]
+    end = None if seconds is None else time.monotonic() + seconds
+    for part in _parts(plans, subjects, jobs, end):
+        plans[part.unit.subject].take(part)
+        if progress is not None:
+            progress([plan.exploration for plan in plans])
+    found = [Explored(subject, plan.exploration) for subject, plan in zip(subjects, plans, strict=True)]
+    for explored in found:
+        if explored.exploration.failures:
+            confirm(explored)
+    return found
+
+
+def _parts(plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None) -> Iterator[Part]:
+    """Give out units until there are none, or it is time to end."""
+
+    def next_unit() -> Unit | None:
+        if end is not None and time.monotonic() > end:
+            return None
+        units = (plan.next(only_proving) for only_proving in (True, False) for plan in plans)
+        return next((unit for unit in units if unit is not None), None)
+
+    if jobs == 1:
+        while (unit := next_unit()) is not None:
+            yield do(unit, subjects[unit.subject])
+        return
+    workers: list[Worker] = []
+    try:
+        while True:
+            for worker in workers:
+                if worker.unit is None and (unit := next_unit()) is not None:
+                    worker.give(unit)
+            while len(workers) < jobs and (unit := next_unit()) is not None:
+                workers.append(Worker(subjects))
+                workers[-1].give(unit)
+            busy = {worker.connection: worker for worker in workers if worker.unit is not None}
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                unit, worker.unit = worker.unit, None
+                assert unit is not None
+                try:
+                    answer = worker.connection.recv()
+                except (EOFError, OSError):
+                    workers.remove(worker)
+                    worker.stop()
+                    plans[unit.subject].lost(unit)
+                    continue
+                if isinstance(answer, Exception):
+                    raise answer
+                yield answer
+    finally:
+        for worker in workers:
+            worker.stop()
