@@ -3,6 +3,7 @@
 #   make run                          install without torch, then run one scenario
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
+#   make bench                        measure the speed of the simulated machine; some minutes (benchmarks/RESULTS.md)
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
 #
 # A file .venv/.installed-* says that an installation is complete and newer than what it was made from, so a second call installs
@@ -18,11 +19,12 @@ INSTALL_PROJECT := $(INSTALL) --no-build-isolation
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test clean
+.PHONY: help run test bench clean
 
 help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
+	@echo 'make bench  measure the simulated machine and write benchmarks/RESULTS.md'
 	@echo 'make clean  remove .venv, caches and build results'
 
 run: .venv/.installed-core
@@ -39,6 +41,9 @@ test: .venv/.installed-test
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+bench: .venv/.installed-test
+	@$(BIN)/python -m benchmarks
 
 .venv/.created:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no $(PYTHON) found; name a Python 3.11 or newer: make PYTHON=/path/to/python3' >&2; exit 1; }

@@ -1,0 +1,68 @@
+"""Many ranks: how the cost of a rank-step grows from 16 to 1,024 ranks, next to the baseline's own growth, and memory.
+
+Memory is the peak of a process that does nothing else; a process never shrinks, so it has to be a fresh one:
+
+    python -m benchmarks.growth       # prints the peak in MB
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from benchmarks import baseline, program
+from benchmarks.measure import Spread, spread, turns
+
+FEW, MANY = (8, 2), (512, 2)
+"""dp and pp of 16 and of 1,024 ranks."""
+
+STEPS_FEW, STEPS_MANY, STEPS_MEMORY = 200, 6, 100
+
+
+class Growth(NamedTuple):
+    """How many times as much a rank-step costs with many ranks.
+
+    `relative`: the machine's growth over the baseline's.
+    """
+
+    machine: Spread
+    baseline: Spread
+    relative: Spread
+
+
+def per_rank_step(
+    way: Callable[[int, int, int], Any], size: tuple[int, int], steps: int
+) -> tuple[Callable[[], Any], int]:
+    """A way to run, and the rank-steps that it makes."""
+    return lambda: way(*size, steps), size[0] * size[1] * steps
+
+
+def measure(repetitions: int) -> Growth:
+    ways = {
+        f"{name} {size[0] * size[1]}": per_rank_step(way, size, steps)
+        for size, steps in ((FEW, STEPS_FEW), (MANY, STEPS_MANY))
+        for name, way in (("baseline", baseline.run), ("machine", program.simulate))
+    }
+    took = turns({name: way for name, (way, _) in ways.items()}, repetitions)
+    costs = {name: [one / ways[name][1] for one in seconds] for name, seconds in took.items()}
+    grown = {
+        name: [many / few for many, few in zip(costs[f"{name} 1024"], costs[f"{name} 16"], strict=True)]
+        for name in ("baseline", "machine")
+    }
+    relative = [mine / theirs for mine, theirs in zip(grown["machine"], grown["baseline"], strict=True)]
+    return Growth(spread(grown["machine"]), spread(grown["baseline"]), spread(relative))
+
+
+def peak_mb() -> float:
+    """Megabytes of a fresh process that simulates 1,024 ranks for 100 steps and keeps all journals."""
+    done = subprocess.run([sys.executable, "-m", "benchmarks.growth"], check=True, capture_output=True, text=True)
+    return float(done.stdout)
+
+
+if __name__ == "__main__":
+    run = program.simulate(*MANY, STEPS_MEMORY)
+    assert run.finished
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)

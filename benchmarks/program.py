@@ -1,0 +1,109 @@
+"""The step as a protocol against `dpsim.interface`, and the world for it.
+
+What the host waits for, the order on the streams and the durations are those of the baseline, so it ends at the same
+simulated time. On top of the baseline it does what a protocol does: every call has an address and a record, kernels
+read and write memory and compute numbers, collectives move them. Buffers are taken once and used in every step, as
+captured graphs need it.
+
+    >>> run = simulate(dp=8, pp=2, steps=50)
+    >>> run.elapsed_ns, run.finished
+    (11127, True)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.baseline import AGREE_NS, ATTENTION_NS, EXCHANGE_NS, EXPERTS_NS, host_ns
+from dpsim.interface import Rank
+from dpsim.registry import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.sim.costs import Costs
+from dpsim.world import CommunicatorSpec, Run, World
+
+COSTS = Costs(*[0] * len(Costs._fields))._replace(
+    host_collective=AGREE_NS, device_collective=EXCHANGE_NS, eager_bytes=1 << 20
+)
+"""As in the baseline, where only work and collectives take time."""
+
+LOGITS = 4
+"""Elements that the host reads, whatever the size of the group."""
+
+
+def attention(hidden: Any, source: Any, step: int) -> None:
+    source[:] = hidden
+    source += step
+
+
+def experts(output: Any, hidden: Any) -> None:
+    hidden += output
+
+
+class PipelinedStep(Program):
+    """`dp` replicas (2 or more) of `pp` stages; rank = replica * pp + stage.
+
+    A microbatch has an element for each replica.
+    """
+
+    def __init__(self, dp: int, pp: int, steps: int) -> None:
+        self.dp, self.pp, self.count = dp, pp, steps
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        replica, stage = divmod(rank.rank, self.pp)
+        last = self.pp - 1
+        agree, experts_of, stages = rank.host("dp_cpu"), rank.device("ep"), rank.device("pp")
+        compute, comm, tokens = rank.stream("compute"), rank.stream("comm"), rank.mailbox("tokens")
+        hidden = compute.alloc(2 * self.dp, "int32", "hidden")
+        halves = [hidden.view(0, self.dp), hidden.view(self.dp, 2 * self.dp)]
+        sources = [compute.alloc(self.dp, "int32", "source") for _ in halves]
+        outputs = [comm.alloc(self.dp, "int32", "output") for _ in halves]
+        logits = hidden.view(0, LOGITS)
+        compute.launch("zero", zero, writes=[hidden], cost=0)
+        for step in range(self.count):
+            rank.step = step
+            await rank.sleep(host_ns(replica, step), "host.work")
+            await agree.all_reduce(np.array([(replica + step) % 5], np.int32), op="max", site="dp.agree")
+            if stage > 0:
+                stages.recv(hidden, rank.rank - 1, compute, site="hidden.recv")
+            exchanged = []
+            for half, source, output in zip(halves, sources, outputs, strict=True):
+                compute.launch("attention", attention, reads=[half], writes=[source], args=(step,), cost=ATTENTION_NS)
+                comm.wait_stream(compute)
+                experts_of.all_to_all(output, source, comm, site="experts.exchange")
+                exchanged.append(comm.record())
+            for event, half, output in zip(exchanged, halves, outputs, strict=True):
+                compute.wait(event)
+                compute.launch("experts", experts, reads=[output], writes=[half], cost=EXPERTS_NS)
+            await logits.read("logits")
+            if stage < last:
+                stages.send(hidden, rank.rank + 1, compute, site="hidden.send")
+                if step >= 1:
+                    await tokens.get("token.get")
+            else:
+                for other in range(last):
+                    rank.send(rank.rank - last + other, "tokens", step, "token.return")
+
+
+def zero(buffer: Any) -> None:
+    buffer[:] = 0
+
+
+def world(dp: int, pp: int) -> World:
+    """The groups of such an engine: data-parallel peers of a stage (host and experts), the stages of a replica."""
+    specs = []
+    for stage in range(pp):
+        peers = tuple(replica * pp + stage for replica in range(dp))
+        specs += [
+            CommunicatorSpec("dp_cpu", f"dp_cpu.{stage}", "host", peers),
+            CommunicatorSpec("ep", f"ep.{stage}", "device", peers),
+        ]
+    for replica in range(dp):
+        specs.append(CommunicatorSpec("pp", f"pp.{replica}", "device", tuple(range(replica * pp, (replica + 1) * pp))))
+    return World(dp * pp, tuple(specs))
+
+
+def simulate(dp: int, pp: int, steps: int) -> Run:
+    """Run it on the simulated machine, everything journaled."""
+    return SimBackend(COSTS).run_program(world(dp, pp), PipelinedStep(dp, pp, steps), None)

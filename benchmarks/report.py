@@ -1,0 +1,127 @@
+"""What was measured, as a table for people (RESULTS.md) and as JSON (results.json), side by side.
+
+What a profile shows is prose and is written by hand: RESULTS.md keeps what stands below its line of dashes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy
+import simpy
+
+from benchmarks.bars import BARS
+from benchmarks.growth import Growth
+from benchmarks.measure import Spread
+from benchmarks.untimed import Untimed
+
+LINE = "\n---\n"
+
+
+@dataclass(frozen=True)
+class Results:
+    """`us`: CPU microseconds a rank-step; `times`: how many times as fast as the baseline; `records`: a rank-step."""
+
+    repetitions: int
+    us: dict[str, Spread]
+    times: dict[str, Spread]
+    records: float
+    growth: Growth
+    memory_mb: float
+    untimed: Untimed
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """What bars are compared with, in the median."""
+        return {
+            "trace": self.times["trace"].median,
+            "checks": self.times["checks"].median,
+            "growth": self.growth.relative.median,
+            "memory": self.memory_mb,
+            "untimed": self.untimed.of_simpy.median,
+            "tiny": self.untimed.tiny_us.median,
+        }
+
+
+def machine() -> dict[str, str]:
+    """Where it was measured."""
+    model = ""
+    cpus = Path("/proc/cpuinfo")
+    if cpus.exists():
+        names = [line.partition(":")[2].strip() for line in cpus.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else ""
+    return {
+        "processor": f"{model or platform.processor() or platform.machine()}, {os.cpu_count()} cores",
+        "system": platform.system(),
+        "python": platform.python_version(),
+        "simpy": simpy.__version__,
+        "numpy": numpy.__version__,
+    }
+
+
+def write(results: Results, folder: Path) -> str:
+    """Write both files; the answer is the table."""
+    text = table(results)
+    markdown = folder / "RESULTS.md"
+    below = markdown.read_text().partition(LINE)[2] if markdown.exists() else ""
+    markdown.write_text(f"{text}{LINE}{below}")
+    data = {"machine": machine(), "figures": results.figures, "measured": _plain(asdict(results))}
+    (folder / "results.json").write_text(json.dumps(data, indent=1) + "\n")
+    return text
+
+
+def table(results: Results) -> str:
+    """The upper part of RESULTS.md."""
+    us, times, untimed, growth = results.us, results.times, results.untimed, results.growth
+    where = ", ".join(f"{key} {value}" if key != "processor" else value for key, value in machine().items())
+    rows = [
+        ("baseline: idiomatic SimPy", f"{us['baseline']}", "1"),
+        (f"machine, {results.records:.1f} records a rank-step", f"{us['trace']}", f"{times['trace']}"),
+        ("machine, all checks on the run", f"{us['checks']}", f"{times['checks']}"),
+        ("flattened by hand", f"{us['flattened']}", f"{times['flattened']}"),
+    ]
+    others = [
+        ("growth of a rank-step's cost, 16 to 1,024 ranks: machine", f"{growth.machine}"),
+        ("... baseline", f"{growth.baseline}"),
+        ("... machine over baseline", f"{growth.relative}"),
+        ("peak memory, 1,024 ranks x 100 steps, MB", f"{results.memory_mb:.0f}"),
+        ("untimed ops a second, over SimPy's bare time-outs a second", f"{untimed.of_simpy}"),
+        ("... in thousands a second, of SimPy's", f"{_k(untimed.ops_per_second)} of {_k(untimed.simpy_per_second)}"),
+        ("a tiny run, untimed, us", f"{untimed.tiny_us}"),
+    ]
+    bars = [(bar.what, f"{bar.sense} {bar.bound:g}", f"{results.figures[bar.figure]:.3g}") for bar in BARS]
+    return "\n".join(
+        [
+            "# Results",
+            "",
+            f"Written by `make bench`: {where}.",
+            f"{results.repetitions} turns; median (least to most, quartiles); CPU time; ratios within a turn.",
+            "",
+            *_markdown(("16 ranks (8 DP x 2 PP)", "us a rank-step", "times the baseline's speed"), rows),
+            "",
+            *_markdown(("figure", "measured"), others),
+            "",
+            *_markdown(("bar", "has to be", "is"), bars),
+            "",
+        ]
+    )
+
+
+def _markdown(head: tuple[str, ...], rows: list[Any]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (head, ("---",) * len(head), *rows)]
+
+
+def _k(number: float) -> str:
+    return f"{number / 1e3:.0f}"
+
+
+def _plain(value: Any) -> Any:
+    """Named tuples as objects."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value
