@@ -1,0 +1,457 @@
+"""Collectives: what they give, whom they hold, what orders them, and what comes of calls that do not fit.
+
+A mismatch does not stop the machine: on NCCL a broadcast against an all-reduce, another root or another count has been
+seen to complete on all ranks, and to do its harm later. So the ledger has to find it, not a hang.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from machine_programs import (
+    MODES,
+    Script,
+    Twin,
+    Twins,
+    add,
+    everywhere,
+    filled,
+    holds,
+    look,
+    numbers,
+    see,
+    set_to,
+    told,
+)
+
+from dpsim.interface import HostArray, Rank
+from dpsim.world import At, Delay, Fault
+
+twins = Twins()
+
+MISSING = "HANG:COLLECTIVE:MISSING_RANK"
+
+
+# ---- each collective, on hosts and on devices
+
+COUNTS = ((1, 2, 0), (0, 1, 1), (2, 0, 1))  # of all_to_all: from each of three ranks, to each
+
+
+def source(what: str, rank: int) -> list[int]:
+    """What a rank brings to a collective of three."""
+    if what == "barrier":
+        return []
+    if what == "all_gather sizes":
+        return [rank + 1] * (rank + 1)
+    if what.startswith("reduce_scatter"):
+        return [(rank + 1) * factor for factor in (1, 2, 3)]
+    if what == "all_to_all":
+        return [10 * rank + to for to in range(3)]
+    if what == "all_to_all sizes":
+        return [100 * rank + 10 * to + k for to in range(3) for k in range(COUNTS[rank][to])]
+    return [rank + 1, 10 * (rank + 1)]
+
+
+def more(what: str, rank: int) -> dict[str, Any]:
+    """The further arguments of the call."""
+    if what == "broadcast":
+        return {"root": 2}
+    if what.startswith("all_reduce"):
+        return {"op": what.split()[1]}
+    if what == "all_gather sizes":
+        return {"sizes": (1, 2, 3)}
+    if what == "reduce_scatter sizes":
+        return {"sizes": (1, 0, 2)}
+    if what == "all_to_all sizes":
+        return {"source_sizes": COUNTS[rank], "output_sizes": tuple(row[rank] for row in COUNTS)}
+    return {}
+
+
+GIVES: dict[str, list[tuple[int, ...]]] = {
+    "all_reduce sum": [(6, 60)] * 3,
+    "all_reduce max": [(3, 30)] * 3,
+    "all_reduce min": [(1, 10)] * 3,
+    "broadcast": [(3, 30)] * 3,
+    "all_gather": [(1, 10, 2, 20, 3, 30)] * 3,
+    "all_gather sizes": [(1, 2, 2, 3, 3, 3)] * 3,
+    "reduce_scatter": [(6,), (12,), (18,)],
+    "reduce_scatter sizes": [(6,), (), (12, 18)],
+    "all_to_all": [(0, 10, 20), (1, 11, 21), (2, 12, 22)],
+    "all_to_all sizes": [(0, 200, 201), (10, 11, 110), (120, 220)],
+    "barrier": [()] * 3,
+}
+
+
+def on_host(what: str, leaves_out: int | None) -> Script:
+    async def script(rank: Rank) -> Any:
+        if rank.rank == leaves_out:
+            return None
+        call = getattr(rank.host("h"), what.split()[0])
+        array = np.array(source(what, rank.rank), np.int32)
+        result = await (call() if what == "barrier" else call(array, **more(what, rank.rank)))
+        assert array.tolist() == source(what, rank.rank), "host collectives leave their input"
+        return numbers(result)
+
+    return script
+
+
+def on_device(what: str, leaves_out: int | None) -> Script:
+    async def script(rank: Rank) -> Any:
+        main, name = rank.stream("main"), what.split()[0]
+        x = filled(main, source(what, rank.rank))
+        call, given = getattr(rank.device("d"), name), more(what, rank.rank)
+        output = x
+        if rank.rank == leaves_out:
+            return None
+        if name in ("all_reduce", "broadcast"):
+            call(x, stream=main, **given)
+        else:
+            output = main.alloc(len(GIVES[what][rank.rank]), "int32", "output")
+            call(output, x, main, **given)
+        return numbers(await output.read("read"))
+
+    return script
+
+
+CALLS = [(on_host, what) for what in GIVES] + [(on_device, what) for what in GIVES if what != "barrier"]
+NAMES = [f"{make.__name__}-{what}" for make, what in CALLS]
+
+
+@pytest.mark.parametrize(("make", "what"), CALLS, ids=NAMES)
+def test_a_collective_gives(make: Any, what: str) -> None:
+    holds(make(what, None), GIVES[what], told(3))
+
+
+@pytest.mark.parametrize(("make", "what"), CALLS, ids=NAMES)
+def test_a_rank_that_leaves_it_out_is_named(make: Any, what: str) -> None:
+    for seen in everywhere(make(what, 1), told(3)):
+        assert {*seen.classes} == {MISSING}, seen.mode
+        assert seen.run.ends == ["blocked", "finished", "blocked"], seen.mode
+        assert seen.findings[0].culprit is not None
+        assert seen.findings[0].culprit.rank == 1
+
+
+@pytest.mark.parametrize(("dtype", "values"), [("int64", (1 << 40, 3 << 40)), ("float32", (0.5, 1.5))])
+def test_other_types_keep_their_values(dtype: Any, values: tuple[Any, Any]) -> None:
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        x = filled(main, [values[0] * (rank.rank + 1)], dtype=dtype)
+        rank.device("d").all_reduce(x, main)
+        return numbers(await x.read("read"))
+
+    holds(script, [(values[1],)] * 2)
+
+
+# ---- whom they hold
+
+
+@twins("HANG", learned=[(7, 2), (2,)])
+async def a_device_collective_holds_its_stream_and_no_other(rank: Rank, right: bool) -> Any:
+    """Rank 1 joins only when rank 0 has read what another stream made meanwhile; behind the collective, it never is."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x = filled(main, [1])
+    if rank.rank == 1:
+        await rank.mailbox("in").get("go")
+    rank.device("d").all_reduce(x, main)
+    y = None
+    if rank.rank == 0:
+        on = side if right else main
+        y = numbers(await filled(on, [7], "y").read("read.y"))
+        rank.send(1, "in", "go", "go")
+    return (*(y or ()), *numbers(await x.read("read.x")))
+
+
+@twins("HANG", learned=[(3,), (3,)])
+async def a_host_collective_holds_only_who_awaits_it(rank: Rank, right: bool) -> Any:
+    """Started by all and awaited later: what a host does in between may be what its peer waits for."""
+    if rank.rank == 1:
+        await rank.mailbox("in").get("go")
+    work = rank.host("h").all_reduce(np.array([rank.rank + 1], np.int32))
+    if rank.rank == 0 and right:
+        rank.send(1, "in", "go", "go")
+    result = numbers(await work)
+    if rank.rank == 0 and not right:
+        rank.send(1, "in", "go", "go")
+    return result
+
+
+@twins("RACE:BUFFER", learned=[(1, 3), (2, 3)])
+async def a_device_collective_has_its_place_in_its_stream(rank: Rank, right: bool) -> Any:
+    """In place: what was read before it is the input, what is read behind it the result."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x = filled(main, [rank.rank + 1])
+    side.wait_stream(main)
+    early = x.read("early")
+    rank.device("d").all_reduce(x, main)
+    late = x.read("late", main if right else side)
+    return (*numbers(await early), *numbers(await late))
+
+
+@twins("RACE:BUFFER", learned=[(1, 2), (1, 2)])
+async def the_source_of_a_gather_may_lie_in_its_output(rank: Rank, right: bool) -> Any:
+    """NCCL's in-place all_gather: a rank's own part is read and written by one op. Nobody else may touch it then."""
+    main, side = rank.stream("main"), rank.stream("side")
+    output = filled(main, [0, 0])
+    part = output.view(rank.rank, rank.rank + 1)
+    main.launch("part", set_to, writes=[part], args=(rank.rank + 1,))
+    side.wait_stream(main)
+    rank.device("d").all_gather(output, part, main)
+    if not right:
+        side.launch("look", look, reads=[part])
+    return numbers(await output.read("read"))
+
+
+@twins("MISMATCH:COLLECTIVE:COUNT", learned=[(3, 30, 30), (3, 30, 30)])
+async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, right: bool) -> Any:
+    """Calls pair up by their place in the sequence of a communicator. Two over the same ranks are two sequences, so
+    that the ranks may come to them in opposite order; on one, the first call pairs with the peer's first."""
+    one, two, kind = rank.stream("one"), rank.stream("two"), "e" if right else "d"
+    x, y = filled(one, [rank.rank + 1], "x"), filled(two, [10 * (rank.rank + 1)] * 2, "y")
+    calls = [lambda: rank.device("d").all_reduce(x, one), lambda: rank.device(kind).all_reduce(y, two)]
+    for call in calls if rank.rank == 0 else reversed(calls):
+        call()
+    return (*numbers(await x.read("read.x")), *numbers(await y.read("read.y")))
+
+
+@twins("HANG", learned=[(2, 2)] * 2)
+async def two_communicators_on_one_stream_come_in_one_order(rank: Rank, right: bool) -> Any:
+    """On two streams the order would not matter."""
+    main, kinds = rank.stream("main"), ["d", "e"]
+    if rank.rank == 1 and not right:
+        kinds.reverse()
+    buffers = {kind: filled(main, [1], kind) for kind in kinds}
+    for kind in kinds:
+        rank.device(kind).all_reduce(buffers[kind], main)
+    return (*numbers(await buffers["d"].read("read.d")), *numbers(await buffers["e"].read("read.e")))
+
+
+@twins("HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", learned=[(2, 2)] * 2)
+async def hosts_await_two_communicators_in_one_order(rank: Rank, right: bool) -> Any:
+    """Or start both before they await either."""
+    kinds = ["h", "g"] if rank.rank == 0 else ["g", "h"]
+    ones = np.ones(1, np.int32)
+    if right:
+        works = [rank.host(kind).all_reduce(ones) for kind in kinds]
+        return (*numbers(await works[0]), *numbers(await works[1]))
+    return (*numbers(await rank.host(kinds[0]).all_reduce(ones)), *numbers(await rank.host(kinds[1]).all_reduce(ones)))
+
+
+@twins("MISMATCH:COLLECTIVE:STEP", learned=[(2,), (2,)])
+async def a_host_collective_takes_what_its_array_has_at_the_start(rank: Rank, right: bool) -> Any:
+    """Changing the array afterwards does not show. Wrong: rank 1 counts its step after the call, not before."""
+    rank.step = 1 if rank.rank == 0 or right else 0
+    array = np.ones(1, np.int32)
+    work = rank.host("h").all_reduce(array)
+    array[:] = 9
+    rank.step = 1
+    return numbers(await work)
+
+
+@twins("CRASH:VALUEERROR", learned=[(1,)] * 2, also=["HANG"])
+async def a_root_is_a_member(rank: Rank, right: bool) -> Any:
+    return numbers(await rank.host("h").broadcast(np.ones(1, np.int32), 0 if right else 2))
+
+
+@twins("CRASH:VALUEERROR", learned=[(1, 1)] * 2)
+async def sizes_fit_the_buffers(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    x, output = filled(main, [1]), main.alloc(2, "int32", "output")
+    rank.device("d").all_gather(output, x, main, sizes=(1, 1) if right else (1, 2))
+    return numbers(await output.read("read"))
+
+
+@twins("DISAGREEMENT:GOT", learned=[True] * 2, world=told(delays=(Delay(1, At(), 900_000),)), modes=["timed"])
+async def delays_do_not_change_what_was_waited_for(rank: Rank, right: bool) -> Any:
+    """What a host polls for depends on time, and so may what it decides: rank 1 starts late and finds a message."""
+    for to in range(2):
+        rank.send(to, "in", "hello", "hello")
+    box = rank.mailbox("in")
+    got = await (box.get("look") if right else box.poll("look")) is not None
+    rank.decide("got", got, "h")
+    return got
+
+
+@twins.each
+def test_the_healthy_program_holds(twin: Twin) -> None:
+    twin.check_right()
+
+
+@twins.each
+def test_the_wrong_twin_is_caught(twin: Twin) -> None:
+    twin.check_wrong()
+
+
+@pytest.mark.parametrize(("late", "waited"), [(0, 1_000_000), (1, 0)])
+def test_who_comes_early_waits_for_the_last(late: int, waited: int) -> None:
+    async def script(rank: Rank) -> None:
+        if rank.rank == late:
+            await rank.sleep(1_000_000, "sleep")
+        await rank.host("h").barrier()
+
+    assert see(script).run.waited_ns == [1_000_000 - waited, waited]
+
+
+# ---- calls that do not fit
+
+
+def another(rank: Rank, field: str, call: Any) -> Any:
+    """Three ranks make a collective; the last one makes it otherwise."""
+    odd, ones = rank.rank == 2, np.full(3, rank.rank + 1, np.int32)
+    if field == "op":
+        return call("broadcast", ones, root=0) if odd else call("all_reduce", ones)
+    if field == "root":
+        return call("broadcast", ones, root=2 if odd else 0)
+    if field == "count":
+        return call("all_reduce", ones[: 2 if odd else 3])
+    if field == "dtype":
+        return call("all_reduce", ones.astype("int64" if odd else "int32"))
+    if field == "reduce":
+        return call("all_reduce", ones, op="max" if odd else "sum")
+    return call("reduce_scatter", ones, sizes=(1, 1, 1) if odd else (2, 0, 1))
+
+
+def mismatch(field: str, device: bool) -> Script:
+    async def script(rank: Rank) -> Any:
+        main, made = rank.stream("main"), []
+
+        def on_host(op: str, array: HostArray, /, **more: Any) -> Any:
+            return getattr(rank.host("h"), op)(array, **more)
+
+        def on_device(op: str, array: HostArray, /, **more: Any) -> None:
+            x = filled(main, array.tolist(), dtype=array.dtype.name)  # type: ignore[arg-type]
+            if op == "reduce_scatter":
+                output = main.alloc(more["sizes"][rank.rank], "int32", "output")
+                rank.device("d").reduce_scatter(output, x, main, **more)
+            else:
+                output = x
+                getattr(rank.device("d"), op)(x, stream=main, **more)
+            made.append(output)
+
+        if not device:
+            return numbers(await another(rank, field, on_host))
+        another(rank, field, on_device)
+        return numbers(await made[0].read("read"))
+
+    return script
+
+
+FIELDS: dict[str, list[tuple[int, ...]]] = {
+    "op": [(6, 6, 6), (6, 6, 6), (1, 1, 1)],
+    "root": [(1, 1, 1), (1, 1, 1), (3, 3, 3)],
+    "count": [(6, 6, 3), (6, 6, 3), (6, 6)],
+    "dtype": [(6, 6, 6)] * 3,
+    "reduce": [(6, 6, 6), (6, 6, 6), (3, 3, 3)],
+    "sizes": [(6, 6), (), (6,)],
+}
+"""What the ranks learn: the machine gives each what its own call asks for, as far as it fits."""
+
+
+@pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_mismatch_runs_through_and_the_ledger_names_it(field: str, device: bool) -> None:
+    for seen in everywhere(mismatch(field, device), told(3)):
+        assert seen.classes == [f"MISMATCH:COLLECTIVE:{field.upper()}"], seen.mode
+        assert seen.findings[0].culprit is not None
+        assert seen.findings[0].culprit.rank == 2
+        assert seen.run.finished, "it does not always stop hardware either"
+        assert seen.learned == FIELDS[field], seen.mode
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_pieces_of_an_all_to_all_are_held_against_each_other(right: bool) -> None:
+    """Rank 1 sends rank 0 one element fewer than it expects."""
+
+    async def script(rank: Rank) -> None:
+        go, come = ((1, 2), (1, 3)) if rank.rank == 0 else ((3 if right else 2, 1), (2, 1))
+        await rank.host("h").all_to_all(np.ones(sum(go), np.int32), source_sizes=go, output_sizes=come)
+
+    for seen in everywhere(script):
+        assert seen.classes == ([] if right else ["MISMATCH:COLLECTIVE:SIZES"]), seen.mode
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_wrong_root_does_its_harm_later_and_the_first_finding_is_the_cause(right: bool) -> None:
+    async def script(rank: Rank) -> None:
+        table = await rank.host("h").broadcast(np.full(1, rank.rank, np.int32), 0 if right else rank.rank, site="plan")
+        rank.step = 1
+        rank.decide("largest", int(table[0]), "h")
+
+    for seen in everywhere(script, told(3)):
+        assert seen.classes == ([] if right else ["MISMATCH:COLLECTIVE:ROOT", "DISAGREEMENT:LARGEST"]), seen.mode
+
+
+@pytest.mark.parametrize("device", [False, True], ids=["host", "device"])
+@pytest.mark.parametrize("makes_up_for_it", [False, True])
+def test_a_skipped_collective_pairs_up_silently_and_the_step_names_it(makes_up_for_it: bool, device: bool) -> None:
+    """Rank 1 leaves out step 2 of 4. Its peer gets numbers of another step from then on, and the run hangs at its
+    end, or, if rank 1 makes one more call, not at all."""
+
+    async def script(rank: Rank) -> Any:
+        main, got = rank.stream("main"), []
+        for step in range(4):
+            rank.step = step
+            rounds = 0 if rank.rank == 1 and step == 2 else 2 if rank.rank == 1 and step == 3 and makes_up_for_it else 1
+            for _ in range(rounds):
+                if device:
+                    x = filled(main, [step])
+                    rank.device("d").all_reduce(x, main, site="round")
+                    got += numbers(await x.read("read"))
+                else:
+                    got += numbers(await rank.host("h").all_reduce(np.full(1, step, np.int32), site="round"))
+        return tuple(got)
+
+    for seen in everywhere(script):
+        assert seen.classes[0] == ("MISMATCH:COLLECTIVE:STEP" if makes_up_for_it else MISSING), seen.mode
+        culprit = seen.findings[0].culprit
+        assert culprit is not None
+        assert (culprit.rank, culprit.step, culprit.site) == (1, 2, "round"), seen.mode
+        assert seen.run.ends == (["finished"] * 2 if makes_up_for_it else ["blocked", "finished"])
+        assert seen.learned[1] == ((0, 2, 5, 6) if makes_up_for_it else (0, 2, 5))
+
+
+def test_delays_change_the_time_and_nothing_else() -> None:
+    """Every op of a program that waits for what it needs comes late, on one rank after the other."""
+
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        x = filled(main, [rank.rank + 1])
+        rank.device("d").all_reduce(x, main, site="sum")
+        side.wait_stream(main)
+        y = filled(side, [4], "y")
+        side.launch("add", add, reads=[x], writes=[y])
+        rank.send(1 - rank.rank, "in", rank.rank, "post")
+        peer = await rank.mailbox("in").get("get")
+        total = await rank.host("h").all_reduce(await y.read("read"), site="host")
+        rank.decide("total", int(total[0]), "h")
+        return (peer, *numbers(total))
+
+    sites = ["fill.x", "sum", "fill.y", "add", "post", "get", "read", "host"]
+    plain = see(script)
+    for late in range(2):
+        delays = (Delay(late, At(), 300_000), *[Delay(late, At(site), 300_000) for site in sites])
+        holds(script, [(1, 14), (0, 14)], told(delays=delays))
+        seen = see(script, told(delays=delays))
+        assert seen.run.elapsed_ns > plain.run.elapsed_ns + 300_000
+        kept = [[raw for raw in journal if raw[0] != "injected"] for journal in seen.run.journals]
+        assert kept == plain.run.journals
+
+
+def test_a_fault_skips_a_collective_as_a_program_would() -> None:
+    async def script(rank: Rank) -> Any:
+        main, got = rank.stream("main"), []
+        for step in range(3):
+            rank.step = step
+            x = filled(main, [step + 1])
+            rank.device("d").all_reduce(x, main, site="round")
+            got += numbers(await x.read("read"))
+        return tuple(got)
+
+    for seen in everywhere(script, told(faults=(Fault("skip", 1, At("round", 1)),))):
+        assert {*seen.classes} == {MISSING}, seen.mode
+        assert seen.learned == [None, (2, 2, 5)], "its own number in step 1, then that of the peer's step 1"
+
+
+def test_every_mode_was_run() -> None:
+    assert len(everywhere(mismatch("root", False), told(3))) == len(MODES) == 7
