@@ -3,6 +3,8 @@
     dpsim run quickstart
     dpsim run my.yaml --backend gloo --trace gloo.jsonl
     dpsim run my.yaml --off 'MISMATCH:*'
+    dpsim explore my.yaml --budget 60s --jobs 2
+    dpsim replay .dpsim/my-448da4e9.jsonl
     dpsim compare sim.jsonl gloo.jsonl
     dpsim list
     dpsim schema > docs/scenario.schema.json
@@ -23,7 +25,7 @@ import shlex
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -60,6 +62,18 @@ app = typer.Typer(
 )
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--module", metavar="MODULE", help="Import this module first: it registers protocols. May be given often."
+    ),
+]
+Off = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--off", metavar="PATTERN", help="Leave findings of this class out of the verdict, e.g. 'HANG:*'; repeatable."
+    ),
+]
 
 
 def main() -> None:
@@ -113,16 +127,8 @@ def run(
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
     ] = None,
-    module: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE", help="Import this module first: it registers protocols. May be given often."),
-    ] = None,
-    off: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="PATTERN", help="Leave findings of this class out of the verdict, e.g. 'HANG:*'; repeatable."
-        ),
-    ] = None,
+    module: Modules = None,
+    off: Off = None,
     as_json: AsJson = False,
 ) -> None:
     """Run a scenario and judge it.
@@ -250,6 +256,137 @@ def _show(result: Result, replay: str, trace: Path | None, digest: str | None) -
     text += [f"never applied: {line}" for line in result.never_applied]
     text += [*summary.switched_off_lines(result), summary.expectation_line(result)]
     say("\n".join(text))
+
+
+# ---- explore
+
+
+@app.command()
+def explore(
+    scenarios: Annotated[
+        list[str], typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
+    ],
+    strategy: Annotated[
+        str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")
+    ] = "portfolio",
+    schedules: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many of each scenario.")] = 1000,
+    budget: Annotated[
+        str | None, typer.Option(metavar="TIME", help="At most so long for all, e.g. 60s or 5min.")
+    ] = None,
+    jobs: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")] = 1,
+    seed: Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")] = 0,
+    keep_going: Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")] = False,
+    all_up_to: Annotated[
+        str | None,
+        typer.Option(metavar="SIZES", help="Every small workload instead, e.g. ranks=2,requests=2,steps=3."),
+    ] = None,
+    save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),
+    module: Modules = None,
+    off: Off = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario under many schedules: prove that it holds in all, or find one in which it does not.
+
+    Says proven, sampled or bounded, with counts, or what breaks, under which schedule, and how to replay it.
+    """
+    with one_line_errors():
+        from dpsim import exploring, outcome
+        from dpsim.explore import STRATEGIES, search
+        from dpsim.scenario import load_scenario
+        from dpsim.scenario.duration import parse_duration
+        from dpsim.scenario.locate import scenario_path
+
+        for name in module or ():
+            _import(name)
+        if strategy not in STRATEGIES:
+            try:
+                search(strategy)
+            except ValueError as error:
+                fail(f"--strategy: {error}", BAD_INPUT)
+        try:
+            seconds = None if budget is None else parse_duration(budget) / 1e9
+        except ValueError as error:
+            fail(f"--budget: {error}", BAD_INPUT)
+        options = exploring.Options(strategy, schedules, seconds, jobs, seed, keep_going, save)
+        paths = [scenario_path(name) for name in scenarios]
+        chosen = [(load_scenario(path), path.parent) for path in paths]
+        if off:
+            chosen = [(_with_off(one, off), base) for one, base in chosen]
+        more = [word for name in module or () for word in ("--module", name)]
+        if all_up_to is not None:
+            _explore_whole([one for one, _ in chosen], all_up_to, options, more, as_json)
+        title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
+        with Progress(f"exploring {title}", unit="schedule") as progress:
+            outcomes = exploring.explore_files(chosen, options, progress)
+        met = all(outcome.unmet(one.explored, one.scenario) is None for one in outcomes)
+        if as_json:
+            rows = [outcome.as_json(one.explored, one.scenario, str(one.trace or "") or None) for one in outcomes]
+            say(json.dumps({"met": met, "scenarios": rows}))
+        else:
+            say("\n\n".join(_outcome(one, more) for one in outcomes))
+            if len(outcomes) > 1:
+                say(f"\n{outcome.totals([one.explored for one in outcomes])}")
+        for one in outcomes:
+            if one.unwritten is not None:
+                raise one.unwritten
+        raise typer.Exit(0 if met else NOT_MET)
+
+
+def _explore_whole(bases: list[Scenario], sizes: str, options: Any, more: list[str], as_json: bool) -> NoReturn:
+    """Every small scenario like these."""
+    from dpsim import exploring, outcome
+    from dpsim.scenario import small
+
+    scope = small.scope(sizes)
+    first, rows = None, []
+    for base in bases:
+        total = small.count(scope)
+        with Progress(f"exploring {total:,} small worlds of {base.name}", unit="world") as progress:
+            whole = exploring.explore_whole(small.small_scenarios(base, scope), total, options, progress)
+        rows.append(outcome.whole_as_json(base.name, scope, total, whole))
+        if not as_json:
+            say(outcome.whole_as_text(base.name, scope, total, whole))
+            if whole.first is not None:
+                say(f"\n{_outcome(whole.first, more, told=False)}")
+        first = first or whole.first
+    if as_json:
+        say(json.dumps({"scenarios": rows}))
+    raise typer.Exit(0 if first is None else NOT_MET)
+
+
+def _outcome(one: Any, more: list[str], told: bool = True) -> str:
+    from dpsim import outcome
+
+    replay = "" if one.trace is None else shlex.join(["dpsim", "replay", str(one.trace), *more])
+    return outcome.as_text(one.explored, one.scenario, replay, told)
+
+
+@app.command()
+def replay(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="What `dpsim explore` or `dpsim run --trace` wrote.")],
+    fallback: Annotated[
+        bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
+    ] = False,
+    module: Modules = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the run of a trace again, step by step, and say whether it is the same."""
+    with one_line_errors():
+        from dpsim import outcome, replaying
+        from dpsim import trace as traces
+        from dpsim.explore.replay import Mismatch
+
+        for name in module or ():
+            _import(name)
+        try:
+            replayed = replaying.replay(traces.read_trace(trace), strict=not fallback)
+        except Mismatch as error:
+            fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
+        if as_json:
+            say(json.dumps(outcome.replayed_as_json(replayed)))
+        else:
+            say(outcome.replayed_as_text(replayed))
+        raise typer.Exit(0 if replayed.same else NOT_MET)
 
 
 # ---- compare

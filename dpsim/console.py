@@ -158,8 +158,9 @@ class Progress:
     LINE_EVERY_S = 10.0
     DRAW_EVERY_S = 0.1
 
-    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
         self.title = title
+        self._unit = unit
         self._clock = clock
         self._start = self._last = clock()
         self._terminal = is_terminal(sys.stderr)
@@ -185,7 +186,7 @@ class Progress:
         elif now - self._last >= self.LINE_EVERY_S:
             self._last = now
             of = "" if total is None else f" of {total}"
-            note(f"dpsim: {self.title}: step {done}{of} after {now - self._start:.0f} s")
+            note(f"dpsim: {self.title}: {self._unit} {done}{of} after {now - self._start:.0f} s")
 
     def phase(self, title: str) -> None:
         """What is being done now."""

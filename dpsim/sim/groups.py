@@ -200,7 +200,8 @@ class Group:
         start = self.machine.now - op.cost
         for rank, part in parts.items():
             part.receive(self._result(rank, part.issue, wires, parts, reduced))
-            self.waited(rank, start - part.came)
+            if self.machine.timed:
+                self.waited(rank, start - part.came)
             if self.slots:
                 self.slots[rank].leave()
 

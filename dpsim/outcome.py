@@ -1,0 +1,205 @@
+"""What an exploration looks like: a block of text for each scenario, and the same as JSON.
+
+    scenario    wake
+    schedules   9 in 9 classes, 0 redundant; 6.8 choices each
+    races       4 of 4 pairs of sites seen in both orders
+    probes      2 of 2 reached
+
+    PROVEN  holds in every schedule of this world
+    expected: held; met
+
+The verdict is never "passed": *proven* says that there is nothing left to try, *sampled* how much was tried and how
+much of it was new, *bounded* what was cut off. A violation is reported as a run is, followed by its schedule and the
+commands that make the same run again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from dpsim.checks import matches
+from dpsim.console import columns, painted
+from dpsim.diagnose.report import report
+
+if TYPE_CHECKING:
+    from dpsim.exploration import Explored
+    from dpsim.exploring import Whole
+    from dpsim.replaying import Replayed
+    from dpsim.scenario import Scenario
+    from dpsim.scenario.small import Scope
+
+PAIRS_SHOWN = 5
+
+
+def table(explored: Explored) -> list[tuple[str, str]]:
+    """Names and values, as text."""
+    found = explored.exploration
+    each = f"{found.steps / found.runs:.1f} choices each" if found.runs else "none"
+    cut = f", {found.cut:,} cut off" if found.cut else ""
+    rows = [
+        (
+            "schedules",
+            f"{found.runs:,} in {len(found.classes):,} classes, {found.redundant:,} redundant{cut}; {each}",
+        )
+    ]
+    both, pairs = found.both_orders
+    one_way = [pair for pair in sorted(found.races) if pair[::-1] not in found.races]
+    if pairs:
+        more = "".join(f"; only {one} before {other}" for one, other in one_way[:PAIRS_SHOWN])
+        more += f"; and {len(one_way) - PAIRS_SHOWN} more" if len(one_way) > PAIRS_SHOWN else ""
+        rows.append(("races", f"{both} of {pairs} pairs of sites seen in both orders{more}"))
+    probes = explored.subject.program.probes
+    if probes:
+        missed = [probe for probe in probes if not found.probes[probe]]
+        never = f"; never: {', '.join(missed)}" if missed else ""
+        rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}"))
+    return rows
+
+
+def verdict_line(explored: Explored) -> str:
+    """For what is not violated."""
+    word, _, rest = explored.told().partition(":")
+    return f"{word.upper()} {rest}"
+
+
+def unmet(explored: Explored, scenario: Scenario) -> str | None:
+    """In what the outcome is not as the scenario expects; None if it is."""
+    expected, failure = scenario.expect, explored.failure
+    if (expected.verdict == "violated") != (failure is not None):
+        return f"expected {expected.verdict}, came {explored.verdict}"
+    if failure is None:
+        return None
+    if not explored.confirmed:
+        return "the failure could not be confirmed"
+    if expected.klass is not None and not matches(failure.problem.klass, expected.klass):
+        return f"expected a finding of class {expected.klass}, came {failure.problem.klass}"
+    wanted, culprit = expected.culprit, explored.findings[0].culprit
+    if wanted is not None and (culprit is None or culprit.rank != wanted.rank):
+        return f"expected rank {wanted.rank} as culprit, came {culprit or 'none'}"
+    return None
+
+
+def expectation_line(explored: Explored, scenario: Scenario) -> str:
+    """What was expected, and whether it came."""
+    expected, why = scenario.expect, unmet(explored, scenario)
+    said = expected.verdict + (f", {expected.klass}" if expected.klass else "")
+    return f"expected: {said}; " + ("met" if why is None else f"NOT met: {why}")
+
+
+def as_text(explored: Explored, scenario: Scenario, replay: str = "", expected: bool = True) -> str:
+    """The block of one scenario. `expected`: with the line that says whether it is as expected."""
+    rows = [("scenario", scenario.name), *table(explored)]
+    failed = explored.failure is not None
+    verdict = painted(explored.report(replay) if failed else verdict_line(explored), good=not failed)
+    return "\n".join([*columns(rows), "", verdict, *[expectation_line(explored, scenario)] * expected])
+
+
+def totals(all_explored: Sequence[Explored]) -> str:
+    """Several scenarios in a line.
+
+    >>> totals([])
+    '0 scenarios'
+    """
+    verdicts = Counter(explored.verdict for explored in all_explored)
+    counts = ", ".join(
+        f"{verdicts[word]} {word}" for word in ("proven", "bounded", "sampled", "violated") if verdicts[word]
+    )
+    return f"{len(all_explored)} scenarios" + (f": {counts}" if counts else "")
+
+
+def as_json(explored: Explored, scenario: Scenario, trace: str | None = None) -> dict[str, Any]:
+    """The same as plain data. `trace`: the file of the failure's trace."""
+    found, failure = explored.exploration, explored.failure
+    primary = explored.findings[0] if explored.findings else None
+    both, pairs = found.both_orders
+    return {
+        "scenario": scenario.name,
+        "verdict": found.verdict,
+        "met": unmet(explored, scenario) is None,
+        "unmet": unmet(explored, scenario),
+        "schedules": found.runs,
+        "classes": len(found.classes),
+        "redundant": found.redundant,
+        "cut": found.cut,
+        "new_per_hundred": round(found.new_per_hundred, 1),
+        "races": {"pairs": pairs, "both_orders": both},
+        "probes": {probe: found.probes[probe] for probe in explored.subject.program.probes},
+        "failures": [
+            {
+                "class": one.problem.klass,
+                "fingerprint": one.fingerprint,
+                "by": one.by,
+                "first": one.first,
+                "seen": one.seen,
+                "schedule": one.normal,
+            }
+            for one in found.failures.values()
+        ],
+        "class": failure.problem.klass if failure else None,
+        "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
+        "confirmed": explored.confirmed if failure else None,
+        "trace": trace,
+    }
+
+
+# ---- whole scopes
+
+
+def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
+    """Every small scenario like one."""
+    up_to = ", ".join(f"{size} {value}" for size, value in sizes._asdict().items())
+    text = f"{name}: all {total:,} small worlds up to {up_to}\n\n"
+    if whole.first is not None:
+        return f"{text}VIOLATED in the {whole.total:,}th; it is a smallest one:"
+    if whole.proven < total:
+        left = total - whole.proven
+        return f"{text}SAMPLED  {whole.proven:,} of them were proven, {left:,} were not within the schedules of each"
+    return f"{text}PROVEN  each of them, in {whole.runs:,} schedules"
+
+
+def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str, Any]:
+    """The same as plain data."""
+    first = whole.first
+    return {
+        "scenario": name,
+        "sizes": sizes._asdict(),
+        "worlds": total,
+        "explored": whole.total,
+        "proven": whole.proven,
+        "schedules": whole.runs,
+        "violated": None
+        if first is None
+        else as_json(first.explored, first.scenario, None if first.trace is None else str(first.trace)),
+    }
+
+
+# ---- replay
+
+
+def replayed_as_text(replayed: Replayed) -> str:
+    """What does not hold in the run, and whether it is that of the trace."""
+    lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
+    for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
+        lines += [f"{what}: {word}" for word in words]
+    lines.append(painted(replayed.told(), good=replayed.same))
+    if replayed.difference is not None:
+        lines.append(f"first difference: {replayed.difference}")
+    return "\n".join(lines)
+
+
+def replayed_as_json(replayed: Replayed) -> dict[str, Any]:
+    """The same as plain data."""
+    schedule = replayed.schedule
+    return {
+        "trace": replayed.trace.name,
+        "scenario": replayed.scenario.name,
+        "same": replayed.same,
+        "class": replayed.findings[0].klass if replayed.findings else None,
+        "class_in_trace": replayed.trace.header.klass,
+        "steps": None if schedule is None else len(schedule.steps),
+        "skipped": replayed.skipped,
+        "added": replayed.added,
+        "difference": None if replayed.difference is None else str(replayed.difference),
+    }
