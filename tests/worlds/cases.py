@@ -1,0 +1,142 @@
+"""All worlds to explore, by name, and how many schedules those have that can be counted.
+
+`COUNTED` maps a name to (schedules, classes, outcomes, failing schedules), as counted one by one by `brute`. Classes
+are what an optimal partial order reduction needs as many runs as; outcomes are what any explorer has to have seen
+before it says that a world is proven.
+"""
+
+from __future__ import annotations
+
+from worlds import (
+    agreement,
+    cross_pg,
+    dbo_event,
+    deep_bracket,
+    dp_wave,
+    event_query,
+    kills,
+    last_class,
+    pipeline,
+    pp_slot,
+    residency,
+    wake_pause,
+)
+from worlds.case import Case, unrelated
+
+_SMALL_PIPELINE = pipeline.Scope((pipeline.Request(0, 3, 2), pipeline.Request(0, 11, 2)), stages=2, slots=1, steps=4)
+_TALL_PIPELINE = pipeline.Scope((pipeline.Request(0, 3, 3), pipeline.Request(1, 11, 2)), stages=3, slots=2, steps=8)
+
+_SHAPED = [make(bug=bug) for make in (pp_slot.case, dbo_event.case, cross_pg.case) for bug in (False, True)]
+_SHAPED += [make(bug=bug) for make in (dp_wave.case, deep_bracket.case) for bug in (False, True)]
+
+_CASES = [
+    *_SHAPED,
+    *[unrelated(case) for case in _SHAPED],
+    *[unrelated(make(bug=True), 1) for make in (cross_pg.case, deep_bracket.case)],
+    *[dp_wave.case(ranks, steps, bug) for ranks, steps in ((2, 1), (2, 3), (3, 1), (3, 2)) for bug in (False, True)],
+    *[dbo_event.case(1, 2, bug, memory=True) for bug in (False, True)],
+    *[dbo_event.case(2, 1, bug) for bug in (False, True)],
+    *[cross_pg.case(2, "device", bug) for bug in (False, True)],
+    *[cross_pg.case(3, "host", bug) for bug in (False, True)],
+    *[deep_bracket.case(1, 1, 2, bug) for bug in (False, True)],
+    *[deep_bracket.case(6, 2, 6, bug) for bug in (False, True)],
+    *[wake_pause.case(2, steps) for steps in (1, 2, 3)],
+    *[wake_pause.case(2, steps, bug=True) for steps in (2, 3)],
+    *[wake_pause.case(3, steps) for steps in (1, 2, 3)],
+    *[wake_pause.case(3, steps, bug=True) for steps in (2, 3)],
+    wake_pause.case(2, 1, 2),
+    *[kills.case(2, 4, domain, bug) for domain in ("host", "device") for bug in (False, True)],
+    kills.pipeline(_SMALL_PIPELINE),
+    *[residency.case(ranks, slots) for ranks in (2, 3) for slots in (1, 2)],
+    residency.case(2, 1, ("main", "main")),
+    *[
+        agreement.case(ranks, steps, domain, bug)
+        for ranks, steps in ((2, 3), (3, 4))
+        for domain in ("host", "device")
+        for bug in (False, True)
+    ],
+    agreement.case(2, 2, memory=True),
+    *[pipeline.case(bug=bug) for bug in pipeline.BUGS],
+    pipeline.case(_TALL_PIPELINE),
+    *[event_query.case(bug=bug) for bug in (False, True)],
+    last_class.case(None),
+    *[last_class.case(target) for target in last_class.targets()],
+]
+
+CASES: dict[str, Case] = {case.name: case for case in _CASES}
+assert len(CASES) == len(_CASES), "two worlds have the same name"
+
+COUNTED: dict[str, tuple[int, int, int, int]] = {
+    "pp_slot_free": (99, 2, 2, 0),
+    "pp_slot_free bug": (1255, 3, 3, 31),
+    "dbo_event_order 1x2": (3, 3, 3, 0),
+    "dbo_event_order 1x2 bug": (3, 3, 3, 2),
+    "dbo_event_order 1x2 memory": (9, 3, 3, 0),
+    "dbo_event_order 1x2 memory bug": (19, 5, 5, 15),
+    "dbo_event_order 2x1": (24, 4, 4, 0),
+    "dbo_event_order 2x1 bug": (24, 4, 4, 18),
+    "cross_pg_order host 2": (24, 4, 4, 0),
+    "cross_pg_order host 2 bug": (24, 4, 4, 12),
+    "cross_pg_order host 2 bug +1": (360, 4, 4, 180),
+    "cross_pg_order device 2": (24, 4, 4, 0),
+    "cross_pg_order device 2 bug": (24, 4, 4, 12),
+    "cross_pg_order host 3": (720, 8, 8, 0),
+    "cross_pg_order host 3 bug": (720, 8, 8, 540),
+    "dp_wave_skip 2x1": (24, 4, 4, 0),
+    "dp_wave_skip 2x1 bug": (24, 4, 4, 12),
+    "dp_wave_skip 2x2": (120, 9, 9, 0),
+    "dp_wave_skip 2x2 bug": (132, 9, 9, 80),
+    "dp_wave_skip 2x3": (448, 16, 16, 0),
+    "dp_wave_skip 2x3 bug": (584, 16, 16, 380),
+    "dp_wave_skip 3x1": (720, 8, 8, 0),
+    "dp_wave_skip 3x1 bug": (720, 8, 8, 540),
+    "dp_wave_skip 3x2": (18144, 27, 27, 0),
+    "deep_bracket 0 decoys gap 1": (204, 6, 6, 0),
+    "deep_bracket 0 decoys gap 1 bug": (204, 6, 6, 26),
+    "deep_bracket 0 decoys gap 1 bug +1": (9045, 6, 6, 1170),
+    "deep_bracket 1 decoys gap 1": (9045, 6, 6, 0),
+    "deep_bracket 1 decoys gap 1 bug": (9045, 6, 6, 1170),
+    "wake_pause 2x1": (30, 3, 3, 0),
+    "wake_pause 2x1 dup 2": (140, 4, 4, 0),
+    "wake_pause 2x2": (334, 9, 9, 0),
+    "wake_pause 2x2 bug": (467, 10, 10, 166),
+    "wake_pause 2x3": (1648, 21, 21, 0),
+    "wake_pause 2x3 bug": (2573, 23, 23, 727),
+    "wake_pause 3x1": (630, 3, 3, 0),
+    "kill host 2x4": (5, 5, 5, 0),
+    "kill host 2x4 bug": (6, 5, 5, 1),
+    "kill device 2x4": (18, 18, 10, 0),
+    "kill device 2x4 bug": (29, 18, 10, 2),
+    "kill pipeline 2x4": (15, 15, 4, 0),
+    "residency 2 ranks 1 slots 2 streams": (12, 4, 2, 4),
+    "residency 2 ranks 2 slots 2 streams": (80, 14, 1, 0),
+    "residency 3 ranks 1 slots 2 streams": (108, 8, 2, 36),
+    "residency 3 ranks 2 slots 2 streams": (2520, 46, 1, 0),
+    "residency 2 ranks 1 slots 1 streams": (4, 1, 1, 0),
+    "agreement host 2x3": (1, 1, 1, 0),
+    "agreement host 2x3 bug": (1, 1, 1, 1),
+    "agreement device 2x3": (1, 1, 1, 0),
+    "agreement device 2x3 bug": (1, 1, 1, 1),
+    "agreement host 3x4": (1, 1, 1, 0),
+    "agreement host 3x4 bug": (1, 1, 1, 1),
+    "agreement device 3x4": (1, 1, 1, 0),
+    "agreement device 3x4 bug": (1, 1, 1, 1),
+    "agreement host 2x2 memory": (24, 1, 1, 0),
+    "pipeline 2x6": (1, 1, 1, 0),
+    "pipeline 2x6 bug generation": (1, 1, 1, 1),
+    "pipeline 2x6 bug record_stream": (1, 1, 1, 1),
+    "pipeline 3x8": (1, 1, 1, 0),
+    "event_query 3": (4, 4, 4, 0),
+    "event_query 3 bug": (4, 4, 4, 2),
+    "last_class 2 polls healthy": (30, 9, 9, 0),
+    "last_class 2 polls target (0, 0)": (30, 9, 9, 3),
+    "last_class 2 polls target (0, 1)": (30, 9, 9, 2),
+    "last_class 2 polls target (0, 2)": (30, 9, 9, 1),
+    "last_class 2 polls target (1, 0)": (30, 9, 9, 5),
+    "last_class 2 polls target (1, 1)": (30, 9, 9, 5),
+    "last_class 2 polls target (1, 2)": (30, 9, 9, 2),
+    "last_class 2 polls target (2, 0)": (30, 9, 9, 4),
+    "last_class 2 polls target (2, 1)": (30, 9, 9, 5),
+    "last_class 2 polls target (2, 2)": (30, 9, 9, 3),
+}
+"""Those not named here have more than 20,000 schedules."""

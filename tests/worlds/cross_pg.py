@@ -1,0 +1,60 @@
+"""Two communicators over the same ranks, and an order of their collectives that ranks may see differently.
+
+The bug, known from torchrec and vLLM: each rank chooses from what it finds in its mailbox which of two groups comes
+first. If ranks find differently they wait for each other in different groups.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from worlds.case import Case, world_of
+
+from dpsim.interface import Rank
+from dpsim.registry import Program
+
+
+def set_to(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+class CrossGroups(Program):
+    """`prepared`: (ranks, domain). The rank after the last sends the flags."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        ranks, domain = prepared
+        if rank.rank == ranks:
+            for to in range(ranks):
+                rank.send(to, "flag", True, "flag")
+            return
+        rank.step = 0
+        flag = await rank.mailbox("flag").poll("poll")
+        main = rank.stream("main")
+        for kind in self.order(flag is not None):
+            if domain == "host":
+                await rank.host(kind).all_reduce(np.ones(1, np.int32))
+            else:
+                buffer = main.alloc(1, "int32", kind)
+                main.launch("fill", set_to, writes=[buffer], args=(1,))
+                rank.device(kind).all_reduce(buffer, main)
+
+    def order(self, flag: bool) -> tuple[str, str]:
+        """Which group comes first."""
+        return "a", "b"
+
+
+class ByFlag(CrossGroups):
+    def order(self, flag: bool) -> tuple[str, str]:
+        return ("b", "a") if flag else ("a", "b")
+
+
+def case(ranks: int = 2, domain: str = "host", bug: bool = False) -> Case:
+    groups = {"hosts" if domain == "host" else "devices": ["a", "b"]}
+    return Case(
+        name=f"cross_pg_order {domain} {ranks}{' bug' * bug}",
+        world=world_of(ranks + 1, among=ranks, **groups),
+        program=ByFlag() if bug else CrossGroups(),
+        args=(ranks, domain),
+        bug="HANG" if bug else None,
+    )

@@ -1,0 +1,85 @@
+"""Worlds of which one rank may die anywhere.
+
+Peers that wait for it in a collective are no fault of the protocol, nor is the death. The bug is planted between two
+collectives: after one step the rank that may die has to send a message, for which its peer waits. It is there to be
+seen only if the death falls after that collective and before its host goes on.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from worlds.case import Case, world_of
+from worlds.pipeline import Pipeline, Scope, pipeline_world
+
+from dpsim.interface import Rank
+from dpsim.registry import Program
+from dpsim.world import Kill, World
+
+VICTIM = 1
+TOLERATED = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK")
+
+
+def set_to(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+class Steps(Program):
+    """`prepared`: (steps, domain). A collective in every step."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        steps, domain = prepared
+        for step in range(steps):
+            rank.step = step
+            if domain == "host":
+                total = await rank.host("dp").all_reduce(np.array([step], np.int32), site="dp.step")
+            else:
+                main = rank.stream("main")
+                buffer = main.alloc(1, "int32", "table")
+                main.launch("fill", set_to, writes=[buffer], args=(step,))
+                rank.device("dp").all_reduce(buffer, main, site="dp.step")
+                total = await buffer.read("read")
+                buffer.free()
+            rank.decide("total", int(total[0]), "dp")
+            await self.after(rank, step)
+
+    async def after(self, rank: Rank, step: int) -> None:
+        """What is between two steps."""
+
+
+class Handshake(Steps):
+    AT = 1
+
+    async def after(self, rank: Rank, step: int) -> None:
+        if step == self.AT and rank.rank == VICTIM:
+            rank.send(0, "done", step, "handshake")
+        elif step == self.AT and rank.rank == 0:
+            await rank.mailbox("done").get("handshake.wait")
+
+
+def _mortal(world: World) -> World:
+    return World(world.size, world.communicators, kills=(Kill(VICTIM, 0),))
+
+
+def case(ranks: int = 2, steps: int = 4, domain: str = "host", bug: bool = False) -> Case:
+    groups = {"hosts" if domain == "host" else "devices": ["dp"]}
+    return Case(
+        name=f"kill {domain} {ranks}x{steps}{' bug' * bug}",
+        world=_mortal(world_of(ranks, **groups)),
+        program=Handshake() if bug else Steps(),
+        args=(steps, domain),
+        bug="HANG:MAILBOX:NO_MESSAGE" if bug else None,
+        tolerated=TOLERATED,
+    )
+
+
+def pipeline(scope: Scope) -> Case:
+    """A pipeline of which the last stage may die."""
+    return Case(
+        name=f"kill pipeline {scope.stages}x{scope.steps}",
+        world=_mortal(pipeline_world(scope.stages)),
+        program=Pipeline(),
+        args=scope,
+        tolerated=TOLERATED,
+    )

@@ -1,0 +1,41 @@
+"""Two device communicators on two streams, and few slots in which a rank's collectives can stand.
+
+All ranks issue both in the same order. With one slot a rank it is open which of them gets it; if ranks give it to
+different ones they wait for each other for ever. With two slots, or on one stream, they never do.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worlds.case import Case, world_of
+
+from dpsim.interface import Rank
+from dpsim.registry import Program
+
+
+def set_to(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+class TwoGroups(Program):
+    """`prepared`: names of the two streams."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        for kind, name in zip(("a", "b"), prepared, strict=True):
+            stream = rank.stream(name)
+            buffer = stream.alloc(1, "int32", kind)
+            stream.launch("fill", set_to, writes=[buffer], args=(1,))
+            rank.device(kind).all_reduce(buffer, stream)
+
+
+def case(ranks: int = 2, slots: int = 1, streams: tuple[str, str] = ("left", "right")) -> Case:
+    bug = slots == 1 and streams[0] != streams[1]
+    return Case(
+        name=f"residency {ranks} ranks {slots} slots {len({*streams})} streams",
+        world=world_of(ranks, devices=["a", "b"], residency=slots),
+        program=TwoGroups(),
+        args=streams,
+        bug="HANG" if bug else None,
+    )

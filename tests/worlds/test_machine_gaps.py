@@ -1,0 +1,208 @@
+"""What the untimed machine does not offer or does not say: each a program of a few lines.
+
+All are expected to fail until the machine does. What they share: an explorer that trusts the machine calls a world
+proven, or a verdict healthy, that is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import numpy as np
+import pytest
+from worlds.brute import Found, enumerate_schedules, schedules
+from worlds.case import Case, world_of
+from worlds.commute import complaints
+
+from dpsim.interface import Rank
+from dpsim.registry import Program
+from dpsim.world import Kill, Run, World
+
+pytestmark = pytest.mark.runs_once
+
+Script = Callable[[Rank], Coroutine[Any, Any, None]]
+
+
+class Scripted(Program):
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await self.script(rank)
+
+
+def case_of(world: World, script: Script, memory: bool = False) -> Case:
+    return Case("gap", world, Scripted(script), memory=memory)
+
+
+def every(world: World, script: Script, memory: bool = False) -> Found:
+    return enumerate_schedules(case_of(world, script, memory))
+
+
+def runs(world: World, script: Script, memory: bool = False) -> list[Run]:
+    return [run for _, run in schedules(case_of(world, script, memory))]
+
+
+def learned(run: Run, rank: int) -> list[Any]:
+    return [raw[5] for raw in run.journals[rank] if raw[0] == "learned"]
+
+
+def set_to(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+def fails(buffer: Any) -> None:
+    raise ValueError("a kernel that fails")
+
+
+async def two_senders(rank: Rank) -> None:
+    if rank.rank < 2:
+        rank.send(2, "in", rank.rank, "send")
+    else:
+        await rank.mailbox("in").get("first")
+
+
+@pytest.mark.xfail(reason="as they fire, deliveries of two senders write different positions and do not conflict")
+def test_who_came_first_makes_another_class() -> None:
+    found = every(world_of(3), two_senders)
+    assert len(found.outcomes) == 2
+    assert len(found.classes) == 2
+
+
+async def asks_later(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(1, "int32", "buffer")
+    main.launch("kernel", set_to, writes=[buffer], args=(1,))
+    done = main.record()
+    await rank.mailbox("nothing").poll("poll")
+    await done.query("query")
+
+
+@pytest.mark.xfail(reason="a query has a footprint only if its point has not fired when it is issued")
+def test_a_query_conflicts_with_its_point_whichever_comes_first() -> None:
+    """The kernel and the poll do not conflict; yet only if the poll comes first is there a race with the query."""
+    assert complaints(case_of(world_of(1), asks_later, memory=True), seed=0) == []
+
+
+@pytest.mark.xfail(reason="without memory in footprints a kernel fires when it is launched: a query never says no")
+def test_a_query_may_say_no_also_where_memory_is_no_choice() -> None:
+    assert sorted(learned(run, 0)[1] for run in runs(world_of(1), asks_later)) == [False, True]
+
+
+async def asks_for_a_collective(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(1, "int32", "buffer")
+    main.launch("kernel", set_to, writes=[buffer], args=(1,))
+    rank.device("dp").all_reduce(buffer, main)
+    await main.record().query("query")
+
+
+@pytest.mark.xfail(reason="and so with a device collective, which is fired as soon as the last member has issued it")
+def test_a_query_of_a_collective_may_say_no_on_the_last_rank_too() -> None:
+    answers = {learned(run, 1)[0] for run in runs(world_of(2, devices=["dp"]), asks_for_a_collective)}
+    assert answers == {True, False}
+
+
+async def joined_points(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(1, "int32", "buffer")
+    main.launch("kernel", set_to, writes=[buffer], args=(1,))
+    for name in ("left", "right"):
+        side = rank.stream(name)
+        side.wait_stream(main)
+        await side.record().query(f"query.{name}")
+
+
+@pytest.mark.xfail(reason="the end of a stream that only waits is an op without a label")
+def test_labels_of_points_that_only_wait() -> None:
+    assert not every(world_of(1), joined_points, memory=True).broken
+
+
+async def exchange(rank: Rank) -> None:
+    main, group = rank.stream("main"), rank.device("dp")
+    out, came = main.alloc(1, "int32", "out"), main.alloc(1, "int32", "came")
+    main.launch("fill", set_to, writes=[out], args=(1,))
+    with group.coalesced(main):
+        group.send(out, 1 - rank.rank, main)
+        group.recv(came, 1 - rank.rank, main)
+    await came.read("read")
+
+
+@pytest.mark.xfail(reason="of a rank that can be killed, the end of a coalesced group is a choice without a label")
+def test_labels_of_coalesced_groups() -> None:
+    assert not every(world_of(2, devices=["dp"], kills=(Kill(1, 0),)), exchange).broken
+
+
+async def told(rank: Rank) -> None:
+    if rank.rank == 0:
+        rank.send(1, "in", 1, "send")
+    else:
+        await rank.mailbox("in").get("get")
+
+
+@pytest.mark.xfail(reason="a get takes over what its message knows when it fires, but is offered before")
+def test_a_get_of_a_mortal_rank_has_its_message_in_its_past() -> None:
+    assert not every(world_of(2, kills=(Kill(1, 0),)), told).broken
+
+
+async def one_device_fails(rank: Rank) -> None:
+    main, side = rank.stream("main"), rank.stream("side")
+    bad, good = main.alloc(1, "int32", "bad"), side.alloc(1, "int32", "good")
+    side.launch("fill", set_to, writes=[good], args=(1,))
+    if rank.rank == 0:
+        main.launch("fails", fails, writes=[bad])
+    rank.device("dp").all_reduce(good, side)
+    await good.read("read")
+
+
+@pytest.mark.xfail(reason="a kernel that fails stops what its device has under way, and does not conflict with it")
+def test_a_kernel_that_fails_conflicts_with_what_it_stops() -> None:
+    case = case_of(world_of(2, devices=["dp"]), one_device_fails, memory=True)
+    assert [text for seed in range(6) for text in complaints(case, seed)] == []
+
+
+async def says_that_it_lives(rank: Rank) -> None:
+    if rank.rank == 1:
+        rank.send(0, "in", "alive", "send")
+        await rank.host("dp").all_reduce(np.ones(1, np.int32))
+    else:
+        await rank.mailbox("in").get("get", idle=True)
+
+
+@pytest.mark.xfail(reason="a rank that may die anywhere does not die before its first await")
+def test_a_rank_can_die_before_it_does_anything() -> None:
+    world = world_of(2, hosts=["dp"], kills=(Kill(1, 0),))
+    assert any(not run.journals[1] for run in runs(world, says_that_it_lives))
+
+
+async def says_then_joins(rank: Rank) -> None:
+    group = rank.host("dp")
+    await group.all_reduce(np.ones(1, np.int32), site="one")
+    if rank.rank == 1:
+        rank.send(0, "in", "go on", "send")
+    else:
+        await rank.mailbox("in").get("get")
+    await group.all_reduce(np.ones(1, np.int32), site="two")
+
+
+@pytest.mark.xfail(reason="nor between a message and the collective that it starts after it")
+def test_a_rank_can_die_between_a_message_and_a_collective() -> None:
+    world = world_of(2, hosts=["dp"], kills=(Kill(1, 0),))
+    done = runs(world, says_then_joins)
+    assert any("go on" in learned(run, 0) and run.ends == ["blocked", "died"] for run in done)
+
+
+async def crossed_on_the_device(rank: Rank) -> None:
+    main = rank.stream("main")
+    for kind in ("a", "b") if rank.rank == 0 else ("b", "a"):
+        buffer = main.alloc(1, "int32", kind)
+        main.launch("fill", set_to, writes=[buffer], args=(1,))
+        rank.device(kind).all_reduce(buffer, main)
+    await rank.mailbox("in").get("idle", idle=True)
+
+
+@pytest.mark.xfail(reason="to stand in an idle get counts as a good end, though the device stands in a cycle")
+def test_a_device_that_hangs_behind_an_idle_host_is_no_good_end() -> None:
+    assert every(world_of(2, devices=["a", "b"]), crossed_on_the_device).failing == 1
