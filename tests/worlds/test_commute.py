@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from worlds.brute import enumerate_schedules
-from worlds.cases import CASES
+from worlds.cases import CASES, COUNTED
 from worlds.commute import complaints
 
 from dpsim.schedule import Footprint
@@ -39,13 +40,22 @@ def test_a_footprint_that_leaves_something_out_is_found(
     assert any(complaints(CASES[name], seed) for seed in range(8))
 
 
-def test_where_two_schedules_of_one_class_differ_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same for what brute force sees: polls and deliveries that do not conflict."""
-    monkeypatch.setattr(Op, "touches", _without("mailbox", Op.touches))
-    found = enumerate_schedules(CASES["dp_wave_skip 2x1"])
+@pytest.mark.parametrize(
+    ("resource", "name", "classes"),
+    [(("mailbox", 0, "work", 0), "dp_wave_skip 2x1", 2), (("mailbox", 0, "in"), "wake_pause 2x1", 1)],
+)
+def test_where_schedules_of_one_class_differ_that_is_found(
+    resource: tuple[Any, ...], name: str, classes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for what brute force sees. Without the second resource, deliveries of two senders do not conflict as
+    they fire, though they do where both could happen: commuting them shows nothing.
+    """
+    monkeypatch.setattr(Op, "touches", _without(resource, Op.touches))
+    found = enumerate_schedules(CASES[name])
     assert found.torn
-    assert (found.schedules, len(found.classes), len(found.outcomes)) == (24, 1, 4), "outcomes need no footprints"
+    assert found.row == (COUNTED[name][0], classes, *COUNTED[name][2:]), "outcomes need no footprints"
 
 
-def _without(dropped: str, touches: Callable[[Op], Footprint]) -> Callable[[Op], Footprint]:
-    return lambda op: tuple(use for use in touches(op) if use[0][0] != dropped)
+def _without(dropped: Any, touches: Callable[[Op], Footprint]) -> Callable[[Op], Footprint]:
+    """Footprints without a resource, or a kind of resource."""
+    return lambda op: tuple(use for use in touches(op) if dropped not in (use[0], use[0][0]))

@@ -57,20 +57,6 @@ def fails(buffer: Any) -> None:
     raise ValueError("a kernel that fails")
 
 
-async def two_senders(rank: Rank) -> None:
-    if rank.rank < 2:
-        rank.send(2, "in", rank.rank, "send")
-    else:
-        await rank.mailbox("in").get("first")
-
-
-@pytest.mark.xfail(reason="as they fire, deliveries of two senders write different positions and do not conflict")
-def test_who_came_first_makes_another_class() -> None:
-    found = every(world_of(3), two_senders)
-    assert len(found.outcomes) == 2
-    assert len(found.classes) == 2
-
-
 async def asks_later(rank: Rank) -> None:
     main = rank.stream("main")
     buffer = main.alloc(1, "int32", "buffer")

@@ -21,17 +21,8 @@ pytestmark = pytest.mark.runs_once  # a strategy answers from a list that is use
 
 FAST = 500  # schedules
 
-WRONG_CLASSES = pytest.mark.xfail(
-    reason="two senders' deliveries to one box conflict while both can happen, and not as they fire, so that schedules "
-    "of one class have different outcomes"
-)
 EMPTY_LABELS = pytest.mark.xfail(reason="of a rank that can be killed, the end of a stream that waits has no label")
-MARKS = {
-    "wake_pause 2x1": WRONG_CLASSES,
-    "wake_pause 2x1 dup 2": WRONG_CLASSES,
-    "wake_pause 3x1": WRONG_CLASSES,
-    "kill pipeline 2x4": EMPTY_LABELS,
-}
+MARKS = {"kill pipeline 2x4": EMPTY_LABELS}
 
 
 def counted() -> list[object]:
