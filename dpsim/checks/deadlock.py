@@ -9,6 +9,8 @@ A send that nobody receives may have ended all the same (it is eager), so it cou
 and waits in nothing else. A rank that stands in a `get` waits for a message; one that stands in an idle take, which
 may last for ever, does not hang.
 
+Before all that comes what stands between devices, where every member has issued its part (`crossed`).
+
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
 
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dpsim.checks import crossed
 from dpsim.checks.evidence import Entry, Evidence, ranks_text
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.ops import Collective, Take, Transfer
@@ -50,6 +53,9 @@ def check(evidence: Evidence) -> list[Finding]:
     if any(evidence.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in evidence.run.ends):
         return []
     letters = _letters(evidence)
+    crossing = crossed.in_streams(evidence)
+    if crossing:
+        return [*letters, crossing]
     details = tuple(line for one in stuck for line in describe(evidence, one))
     if roots:
         return [*letters, _missing(evidence, stuck, roots[0], details)]
@@ -61,6 +67,10 @@ def check(evidence: Evidence) -> list[Finding]:
     entry = evidence.last(blocked[0])
     if dead:
         return [_left_by_the_dead(evidence, dead[0], blocked)]
+    if evidence.world.residency or not evidence.transfers:
+        crossing = crossed.in_residency(evidence)
+        if crossing:
+            return [crossing]
     return [
         Finding(
             check="deadlock",
