@@ -20,7 +20,7 @@ from dpsim.ops import RawRecord, as_record
 from dpsim.world import Run
 
 LAST_OPS = 5
-SHOWN = ("collective", "launch", "read", "decision", "raised", "finished")
+SHOWN = ("collective", "transfer", "launch", "read", "post", "take", "decision", "raised", "finished")
 
 
 def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
@@ -78,7 +78,7 @@ def _recent(journal: list[RawRecord], until: int | None) -> list[RawRecord]:
 def _row(journal: list[RawRecord], raw: RawRecord) -> tuple[str, ...]:
     record = as_record(raw)
     op = short(record.describe(), 80)
-    awaited = raw[0] == "read" or (raw[0] == "collective" and raw[5] is None)
+    awaited = raw[0] in ("read", "take") or (raw[0] in ("collective", "transfer") and raw[5] is None)
     if awaited and not any(other[0] == "learned" and other[2:4] == raw[2:4] for other in reversed(journal)):
         op += "  <- did not return"
     return f"step {record.step}", op, record.site, record.where

@@ -66,6 +66,8 @@ class DataParallelStep:
 
     async def step(self, batch: Batch) -> None:
         """One step; a rank without tokens takes part with a dummy batch (1.8)."""
+        if not batch.num_tokens:
+            self.rank.probe("dp.dummy_batch")
         await self.execute(await self.coordinate(batch if batch.num_tokens else self.dummy_batch()))
 
     def dummy_batch(self) -> Batch:
@@ -85,12 +87,24 @@ class DataParallelStep:
             plan = self.plan(await self.gather(self.form.column(local)), local)
         self.rank.decide("plan", (plan.microbatched, plan.num_tokens, int(plan.mode)), "dp_cpu")
         agreed = plan.num_tokens[self.host.index] if plan.num_tokens else local.num_tokens_padded
+        self.probe(local, plan, agreed)
         mode, descriptor = self.second_dispatch(batch, agreed, plan)
         self.rank.decide("mode", (mode.name, plan.microbatched), "dp_cpu")
         assert descriptor.num_tokens == agreed, (
             f"the second dispatch pads {agreed} agreed tokens to {descriptor.num_tokens} in mode {mode.name}"
         )
         return Execution(plan, mode, agreed, batch.num_tokens)
+
+    def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
+        """In what this rank gave way to the others."""
+        if plan.microbatched:
+            self.rank.probe("dp.microbatched")
+        elif local.wants_microbatching:
+            self.rank.probe("dp.not_microbatched")
+        if agreed > local.num_tokens_padded:
+            self.rank.probe("dp.padded_further")
+        if plan.mode < local.mode:
+            self.rank.probe("dp.lower_mode")
 
     def first_modes(self, batch: Batch) -> frozenset[RuntimeMode]:
         """What the first dispatch may choose: a batch that is forced to run eagerly chooses NONE."""
@@ -208,6 +222,8 @@ class DataParallelBatch(Program):
     Arguments: `topology` and `config` (mappings, see `dpsim.config`), `requests` (list of `Request` tuples),
     `step_ns`, `form`, `variant` (a name or None). A variant replaces the form or the step.
     """
+
+    probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Mapping[str, Any]) -> Prepared:
         config = EngineConfig.model_validate(args["config"])
