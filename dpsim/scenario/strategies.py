@@ -1,8 +1,12 @@
 """Hypothesis strategies for scenarios: write the property, let it look for the scenario that breaks it.
 
     @given(scenarios(max_faults=0))
-    def test_healthy_protocol_never_hangs(scenario):
-        assert run_scenario(scenario).verdict == "held"
+    def test_a_healthy_protocol_never_hangs(scenario):
+        holds(scenario)                                # dpsim.testing: in no schedule of this scenario
+
+There is one for each part, topology, config, workload with its aborts, faults and delays, and `scenarios` puts them
+together; each part can be replaced by a strategy of yours. An abort is also how memory is freed at any step: a request
+that is not aborted frees what it has at its end.
 
 Everything drawn is valid by construction, small (up to 4 ranks, 6 requests, about 30 steps), and shrinks towards
 the most boring scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So whatever a
@@ -10,8 +14,8 @@ failing example still has, it needs. The dull value comes first in every choice,
 `dump_scenario` turns a failing example into a file. What is drawn is drawn always, even where a choice made before it
 says that it is not needed: otherwise Hypothesis could not undo that choice without disturbing all that follows.
 
-Schedules are not drawn: they are explored inside a run, so that a property is a function of its scenario. This is
-the one module of `dpsim.scenario` that imports Hypothesis. Prior art: Hypothesis' own guide to strategies that
+Neither schedules nor seeds are drawn: schedules are explored inside the property, which so is a function of its
+scenario, and shrinks. This is the one module of `dpsim.scenario` that imports Hypothesis. Prior art: Hypothesis' own guide to strategies that
 shrink well; Jepsen's nemesis.
 """
 
@@ -135,31 +139,35 @@ def delays(
 def scenarios(
     draw: st.DrawFn,
     *,
-    max_ranks: int = 4,
-    min_data_parallel: int = 1,
-    max_requests: int = 6,
-    max_faults: int = 1,
-    max_delays: int = 2,
-    force_eager: bool = True,
     protocol: str = "dp_batch",
     form: str | None = None,
     variant: str | None = None,
+    topology: st.SearchStrategy[Topology] | None = None,
+    config: st.SearchStrategy[EngineConfig] | None = None,
+    workload: st.SearchStrategy[Workload] | None = None,
+    max_faults: int = 1,
+    max_delays: int = 2,
+    sites: Sequence[str] = SITES,
 ) -> Scenario:
     """Whole scenarios, with nothing expected of them. `max_faults=0` gives healthy ones, if the form and variant
     are healthy.
+
+    `topology`, `config`, `workload`: how to draw these, e.g. `topologies(max_ranks=2)` or `st.just(EngineConfig())`.
+    `sites`: where faults and delays may lie, for a protocol other than `dp_batch`.
     """
-    topology = draw(topologies(max_ranks, min_data_parallel))
-    config = draw(configs())
-    workload = draw(workloads(max_requests, ("first", "second") if config.enable_lora else (), True, force_eager))
+    ranks = draw(topologies() if topology is None else topology)
+    engine = draw(configs() if config is None else config)
+    adapters = ("first", "second") if engine.enable_lora else ()
+    requests = draw(workloads(adapters=adapters) if workload is None else workload)
     return scenario_from(
         {
             "name": "drawn",
             "protocol": {"name": protocol, "form": form, "variant": variant},
-            "topology": topology,
-            "config": config,
-            "workload": workload,
-            "faults": draw(faults(topology, max_faults)),
-            "delays": draw(delays(topology, max_delays)),
+            "topology": ranks,
+            "config": engine,
+            "workload": requests,
+            "faults": draw(faults(ranks, max_faults, sites)),
+            "delays": draw(delays(ranks, max_delays, sites)),
         }
     )
 

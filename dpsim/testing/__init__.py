@@ -1,4 +1,5 @@
-"""Does a backend keep the contract of `dpsim.interface`? The judge of sim, gloo and nccl, and of backends of others.
+"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.exploring`), and `check_backend`
+whether a backend keeps the contract of `dpsim.interface`. The latter judges sim, gloo and nccl, and backends of others.
 
     from dpsim.testing import CONFORMANCE, check_backend
 
@@ -21,6 +22,7 @@ from collections.abc import Iterable
 
 from dpsim.testing.bench import Bench
 from dpsim.testing.cases import CONFORMANCE
+from dpsim.testing.exploring import holds
 from dpsim.world import Backend, BackendUnavailable
 
 
@@ -44,4 +46,4 @@ def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable
         CONFORMANCE[name](Bench(backend, size, name, rule))
 
 
-__all__ = ["CONFORMANCE", "check_backend"]
+__all__ = ["CONFORMANCE", "check_backend", "holds"]

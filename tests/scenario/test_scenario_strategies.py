@@ -55,6 +55,30 @@ def test_parameters(topology: Topology, data: st.DataObject) -> None:
     scenario_from({"name": "x", "workload": workload, **parts})
 
 
+def test_parts_of_scenarios_are_replaced() -> None:
+    two, eager = topologies(min_data_parallel=2, max_ranks=2), EngineConfig(cudagraph_mode=CUDAGraphMode.NONE)
+    seen: Counter[str] = Counter()
+
+    @given(
+        scenarios(
+            topology=two,
+            config=st.just(eager),
+            workload=workloads(max_requests=1, aborts=False),
+            max_faults=2,
+            sites=("mine",),
+        )
+    )
+    def draw(scenario: Scenario) -> None:
+        assert scenario.topology == Topology(data_parallel_size=2)
+        assert scenario.config == eager
+        assert [request.abort for request in scenario.workload.requests or ()] == [None]
+        seen.update(fault.at.site for fault in scenario.faults if fault.at.site is not None)
+        seen.update(delay.at.site for delay in scenario.delays if delay.at is not None and delay.at.site is not None)
+
+    draw()
+    assert set(seen) == {"mine"}
+
+
 def test_everything_that_matters_is_drawn() -> None:
     seen: Counter[Any] = Counter()
 
@@ -91,6 +115,16 @@ def test_everything_that_matters_is_drawn() -> None:
     wanted += [(what, there) for what in ("eager", "lora", "abort", "late start") for there in (True, False)]
     rare = [what for what in wanted if seen[what] < 3]
     assert not rare
+
+
+def test_of_many_faults_the_one_that_matters_is_left() -> None:
+    def matters(scenario: Scenario) -> bool:
+        return any(fault.kind == "die" and fault.rank == 2 for fault in scenario.faults)
+
+    drawn = scenarios(topology=topologies(3, 3), config=st.just(EngineConfig()), max_faults=3)
+    died = {"kind": "die", "rank": 2, "at": {"site": "dp.agree", "ordinal": 0}}
+    smallest = {**ONE, "topology": {"data_parallel_size": 3}, "faults": [died]}
+    assert find(drawn, matters, settings=SHRINK) == scenario_from(smallest)
 
 
 @pytest.mark.parametrize(
