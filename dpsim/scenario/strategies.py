@@ -4,9 +4,9 @@
     def test_a_healthy_protocol_never_hangs(scenario):
         holds(scenario)                                # dpsim.testing: in no schedule of this scenario
 
-There is one for each part, topology, config, workload with its aborts, faults and delays, and `scenarios` puts them
-together; each part can be replaced by a strategy of yours. An abort is also how memory is freed at any step: a request
-that is not aborted frees what it has at its end.
+There is one for each part: topology, config, workload (with aborts), faults, delays. `scenarios` puts them together,
+and parts can be replaced by strategies of yours. What a request holds is freed when it ends, so a free in an arbitrary
+step is drawn as an abort there.
 
 Everything drawn is valid by construction, small (up to 4 ranks, 6 requests, about 30 steps), and shrinks towards
 the most boring scenario: one rank, one request of one token, vLLM's defaults, no faults, no delays. So whatever a
@@ -14,9 +14,9 @@ failing example still has, it needs. The dull value comes first in every choice,
 `dump_scenario` turns a failing example into a file. What is drawn is drawn always, even where a choice made before it
 says that it is not needed: otherwise Hypothesis could not undo that choice without disturbing all that follows.
 
-Neither schedules nor seeds are drawn: schedules are explored inside the property, which so is a function of its
-scenario, and shrinks. This is the one module of `dpsim.scenario` that imports Hypothesis. Prior art: Hypothesis' own guide to strategies that
-shrink well; Jepsen's nemesis.
+Neither schedules nor seeds are drawn: schedules are explored inside the property. So it is a function of its scenario,
+and a failure shrinks. This is the one module of `dpsim.scenario` that imports Hypothesis. Prior art: Hypothesis' own
+guide to strategies that shrink well; Jepsen's nemesis.
 """
 
 from __future__ import annotations

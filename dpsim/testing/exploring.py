@@ -107,7 +107,9 @@ def _command(scenario: Scenario, file: Path, strategy: str, schedules: int) -> s
     from dpsim import registry
 
     choice = scenario.protocol
-    owners = [registry.protocol(choice.name).program, *([registry.variant(choice.variant).make] * bool(choice.variant))]
+    owners: list[type] = [registry.protocol(choice.name).program]
+    if choice.variant is not None:
+        owners.append(registry.variant(choice.variant).make)
     modules = dict.fromkeys(owner.__module__ for owner in owners if not owner.__module__.startswith("dpsim."))
     words = ["dpsim", "explore", str(file), "--schedules", str(schedules)]
     words += ["--strategy", strategy] if strategy != "portfolio" else []
