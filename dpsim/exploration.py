@@ -66,7 +66,7 @@ class Subject:
     def on(self, machine: SimBackend, strategy: Strategy) -> tuple[Run, list[Finding]]:
         machine.strategy = strategy
         run = machine.run_program(self.world, self.program, self.prepared)
-        findings = judge(self.world, run)
+        findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
 
 
