@@ -161,6 +161,23 @@ def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> 
     assert seen.classes == (["DEATH:RANK"] if learned else [DEAD])
 
 
+@pytest.mark.parametrize(("ns", "arrives"), [(3_000, False), (6_000, True)])
+def test_a_transfer_ends_with_either_of_its_ranks(ns: int, arrives: bool) -> None:
+    """Too large to be eager: both sides are in it from 1 us to 4.5 us."""
+
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        x = filled(main, [rank.rank] * 40_000)
+        if rank.rank == 1:
+            rank.device("d").send(x, 0, main)
+            await rank.sleep(10**6, "sleep")
+        else:
+            rank.device("d").recv(x, 1, main)
+        return int((await x.read("read"))[0])
+
+    assert see(script, told(kills=(Kill(1, ns),))).learned == [1 if arrives else None, None]
+
+
 def test_what_a_dead_rank_has_sent_arrives() -> None:
     """A message that is out is not the sender's any more."""
 
@@ -221,6 +238,22 @@ async def two_streams(rank: Rank, in_order: bool) -> Any:
 async def with_one_slot_collectives_need_one_order(rank: Rank, right: bool) -> Any:
     """Each occupies its GPU while it waits for its peers: the second gets no slot before the first is through."""
     return await two_streams(rank, right)
+
+
+def test_who_found_no_slot_gets_the_one_that_comes_free() -> None:
+    """In time, collectives of two streams that come in one order go through one slot one after the other."""
+
+    async def script(rank: Rank) -> Any:
+        works = []
+        for kind in ("d", "e"):
+            x = filled(rank.stream(kind), [1], kind)
+            rank.device(kind).all_reduce(x, rank.stream(kind))
+            works.append(x.read(f"read.{kind}"))
+        return (*numbers(await works[0]), *numbers(await works[1]))
+
+    one, two = see(script, told(residency=1)), see(script, told(residency=2))
+    assert one.learned == two.learned == [(2, 2)] * 2
+    assert one.run.elapsed_ns > two.run.elapsed_ns
 
 
 @pytest.mark.parametrize(("residency", "hangs"), [(1, True), (2, False), (None, False)])
