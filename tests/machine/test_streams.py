@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from machine_programs import MODES, Twin, Twins, add, copy, everywhere, filled, look, numbers, see, set_to, told
+from machine_programs import MODES, Twin, Twins, add, copy, everywhere, filled, numbers, see, set_to, told, touch
 
 from dpsim.interface import Rank
 
@@ -80,7 +80,7 @@ async def an_event_may_be_waited_for_by_many(rank: Rank, right: bool) -> Any:
     x, y = filled(main, 7, cost=90_000), two.alloc(2, "int32", "y")
     event = main.record()
     one.wait(event)
-    one.launch("look", look, reads=[x])
+    one.launch("use", touch, reads=[x])
     if right:
         two.wait(event)
     two.launch("copy", copy, reads=[x], writes=[y])

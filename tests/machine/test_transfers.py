@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from machine_programs import Twin, Twins, everywhere, filled, holds, look, numbers, see, set_to, told
+from machine_programs import Twin, Twins, everywhere, filled, holds, numbers, see, set_to, told, touch
 
 from dpsim.interface import Rank
 
@@ -162,7 +162,7 @@ async def a_receive_is_ordered_by_its_stream_only(rank: Rank, right: bool) -> An
     group.recv(x, 0, main)
     if right:
         side.wait_stream(main)
-    side.launch("look", look, reads=[x])
+    side.launch("use", touch, reads=[x])
     return numbers(await x.read("read"))
 
 
