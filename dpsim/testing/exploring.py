@@ -13,9 +13,9 @@ to be shrunk. A seed or a schedule that is drawn beside the scenario would chang
 A failure is an AssertionError. Its text is the report, and ends in the command that shows it again; the scenario that
 this command names has been saved. While Hypothesis shrinks, nothing is saved but the smallest example of all.
 
-What was seen is told to Hypothesis: the verdict and every pair of sites that raced, as events (`pytest
---hypothesis-show-statistics`, and coverage for fuzzers that read events), and the number of classes of schedules as a
-target, so that drawing goes towards worlds in which more can happen.
+What was seen is told to Hypothesis: the verdict, every pair of sites that raced and every probe that was reached, as
+events (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events), and the number of classes of
+schedules as a target, so that drawing goes towards worlds in which more can happen.
 
     >>> from dpsim.scenario import scenario_from
     >>> request = {"prompt_tokens": 5, "output_tokens": 2}
@@ -90,6 +90,8 @@ def _tell_hypothesis(explored: Explored) -> bool:
     for pair in explored.exploration.races:
         before, after = (re.sub(r"^rank \d+ ", "", site) for site in pair)
         event(f"race: {before} before {after}")
+    for probe in explored.exploration.probes:
+        event(f"probe: {probe}")
     with suppress(InvalidArgument):  # a label can be used once an example; another call of `holds` has
         target(len(explored.exploration.classes), label="classes of schedules")
     return current_build_context().is_final

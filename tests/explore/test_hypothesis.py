@@ -89,6 +89,8 @@ class Wakes(Program):
     def is_stale(self, woken: int, wave: int) -> bool:
         return woken < wave
 
+    probes = ("stale",)
+
     async def run(self, rank: Rank, prepared: Any) -> None:
         steps, duplicates = prepared
         group, wakes, wave = rank.host("h"), rank.mailbox("wakes"), 0
@@ -97,6 +99,7 @@ class Wakes(Program):
                 for peer, _ in itertools.product(group.ranks[1:], range(1 + duplicates)):
                     rank.send(peer, "wakes", wave, "wake")
             elif self.is_stale(await wakes.get("asleep", idle=True), wave):  # type: ignore[arg-type]
+                rank.probe("stale")
                 continue
             for _ in range(steps):
                 rank.step += 1
@@ -198,7 +201,8 @@ def test_hypothesis_is_told_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> No
         holds(woken(Wakes, ranks, 1, 1))
 
     test()
-    assert events == {"verdict: proven", "race: awake before delivers wake", "race: delivers wake before awake"}
+    races = {"race: awake before delivers wake", "race: delivers wake before awake"}
+    assert events == {"verdict: proven", "probe: stale", *races}
     assert targets == [2]
 
 
