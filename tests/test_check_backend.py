@@ -7,6 +7,7 @@ case has a twin: a case that never caught anything proves nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpsim.sim import groups as sim_groups
 from dpsim.sim import rank as sim_rank
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import CONFORMANCE, check_backend
-from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, Progress, Run, World
+from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 
 # ---- backends that are right
 
@@ -124,6 +125,80 @@ class _NoCopy:
 
     def __getattr__(self, name: str) -> Any:
         return self._numpy.asarray if name == "array" else getattr(self._numpy, name)
+
+
+class ForgetsRecordStream(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(sim_rank.SimBuffer, "_hold", lambda buffer, stream: None)
+
+
+class HasOneStream(Twin):
+    """Whatever streams a program asks for, they are one queue."""
+
+    def broken(self) -> None:
+        tails: dict[Any, Any] = {}
+
+        def put(stream: sim_rank.SimStream, op: Any) -> None:
+            if op is not None:  # as a new stream has it
+                tails[stream.rank] = op
+
+        tail = property(lambda stream: tails.get(stream.rank), put)
+        self.patch.setattr(sim_rank.SimStream, "tail", tail, raising=False)
+
+
+class CoalescesNothing(Twin):
+    """The transfers of a group go out one after the other."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_communicators.SimDeviceCommunicator, "coalesced", lambda group, stream: nullcontext())
+
+
+class HangsInAnIdleGet(Twin):
+    """A rank that stands in an idle get is said to be blocked."""
+
+    def said(self, run: Run) -> Run:
+        idle = [journal[-1][0] == "take" for journal in run.journals]
+        ends: list[End] = ["blocked" if stands else "finished" for stands in idle]
+        return replace(run, ends=ends, observed="somebody stood still") if any(idle) else run
+
+
+class LeavesLetters(Twin):
+    """What nobody took is found by the program that runs next."""
+
+    letters: tuple[Any, ...] = ()
+
+    def broken(self) -> None:
+        take = sim_rank.SimRank._take
+
+        def given() -> Any:
+            return self.letters[0]
+            yield
+
+        def old(rank: sim_rank.SimRank, mailbox: str, how: str, delay_ns: int) -> Any:
+            found = mailbox == "left-over" and self.letters
+            return given if found else take(rank, mailbox, how, delay_ns)
+
+        self.patch.setattr(sim_rank.SimRank, "_take", old)
+
+    def said(self, run: Run) -> Run:
+        self.letters = tuple(raw[7] for raw in run.journals[0] if raw[0] == "post" and raw[6] == "left-over")
+        return run
+
+
+class PollsInVain(Twin):
+    def broken(self) -> None:
+        take = sim_rank.SimRank._take
+        self.patch.setattr(
+            sim_rank.SimRank,
+            "_take",
+            lambda rank, box, how, ns: rank._sleep(0) if how == "poll" else take(rank, box, how, ns),
+        )
+
+
+class NeverSleeps(Twin):
+    def broken(self) -> None:
+        sleep = sim_rank.SimRank._sleep
+        self.patch.setattr(sim_rank.SimRank, "_sleep", lambda rank, ns: sleep(rank, 0))
 
 
 class MixesGroups(Twin):
@@ -238,12 +313,19 @@ class KeepsNoEnd(Twin):
 TWINS: list[tuple[type[Twin], str, str]] = [
     (
         ChangesAResult,
-        "every_call",
-        r"rank 0: expected dp_cpu.all_reduce\[0\].*the rank raised AssertionError: host all_reduce",
+        "collectives",
+        r"rank 0: expected dp_cpu.all_reduce\[\d\].*rank 0 raised AssertionError: host all_reduce",
     ),
-    (SendsLate, "every_call", "a host collective starts when it is called"),
-    (GivesLists, "every_call", "record 0 of rank 1 is none of dpsim.ops"),
-    (CountsBackwards, "every_call", "progress went backwards"),
+    (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
+    (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
+    (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
+    (HangsInAnIdleGet, "mail", "expected the ends"),
+    (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
+    (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
+    (NeverSleeps, "sleep", "sleeps of 3 x 20000000 ns took 0 ns in all"),
+    (SendsLate, "basics", "a host collective starts when it is called"),
+    (GivesLists, "basics", "record 0 of rank 1 is none of dpsim.ops"),
+    (CountsBackwards, "basics", "progress went backwards"),
     (DropsADecision, "agreement", r"of rank 1: expected plan\[0\].*came dp.padded_further\[0\]"),
     (KeepsNoEnd, "agreement", "rank 0 ended as finished, but its journal says nothing of an end"),
     (ReordersACommunicator, "order", r"of rank 1: expected check.first\[0\].*came check.second\[0\]"),

@@ -12,8 +12,8 @@ same order on every communicator and every stream, the same values learned, the 
 planted, the right finding with the right culprit, and a backend that runs the next world. An `AssertionError` names the
 backend, the case with its rule, the rank, what was expected and what came. Times are not compared.
 
-Not covered: the reuse of freed memory, which the backend gloo does not claim; there only the simulation and NCCL have a
-say. Nor what a mismatched collective leaves in memory, which is undefined.
+Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
+Nor the order of messages from two senders, nor what a mismatched collective leaves in memory, which are undefined.
 """
 
 from __future__ import annotations

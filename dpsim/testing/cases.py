@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dpsim.protocol.conformance.mail import SLEEP_NS
 from dpsim.testing.bench import Bench
 from dpsim.testing.programs import ODD, STEPS
 from dpsim.world import At, Delay, Fault
@@ -32,9 +33,50 @@ def _case(check: Case) -> Case:
 
 
 @_case
-def every_call(bench: Bench) -> None:
-    """Every call of the contract gives what its docstring says."""
-    bench.healthy("conformance", {}, bench.world())
+def basics(bench: Bench) -> None:
+    """Memory, kernels and reads give what their docstrings say, and what the contract refuses is refused."""
+    bench.conforms("basics")
+
+
+@_case
+def collectives(bench: Bench) -> None:
+    """Every collective gives what its docstring says, on the host and on the device, in all its forms."""
+    bench.conforms("collectives")
+
+
+@_case
+def streams(bench: Bench) -> None:
+    """Streams run side by side; events order them; views share memory; `record_stream` keeps it.
+
+    A backend that never reuses freed memory, as gloo, keeps the last rule without doing anything.
+    """
+    bench.conforms("streams")
+
+
+@_case
+def transfers(bench: Bench) -> None:
+    """What is sent arrives, in order, whether it is large or small, alone or in a group."""
+    bench.conforms("transfers")
+
+
+@_case
+def mail(bench: Bench) -> None:
+    """Messages arrive in order; to stand in an idle get is to have ended well; nothing is left for the next run."""
+    for _ in range(2):
+        bench.conforms("mail")
+
+
+@_case
+def polling(bench: Bench) -> None:
+    """A message is found by a host that only polls. How often it has to is a matter of time, and is not compared."""
+    bench.conforms("polling", same=False)
+
+
+@_case
+def sleep(bench: Bench) -> None:
+    """A host that sleeps stands still for at least so long."""
+    run = bench.conforms("sleep")
+    bench.require(run.elapsed_ns >= 3 * SLEEP_NS, f"sleeps of 3 x {SLEEP_NS} ns took {run.elapsed_ns} ns in all")
 
 
 @_case

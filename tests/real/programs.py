@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, HostArray, Rank
+from dpsim.interface import Buffer, Rank
 from dpsim.registry import Program, register_protocol
 
 
@@ -121,12 +120,6 @@ class Waits(Program):
         side.wait_stream(main)
         await buffer.read("read", side)
 
-    async def uses_what_it_freed(self, rank: Rank) -> None:
-        buffer = rank.stream("main").alloc(2, "int32", "buffer")
-        piece = buffer.view(0, 1)
-        buffer.free()
-        await piece.read("read")
-
 
 @register_protocol("real_unprepared")
 class Unprepared(Program):
@@ -137,163 +130,6 @@ class Unprepared(Program):
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         raise AssertionError("never runs")
-
-
-@register_protocol("real_streams")
-class Streams(Program):
-    """Two streams with events, `record_stream`, views, and one communicator used on both."""
-
-    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        device, main, side = rank.device("dp"), rank.stream("main"), rank.stream("side")
-        rank.step, size = 0, device.size
-        table = main.alloc((size, 2), "int32", "table")
-        main.launch("busy", dawdle, writes=[table], args=(0, 0.1))
-        mine = table.view(device.index, device.index + 1)
-        main.launch("mine", fill, writes=[mine], args=(rank.rank + 1,))
-        filled = main.record()
-        side.wait(filled)
-        device.all_reduce(table, side, site="on side")
-        table.record_stream(side)
-        device.all_reduce(table, main, site="on main")  # after the one on `side`, by the order of the communicator
-        main.wait_stream(side)
-        main.launch("add", add, reads=[table.view(0, 1)], writes=[mine])
-        done = side.record()
-        await done.synchronize("done")
-        assert await filled.query("passed")
-        expected = np.repeat(np.arange(1, size + 1, dtype=np.int32)[:, None] * size, 2, axis=1)
-        expected[device.index] += size
-        assert ((await table.read("read")) == expected).all()
-        assert ((await mine.view(0, 1).read("read.view", side)) == expected[device.index]).all()
-        table.free()
-        again = main.alloc((size, 2), "int32", "table")
-        main.launch("again", fill, writes=[again], args=(7,))
-        assert ((await again.read("read")) == 7).all()
-
-
-@register_protocol("real_collectives")
-class Collectives(Program):
-    """Every collective in both domains, with and without sizes, a member that brings nothing among them."""
-
-    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        host, device, main = rank.host("dp_cpu"), rank.device("dp"), rank.stream("main")
-        me, n, rank.step = host.index, host.size, 0
-        for op, value in (("sum", n * (n + 1) // 2), ("max", n), ("min", 1)):
-            assert (await host.all_reduce(np.full((2, 2), me + 1, np.int64), op=op)).tolist() == [[value] * 2] * 2
-            whole = put(rank, np.full(3, me + 1, np.float32))
-            device.all_reduce(whole, main, op=op)
-            assert (await whole.read("reduced")).tolist() == [value] * 3
-        sizes = list(range(n))  # rank 0 has nothing
-        # Member i has 10 i, 10 i + 1, ...
-        for given in (None, sizes):
-            count = me if given else 3
-            mine = np.arange(count, dtype=np.int32) + 10 * me
-            all_of_them = [10 * i + k for i in range(n) for k in range(i if given else 3)]
-            assert (await host.all_gather(mine, sizes=given)).tolist() == all_of_them
-            output = put(rank, np.zeros(len(all_of_them), np.int32))
-            device.all_gather(output, put(rank, mine), main, sizes=given)
-            assert (await output.read("gathered")).tolist() == all_of_them
-
-            whole = np.arange(sum(sizes) if given else 2 * n, dtype=np.int64)
-            first, count = (sum(sizes[:me]), me) if given else (2 * me, 2)
-            piece = [n * k for k in range(first, first + count)]
-            assert (await host.reduce_scatter(whole, sizes=given)).tolist() == piece
-            output = put(rank, np.zeros(count, np.int64))
-            device.reduce_scatter(output, put(rank, whole), main, sizes=given)
-            assert (await output.read("scattered")).tolist() == piece
-
-            # Member i sends 100 i + j to j: as often as (i + j) % n says, or once.
-            goes = [(me + j) % n for j in range(n)] if given else [1] * n
-            sent = np.concatenate([np.full(goes[j], 100 * me + j, np.int32) for j in range(n)])
-            came = [100 * i + me for i in range(n) for _ in range(goes[i])]
-            vectors = {"output_sizes": goes, "source_sizes": goes} if given else {}
-            assert (await host.all_to_all(sent, **vectors)).tolist() == came
-            output = put(rank, np.zeros(len(came), np.int32))
-            device.all_to_all(output, put(rank, sent), main, **vectors)
-            assert (await output.read("exchanged")).tolist() == came
-        assert (await host.barrier()).size == 0
-
-
-@register_protocol("real_transfers")
-class Transfers(Program):
-    """Around a ring, on the host and on the device: lone, several under way at a time, and coalesced."""
-
-    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        host, device, main = rank.host("dp_cpu"), rank.device("dp"), rank.stream("main")
-        me, n, rank.step = host.index, host.size, 0
-        after, before = host.ranks[(me + 1) % n], host.ranks[(me - 1) % n]
-        works = [host.send(np.full(2, 10 * rank.rank + k, np.float32), after) for k in range(2)]
-        assert (await host.recv((1, 2), "float32", before)).tolist() == [[10 * before] * 2]
-        assert (await host.recv(2, "float32", before)).tolist() == [10 * before + 1] * 2
-        for work in works:
-            assert (await work).size == 0
-
-        mine, theirs = put(rank, np.full(4, rank.rank, np.int32)), main.alloc(4, "int32", "theirs")
-        for parity in (0, 1):  # a send may last until its receive: the even ones send first
-            for member in range(n):
-                if member == me and member % 2 == parity:
-                    device.send(mine, after, main)
-                if (member + 1) % n == me and member % 2 == parity:
-                    device.recv(theirs, before, main)
-        assert (await theirs.read("ring")).tolist() == [before] * 4
-
-        with device.coalesced(main):
-            device.send(mine.view(0, 2), after, main)
-            device.send(mine.view(2, 4), before, main)
-            device.recv(theirs.view(0, 2), before, main)
-            device.recv(theirs.view(2, 4), after, main)
-        with device.coalesced(main):
-            pass
-        assert (await theirs.read("both ways")).tolist() == [before, before, after, after]
-
-
-@register_protocol("real_mail")
-class Mail(Program):
-    """Rank 0 hands out work and takes it back; the others serve for ever. Two messages are left over."""
-
-    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
-        rank.step, others = 0, rank.host("dp_cpu").ranks[1:]
-        assert await rank.mailbox("left over").poll("poll") is None  # not even from the run before
-        begun = time.monotonic_ns()
-        await rank.sleep(1_000, "sleep")
-        assert time.monotonic_ns() >= begun
-        if rank.rank == 0:
-            for other in others:
-                for number in range(3):
-                    rank.send(other, "work", ("job", number, (True, 0.5)), "hand out")
-                    assert await rank.mailbox(f"done {other}").get("done") == number * 2
-                rank.send(other, "left over", "x", "leave")
-            return
-        while True:
-            message = await rank.mailbox("work").get("work", idle=True)
-            assert isinstance(message, tuple)
-            assert message[0] == "job"
-            assert message[2] == (True, 0.5)
-            rank.send(0, f"done {rank.rank}", message[1] * 2, "hand back")  # type: ignore[operator]  # a number
-
-
-def put(rank: Rank, array: HostArray) -> Buffer:
-    """The array in device memory."""
-    main = rank.stream("main")
-    buffer = main.alloc(array.shape, array.dtype.name, "put")  # type: ignore[arg-type]  # one of the three
-    main.launch("put", copy, writes=[buffer], args=tuple(array.tolist()))
-    return buffer
-
-
-def copy(buffer: Any, *values: float) -> None:
-    """Kernel."""
-    for index, value in enumerate(values):
-        buffer[index] = value
-
-
-def add(more: Any, buffer: Any) -> None:
-    """Kernel."""
-    buffer[:] = buffer + more
-
-
-def dawdle(buffer: Any, value: int, seconds: float) -> None:
-    """Kernel. On a GPU it is the host that dawdles."""
-    time.sleep(seconds)
-    buffer[:] = value
 
 
 def fill(buffer: Any, value: int) -> None:

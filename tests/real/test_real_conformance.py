@@ -10,7 +10,9 @@ import pytest
 from real_worlds import NCCL, make_world
 
 from dpsim.ops import RawRecord
+from dpsim.protocol.conformance import PARTS
 from dpsim.sim.backend import SimBackend
+from dpsim.testing import check_backend
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from real.backend import TorchBackend
 
@@ -88,12 +90,12 @@ def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
     assert backend.pool.processes[:2] == pair  # it grew, and started nobody anew
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_the_whole_contract(backend: TorchBackend, size: int) -> None:
-    """Values are asserted in the programs. Mail comes twice: messages of the first run must not reach the second."""
-    for program in ("real_streams", "real_collectives", "real_transfers", "real_mail", "real_mail"):
-        run = on_both(backend, make_world(size), program, {})
-        assert run.observed == ""
+def test_three_ranks_make_every_call(backend: TorchBackend) -> None:
+    """Two, as in tests/test_check_backend.py, are each other's only peers."""
+    reason = backend.unavailable(3)
+    if reason is not None:
+        pytest.skip(reason)
+    check_backend(backend, size=3, only=[*PARTS])
 
 
 def test_a_group_of_one(backend: TorchBackend) -> None:

@@ -1,0 +1,136 @@
+"""What the parts of the conformance program have in common: the data that ranks send, expectations, and kernels.
+
+All data are *lines*: rank r brings start, start + 1, ... if r is even and start, start - 1, ... if it is odd, so that
+the largest and the smallest of each place are not all of one rank. Every rank can compute those of the others.
+
+    expect("read", await buffer.read("site"), round.line(rank, 4, "int32"), "the content after all work so far")
+
+Kernels are written against the array API standard and run on numpy and torch alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, get_args
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+from dpsim.interface import Buffer, HostArray, Rank, Stream
+from dpsim.ops import DType
+
+DTYPES: tuple[DType, ...] = get_args(DType)
+WIDE: dict[DType, int] = {"int32": 1 << 16, "int64": 1 << 40, "float32": 1 << 8}
+"""Added to values of a type: a cut of int64 to 32 bits shows; sums over 4,096 ranks are still exact."""
+
+SHOWN = 12
+"""So many elements of an array are shown in an error."""
+
+
+class Round:
+    """One pass through the contract, on one rank."""
+
+    def __init__(self, rank: Rank, step: int) -> None:
+        self.rank = rank
+        self.step = step
+        self.main = rank.stream("main")
+        self.host = rank.host("dp_cpu")
+        self.device = rank.device("dp")
+
+    @property
+    def peers(self) -> list[int]:
+        """The other members of the device group."""
+        return [rank for rank in self.device.ranks if rank != self.rank.rank]
+
+    def line(self, rank: int, count: int, dtype: DType) -> HostArray:
+        """What a rank brings in this round, shape (count,)."""
+        slope = -1 if rank % 2 else 1
+        return (self._start(rank, dtype) + slope * np.arange(count)).astype(dtype)
+
+    def put(self, count: int | tuple[int, ...], dtype: DType, stream: Stream | None = None) -> Buffer:
+        """This rank's line in device memory, on `stream` or else on "main"."""
+        on = stream or self.main
+        buffer = on.alloc(count, dtype, "conformance.put")
+        args = self._start(self.rank.rank, dtype), -1 if self.rank.rank % 2 else 1
+        on.launch("conformance.line", line, writes=[buffer], args=args)
+        return buffer
+
+    def alloc(self, count: int, dtype: DType) -> Buffer:
+        """Memory of the stream "main", with nothing in it."""
+        return self.main.alloc(count, dtype, "conformance.flat")
+
+    def _start(self, rank: int, dtype: DType) -> int:
+        return WIDE[dtype] + 10 * rank + self.step
+
+
+def expect(what: str, came: Any, wanted: Any, law: str) -> None:
+    """Raise AssertionError with both values and the sentence of the contract that holds here."""
+    if isinstance(wanted, np.ndarray):
+        same = isinstance(came, np.ndarray) and (came.dtype, came.shape) == (wanted.dtype, wanted.shape)
+        if same and (came == wanted).all():
+            return
+        at = f" (they differ from element {int((came != wanted).reshape(-1).argmax())} on)" if same else ""
+        raise AssertionError(f"{what}: expected {_show(wanted)}, came {_show(came)}{at}. The contract: {law}")
+    if came != wanted:
+        raise AssertionError(f"{what}: expected {wanted}, came {came}. The contract: {law}")
+
+
+def refused(error: type[Exception], what: str, call: Callable[[], object]) -> None:
+    """Raise AssertionError if `call` does not raise `error`."""
+    try:
+        call()
+    except error:
+        return
+    raise AssertionError(f"{what} was accepted. The contract: it is a {error.__name__}, before anything is sent")
+
+
+def _show(array: Any) -> str:
+    if not isinstance(array, np.ndarray):
+        return repr(array)
+    if array.size <= SHOWN:
+        return f"{array.dtype}{list(array.shape)} {array.tolist()}"
+    return f"{array.dtype}{list(array.shape)} {array.reshape(-1)[:SHOWN].tolist()} ..."
+
+
+# ---- kernels
+
+
+def line(out: Any, start: int, slope: int) -> None:
+    """start, start + slope, ..., row by row."""
+    xp = array_namespace(out)
+    steps = xp.arange(0, math.prod(out.shape), dtype=out.dtype, device=device_of(out))
+    out[...] = xp.reshape(start + slope * steps, tuple(out.shape))
+
+
+def fold(flat: Any, table: Any, step: int, two: float, really: bool, how: str, nothing: None, nested: Any) -> None:
+    """Reshape, and add what the arguments say. Values of every type that `Frozen` allows arrive as they were given."""
+    assert (really, how, nothing, nested) == (True, "add", None, (1, (2, 3)))
+    xp = array_namespace(flat)
+    one, (second, third) = nested
+    table[:, :] = xp.reshape(flat, tuple(table.shape)) + (step + int(two) + one + second + third)
+
+
+def flip(table: Any) -> None:
+    """Mirror each row, in place."""
+    xp = array_namespace(table)
+    table[:, :] = xp.flip(table, axis=1)
+
+
+def increase(buffer: Any) -> None:
+    """One more, in place. Before a sum it would count once for each rank."""
+    buffer[...] = buffer + 1
+
+
+def copy_to(source: Any, target: Any) -> None:
+    target[...] = source
+
+
+def closure(value: int) -> Callable[..., None]:
+    """A kernel that no backend may accept."""
+
+    def kernel(buffer: Any) -> None:
+        buffer[:] = value
+
+    return kernel
