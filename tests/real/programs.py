@@ -121,6 +121,40 @@ class Waits(Program):
         await buffer.read("read", side)
 
 
+@register_protocol("real_mismatch")
+class Mismatch(Program):
+    """Five steps with a sum and a broadcast, each on a communicator of its own; in the third one rank 0 does `what`
+    differently. 64 bytes in each call.
+    """
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        for rank.step in range(5):
+            what = prepared["what"] if (rank.rank, rank.step) == (0, 2) else ""
+            calls = [self.sums, self.tells]
+            for call in reversed(calls) if what in ("order", "order of streams") else calls:
+                buffer = await call(rank, what)
+                if "streams" not in prepared["what"]:  # where the host runs ahead, both calls are made
+                    await buffer.read("read")
+                buffer.free()
+
+    async def sums(self, rank: Rank, what: str) -> Buffer:
+        main, group = rank.stream("main"), rank.device("dp")
+        buffer = main.alloc(8 if what == "count" else 16, "int64" if what == "dtype" else "int32", "buffer")
+        main.launch("fill", fill, writes=[buffer], args=(rank.rank,))
+        if what == "op":
+            group.broadcast(buffer, rank.rank, main, site="sum")
+        elif what != "rank":
+            group.all_reduce(buffer, main, op="max" if what == "reduce" else "sum", site="sum")
+        return buffer
+
+    async def tells(self, rank: Rank, what: str) -> Buffer:
+        main, group = rank.stream("main"), rank.device("ep")
+        buffer = main.alloc(16, "int32", "buffer")
+        main.launch("fill", fill, writes=[buffer], args=(rank.rank,))
+        group.broadcast(buffer, group.ranks[what == "root"], main, site="tell")
+        return buffer
+
+
 @register_protocol("real_unprepared")
 class Unprepared(Program):
     """Its arguments are never right."""
