@@ -6,6 +6,7 @@
     dpsim explore my.yaml --budget 60s --jobs 2
     dpsim replay .dpsim/my-448da4e9.jsonl
     dpsim compare sim.jsonl gloo.jsonl
+    dpsim museum
     dpsim list
     dpsim schema > docs/scenario.schema.json
 
@@ -457,6 +458,44 @@ def _backends() -> list[dict[str, Any]]:
             reason = f"cannot be loaded: {error}"
         found.append({"name": name, "reason": reason})
     return found
+
+
+# ---- the museum
+
+
+@app.command()
+def museum(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Variants of this name alone, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
+    ] = None,
+    exhibits: Annotated[
+        list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
+    ] = None,
+    schedules: Annotated[int, typer.Option(metavar="N", min=1, help="How many schedules a search may run.")] = 200,
+    module: Annotated[
+        list[str] | None,
+        typer.Option(metavar="MODULE", help="Import this module first: it registers variants. May be given often."),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what finds each known mistake, how soon, and that its healthy twin holds.
+
+    A variant that is not found as it is registered, or whose twin does not hold, is said, and ends with 1.
+    """
+    with one_line_errors():
+        from dpsim import exhibition
+
+        for name in module or ():
+            _import(name)
+        entries, files = exhibition.chosen(only or ()), exhibition.exhibits(exhibits or ())
+        with Progress("museum") as progress:
+            shown = exhibition.exhibition(entries, files, schedules, progress)
+        if as_json:
+            say(json.dumps(exhibition.as_json(shown)))
+        else:
+            say(exhibition.as_text(shown))
+        raise typer.Exit(0 if shown.as_registered else NOT_MET)
 
 
 if __name__ == "__main__":

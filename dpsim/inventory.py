@@ -55,8 +55,13 @@ def variants() -> Entries:
 
 def as_text(found: dict[str, Entries]) -> str:
     """The inventory for people. `found`: entries of `scenarios`, `protocols`, `variants` and `backends`."""
+    described = [(entry["name"], entry["description"]) for entry in found["scenarios"]]
+    museum = "museum/"
     sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios (dpsim run NAME)": [(entry["name"], entry["description"]) for entry in found["scenarios"]],
+        "scenarios (dpsim run NAME)": [both for both in described if not both[0].startswith(museum)],
+        "museum, the smallest world of each variant (dpsim run NAME; dpsim museum explores them)": [
+            both for both in described if both[0].startswith(museum)
+        ],
         "protocols (protocol: {name: NAME, form: FORM})": [
             (entry["name"], entry["summary"]) for entry in found["protocols"]
         ],

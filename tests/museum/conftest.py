@@ -1,0 +1,35 @@
+"""The protocol of `mail_variants` and its exhibits, registered for one test only."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpsim import registry
+
+EXHIBIT = """
+name: {name}
+protocol: {{name: mail, variant: {variant}}}
+topology: {{data_parallel_size: {ranks}}}
+workload: {{requests: [{{arrival: 0ms, prompt_tokens: 1, output_tokens: 1}}]}}
+expect: {{class: DISAGREEMENT}}
+"""
+RANKS = {"mail-first": 3, "mail-down": 4, "mail-four": 3, "mail-class": 3, "mail-twin": 3, "mail-harm": 3, "mail-slow": 3}
+
+
+@pytest.fixture
+def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the exhibits. `--module mail_variants` can be imported, and nothing of it stays."""
+    registry.variants()
+    monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
+    monkeypatch.setattr(registry, "_variants", dict(registry._variants))
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    monkeypatch.delitem(sys.modules, "mail_variants", raising=False)
+    folder = tmp_path / "exhibits"
+    folder.mkdir()
+    for name, ranks in RANKS.items():
+        text = EXHIBIT.format(name=name, variant=name.upper(), ranks=ranks)
+        (folder / f"{name}.yaml").write_text(text)
+    return folder
