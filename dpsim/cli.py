@@ -473,10 +473,7 @@ def museum(
         list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
     ] = None,
     schedules: Annotated[int, typer.Option(metavar="N", min=1, help="How many schedules a search may run.")] = 200,
-    module: Annotated[
-        list[str] | None,
-        typer.Option(metavar="MODULE", help="Import this module first: it registers variants. May be given often."),
-    ] = None,
+    module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what finds each known mistake, how soon, and that its healthy twin holds.
@@ -484,17 +481,17 @@ def museum(
     A variant that is not found as it is registered, or whose twin does not hold, is said, and ends with 1.
     """
     with one_line_errors():
-        from dpsim import exhibition
+        from dpsim import exhibition, museum_table
 
         for name in module or ():
             _import(name)
         entries, files = exhibition.chosen(only or ()), exhibition.exhibits(exhibits or ())
-        with Progress("museum") as progress:
+        with Progress("museum", unit="variant") as progress:
             shown = exhibition.exhibition(entries, files, schedules, progress)
         if as_json:
-            say(json.dumps(exhibition.as_json(shown)))
+            say(json.dumps(museum_table.as_json(shown)))
         else:
-            say(exhibition.as_text(shown))
+            say(museum_table.as_text(shown))
         raise typer.Exit(0 if shown.as_registered else NOT_MET)
 
 

@@ -14,8 +14,10 @@ it). For each of them
     >>> shown = row(registry.variant("M-DP-1"), exhibits()["m-dp-1"], limit=5)
     >>> shown.found.klass, shown.found.check, shown.twin.verdict, shown.wrong
     ('HANG:COLLECTIVE:MISSING_RANK', 'ledger', 'proven', [])
-    >>> cell(shown.searches["random"], limit=5)
-    '1'
+    >>> [one.runs for one in shown.searches["random"]]
+    [1, 1, 1, 1, 1]
+
+`dpsim.museum_table` writes it down.
 
 Prior art: SCTBench's tables of schedules to the first bug; MPI-BugBench, which judges false alarms too.
 """
@@ -26,12 +28,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
 
 from dpsim import registry
 from dpsim.checks.finding import Finding, matches
-from dpsim.console import columns
-from dpsim.exploration import Explored, Subject, explore_subject
+from dpsim.exploration import Subject
 from dpsim.explore import STRATEGIES, Budget, Exploration, Problem, Search, explore, search
 from dpsim.explore.portfolio import Portfolio
 from dpsim.explore.walks import Sampling
@@ -49,7 +49,8 @@ TWIN_LIMIT = 1_000
 @dataclass
 class Row:
     """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
-    the portfolio's alone. They end at `found`; `instead`: other classes that were the primary one of a schedule before.
+    the portfolio's alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
+    before. `broken`: what was found in the twin.
     """
 
     entry: VariantEntry
@@ -57,7 +58,8 @@ class Row:
     searches: dict[str, list[Exploration]]
     found: Finding | None
     instead: list[str]
-    twin: Explored
+    twin: Exploration
+    broken: Finding | None
 
     @property
     def wrong(self) -> list[str]:
@@ -68,9 +70,9 @@ class Row:
         if expected is not None and found is None:
             came = f"came {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
             lines.append(f"expected {expected}, {came}")
-        if self.twin.findings:
-            finding = self.twin.findings[0]
-            lines.append(f"its twin, the same world without it, does not hold: {finding.klass}: {finding.message}")
+        if self.broken is not None:
+            came = f"{self.broken.klass}: {self.broken.message}"
+            lines.append(f"its twin, the same world without it, does not hold: {came}")
         return lines
 
 
@@ -109,9 +111,8 @@ def exhibit(entry: VariantEntry, file: Path) -> Scenario:
     scenario = load_scenario(file)
     if scenario.protocol.variant != entry.name:
         runs = scenario.protocol.variant or "no variant"
-        raise ScenarioError(
-            f"{file}: protocol.variant: expected {entry.name}, after which the file is named; got {runs}"
-        )
+        expected = f"expected {entry.name}, after which the file is named"
+        raise ScenarioError(f"{file}: protocol.variant: {expected}; got {runs}")
     return scenario
 
 
@@ -140,8 +141,10 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT) -> Row:
     }
     caught = [finding for klass, finding in seen.items() if matches(klass, wanted)]
     instead = [klass for klass in seen if not matches(klass, wanted)]
-    twin = explore_subject(Subject.of(without_variant(scenario), file.parent), schedules=TWIN_LIMIT)
-    return Row(entry, file, searches, caught[0] if caught else None, instead, twin)
+    broken: dict[str, Finding] = {}
+    healthy = Subject.of(without_variant(scenario), file.parent)
+    twin = seek(healthy, search("portfolio"), "*", TWIN_LIMIT, broken)
+    return Row(entry, file, searches, next(iter(caught), None), instead, twin, next(iter(broken.values()), None))
 
 
 def seeds(strategy: str) -> int:
@@ -197,117 +200,3 @@ def exhibition(
         if progress is not None:
             progress(len(rows), len(shown))
     return Exhibition(rows, without, limit)
-
-
-# ---- as text
-
-
-def as_text(shown: Exhibition) -> str:
-    """The table, what each strategy did in all, and the verdict last."""
-    limit = shown.limit
-    lines = columns(
-        [("entry", "class", "by", "twin", "schedules until found"), *(_cells(row, limit) for row in shown.rows)]
-    )
-    sought = [row for row in shown.rows if row.entry.expected is not None]
-    if sought:
-        total = [(name, [one for row in sought for one in row.searches[name]]) for name in STRATEGIES]
-        head = ("strategy", "searches", "found", "median", "worst")
-        lines += ["", *columns([head, *((name, *_total(searches, limit)) for name, searches in total)])]
-        lines += [
-            "",
-            "twin: the same world without the variant, after so many schedules. Until found: the median, after",
-        ]
-        lines += [
-            f"a slash the worst of {SEEDS} seeds; >{limit}: not in so many; -: in no schedule that the strategy has."
-        ]
-    harmless = [(f"{row.entry.name}:", row.entry.reason) for row in shown.rows if row.entry.expected is None]
-    lines += ["", "registered as harmless, since", *columns(harmless)] if harmless else []
-    lines += ["", f"without an exhibit: {', '.join(shown.without)}"] if shown.without else []
-    lines += ["", *(f"{row.entry.name} is not as registered: {problem}" for row in shown.rows for problem in row.wrong)]
-    good = sum(not row.wrong for row in shown.rows)
-    return "\n".join([*lines, f"{good} of {len(shown.rows)} variants are as registered"])
-
-
-def _cells(row: Row, limit: int) -> tuple[str, str, str, str, str]:
-    found, twin = row.found, row.twin.exploration
-    return (
-        row.entry.name,
-        found.klass if found else "-",
-        found.check if found else "-",
-        f"{twin.verdict} ({twin.runs})",
-        _needed(row, limit),
-    )
-
-
-def _needed(row: Row, limit: int) -> str:
-    if row.entry.expected is None:
-        (searched,) = row.searches["portfolio"]
-        return f"{searched.verdict} ({searched.runs})" + ("" if row.found else ", nothing to find")
-    cells = {name: cell(searches, limit) for name, searches in row.searches.items()}
-    texts = list(cells.values())
-    same = texts.count(texts[0]) == len(texts)
-    also = f"; also {', '.join(row.instead)}" if row.instead else ""
-    return (f"{texts[0]} by every strategy" if same else " ".join(map(":".join, cells.items()))) + also
-
-
-def cell(searches: Sequence[Exploration], limit: int) -> str:
-    """The median of some searches, and after a slash the worst if it is another."""
-    middle, worst = (_schedules(one, limit) for one in _middle_and_worst(searches))
-    return middle if middle == worst else f"{middle}/{worst}"
-
-
-def _total(searches: Sequence[Exploration], limit: int) -> tuple[str, str, str, str]:
-    found = sum(one.verdict == "violated" for one in searches)
-    middle, worst = _middle_and_worst(searches)
-    return str(len(searches)), str(found), _schedules(middle, limit), _schedules(worst, limit)
-
-
-def _middle_and_worst(searches: Sequence[Exploration]) -> tuple[Exploration, Exploration]:
-    """A miss is worse than any that found it."""
-    order = sorted(searches, key=lambda one: (one.verdict != "violated", one.runs))
-    return order[(len(order) - 1) // 2], order[-1]
-
-
-def _schedules(searched: Exploration, limit: int) -> str:
-    if searched.verdict == "violated":
-        return str(searched.runs)
-    return f">{limit}" if searched.runs >= limit else "-"
-
-
-# ---- as data
-
-
-def as_json(shown: Exhibition) -> dict[str, Any]:
-    """The same as plain data. In `schedules`, a median or worst of null is a miss."""
-    return {
-        "limit": shown.limit,
-        "entries": [_entry(row) for row in shown.rows],
-        "without_exhibit": shown.without,
-        "as_registered": shown.as_registered,
-    }
-
-
-def _entry(row: Row) -> dict[str, Any]:
-    found, twin = row.found, row.twin
-    return {
-        "id": row.entry.name,
-        "exhibit": str(row.file),
-        "class": row.entry.expected,
-        "reason": row.entry.reason or None,
-        "found": found.klass if found else None,
-        "by": found.check if found else None,
-        "instead": row.instead,
-        "schedules": {name: _statistics(searches) for name, searches in row.searches.items()},
-        "twin": {
-            "verdict": twin.verdict,
-            "schedules": twin.exploration.runs,
-            "class": twin.findings[0].klass if twin.findings else None,
-        },
-        "wrong": row.wrong,
-    }
-
-
-def _statistics(searches: Sequence[Exploration]) -> dict[str, Any]:
-    middle, worst = (one.runs if one.verdict == "violated" else None for one in _middle_and_worst(searches))
-    missed = sum(one.verdict != "violated" for one in searches)
-    return {"median": middle, "worst": worst, "searches": len(searches), "missed": missed}

@@ -1,0 +1,65 @@
+"""Every variant of dpsim has an exhibit; each is found as it is registered, and its healthy twin is proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim import registry
+from dpsim.checks import matches
+from dpsim.exhibition import SEEDS, exhibits, row
+from dpsim.explore import STRATEGIES
+from dpsim.inventory import as_text, scenarios
+from dpsim.registry import VariantEntry
+from dpsim.scenario import load_scenario
+
+FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "museum"
+VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.museum.")]
+
+
+def test_one_for_each_and_no_other() -> None:
+    names = sorted(entry.name.lower() for entry in VARIANTS)
+    assert sorted(file.stem for file in FOLDER.iterdir()) == names
+    assert {name: FOLDER / f"{name}.yaml" for name in names} == exhibits()
+
+
+@pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
+def test_says_what_is_registered(entry: VariantEntry) -> None:
+    """What the file expects of a run, on any backend, and what the table expects are the same."""
+    file = FOLDER / f"{entry.name.lower()}.yaml"
+    scenario = load_scenario(file)
+    assert scenario.name == file.stem
+    assert scenario.description.endswith(".")
+    assert scenario.expect.verdict == ("held" if entry.expected is None else "violated")
+    if entry.expected is not None:
+        assert scenario.expect.klass is not None
+        assert matches(scenario.expect.klass, entry.expected)
+
+
+@pytest.mark.runs_once  # a run under a strategy cannot be repeated without telling the strategy
+@pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
+def test_is_as_registered(entry: VariantEntry) -> None:
+    shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
+    assert shown.wrong == []
+    assert shown.twin.verdict == "proven"
+    if entry.expected is None:
+        assert [one.verdict for one in shown.searches["portfolio"]] == ["proven"]
+        assert shown.found is None
+        return
+    assert list(shown.searches) == list(STRATEGIES)
+    assert len(shown.searches["random"]) == SEEDS
+    assert all(one.verdict == "violated" for searches in shown.searches.values() for one in searches)
+    assert shown.instead == []
+    assert shown.found is not None
+    assert matches(shown.found.klass, entry.expected)
+
+
+def test_listed_apart_from_the_other_scenarios() -> None:
+    text = as_text({"scenarios": scenarios(), "protocols": [], "variants": [], "backends": []})
+    first, second, *_ = text.split("\n\n")
+    assert "museum/" not in first
+    assert second.startswith("museum, ")
+    shown = [line.split()[0] for line in second.splitlines()[1:]]
+    assert shown.index("museum/m-dp-2") < shown.index("museum/m-dp-10")
+    assert len(shown) == len(VARIANTS)
