@@ -1,8 +1,9 @@
 """Variants of the data-parallel batch agreement: the mutants of specification 1.12, one changed method each.
 
 A check that has never caught anything proves nothing. Each class below is the healthy protocol with one thing done
-wrong, in about ten lines, and says which class of finding has to catch it; `scenarios/museum/` holds the smallest world
-that shows it, and `dpsim museum` explores that with and without it. Two of them harm nothing but speed and say why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14.
+wrong, in about ten lines, and says which class of finding has to catch it; `scenarios/museum/` holds the smallest
+world that shows it, and `dpsim museum` explores that with and without it. Two of them harm nothing but speed and say
+why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14.
 
 "One rank" is the last of its group.
 
