@@ -124,7 +124,8 @@ class Waits(Program):
 @register_protocol("real_mismatch")
 class Mismatch(Program):
     """Five steps with a sum and a broadcast, each on a communicator of its own; in the third one rank 0 does `what`
-    differently. 64 bytes in each call.
+    differently. 64 bytes in each call. It is not the root of the broadcast: a root that need not wait for anybody would
+    get through in any order.
     """
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -151,7 +152,7 @@ class Mismatch(Program):
         main, group = rank.stream("main"), rank.device("ep")
         buffer = main.alloc(16, "int32", "buffer")
         main.launch("fill", fill, writes=[buffer], args=(rank.rank,))
-        group.broadcast(buffer, group.ranks[what == "root"], main, site="tell")
+        group.broadcast(buffer, group.ranks[what != "root"], main, site="tell")
         return buffer
 
 

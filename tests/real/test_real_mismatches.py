@@ -6,9 +6,10 @@ do not depend on it: each rank notes its call before it makes it, and the ledger
 the same program gets the same class and the same culprit wherever it runs.
 
 What was seen on real machines is recorded where it is certain: that a stream or a host which waits for a call that
-nobody makes waits for ever; that NCCL 2.28 completes 64 bytes with another root or count, and a broadcast against an
-all_reduce, after which the next call hangs; that gloo hangs on another kind of collective. The rest may come out one
-way or another.
+nobody makes waits for ever; that a broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later. The
+rest comes out one way or another: with 64 bytes NCCL 2.28 hung on another count and on another root among 4 H200s,
+and completes them elsewhere. A broadcast's root does not wait for its receivers there: a root that broadcasts too
+early gets through, and so do all others.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ CERTAIN = {
     "sim": dict.fromkeys(["count", "dtype", "root", "reduce", "op"], "completes") | {"order": "hangs", "rank": "hangs"},
     "gloo": {"op": "hangs", "order": "hangs", "rank": "hangs"},
     "nccl": {"order": "hangs", "rank": "hangs"},
-    "nccl 2.28": {"count": "completes", "root": "completes", "op": "hangs"},
+    "nccl 2.28": {"op": "hangs"},
 }
 
 REAL = [
