@@ -21,8 +21,9 @@ from __future__ import annotations
 import sys
 import traceback
 import zlib
+from collections import defaultdict
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +33,12 @@ from dpsim.world import At, Delay, Fault, World
 
 PROMPT = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask"})
 """Kinds of op that cannot be late: a delay there never happens."""
+
+
+_PLACES: dict[tuple[str, int], tuple[CodeType, str]] = {}
+"""Where calls came from, by site and position in the bytecode. Shared by all journals of the process, so a place is
+worked out once. The code object is compared, not looked up: its hash runs over all of its constants.
+"""
 
 
 class RankDied(BaseException):
@@ -64,10 +71,9 @@ class Journal:
         self.step = -1
         self.site = "start"  # of the op that was issued last
         self._sink = sink
-        self._ordinals: dict[str, int] = {}
-        self._seqs: dict[str, int] = {}
-        self._numbers: dict[str, int] = {}
-        self._places: dict[tuple[Any, int], str] = {}
+        self._ordinals: defaultdict[str, int] = defaultdict(int)
+        self._seqs: defaultdict[str, int] = defaultdict(int)
+        self._numbers: defaultdict[str, int] = defaultdict(int)
         self._faults: dict[tuple[str | None, int | None], Fault] = {}
         self._delays: dict[tuple[str | None, int | None], int] = {}
         for fault in world.faults:
@@ -84,11 +90,13 @@ class Journal:
         """Journal an op: `fields` are those of its record after `where`. The answer is its ordinal and its delay in
         ns.
         """
-        ordinal = self._ordinals.get(site, 0)
-        self._ordinals[site] = ordinal + 1
+        ordinals = self._ordinals
+        ordinal = ordinals[site]
+        ordinals[site] = ordinal + 1
         self.site = site
         frame = sys._getframe(2)
-        where = self._places.get((frame.f_code, frame.f_lasti)) or self._where(frame)
+        place = _PLACES.get((site, frame.f_lasti))
+        where = place[1] if place is not None and place[0] is frame.f_code else _where(site, frame)
         delay = self._meet(site, ordinal, where, kind not in PROMPT) if self._injects else 0
         self._sink((kind, self.step, site, ordinal, where, *fields))
         return ordinal, delay
@@ -97,7 +105,7 @@ class Journal:
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
         """Journal a collective and say what to issue."""
-        seq = self._seqs.get(communicator, 0)
+        seq = self._seqs[communicator]
         ordinal, where, issues = self._admit(site, communicator, seq, issue)
         for index, (op, count, dtype, root, reduce, sizes, *_) in enumerate(issues):
             if index:
@@ -118,7 +126,7 @@ class Journal:
             if index:
                 ordinal = self._next_ordinal(site)
             line = f"{communicator} {op} {peer}"
-            seq = self._seqs.get(line, 0)
+            seq = self._seqs[line]
             self._seqs[line] = seq + 1
             record = op, count, dtype, peer, group, reads, writes
             self._sink(("transfer", self.step, site, ordinal, where, stream, communicator, seq, *record))
@@ -126,7 +134,7 @@ class Journal:
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
         """A free has the address of its alloc. The answer is where it was called."""
-        where = self._where(sys._getframe(2))
+        where = _where(site, sys._getframe(2))
         self._sink(("free", self.step, site, ordinal, where, stream, buffer))
         return where
 
@@ -141,7 +149,7 @@ class Journal:
 
     def number(self, what: str) -> int:
         """The next number of a buffer, an event or a coalesced group of this rank."""
-        number = self._numbers.get(what, 0)
+        number = self._numbers[what]
         self._numbers[what] = number + 1
         return number
 
@@ -178,7 +186,8 @@ class Journal:
         ordinal = self._next_ordinal(site)
         self.site = site
         frame = sys._getframe(4)  # the program called a method of a communicator, which journals by another one
-        where = self._places.get((frame.f_code, frame.f_lasti)) or self._where(frame)
+        place = _PLACES.get((site, frame.f_lasti))
+        where = place[1] if place is not None and place[0] is frame.f_code else _where(site, frame)
         if not self._injects:
             return ordinal, where, [issue]
         delay = self._meet(site, ordinal, where)
@@ -211,7 +220,7 @@ class Journal:
         return delay
 
     def _next_ordinal(self, site: str) -> int:
-        ordinal = self._ordinals.get(site, 0)
+        ordinal = self._ordinals[site]
         self._ordinals[site] = ordinal + 1
         return ordinal
 
@@ -232,15 +241,14 @@ class Journal:
     def _inject(self, what: str, site: str, ordinal: int, where: str) -> None:
         self._sink(("injected", self.step, site, ordinal, where, what))
 
-    def _where(self, frame: FrameType) -> str:
-        """ "dpsim/protocol/batch.py:88" for a frame: the module's name is a path that is the same in a tree and in
-        a wheel.
-        """
-        key = (frame.f_code, frame.f_lasti)
-        place = self._places.get(key)
-        if place is None:
-            place = self._places[key] = _place(frame, frame.f_lineno)
-        return place
+
+def _where(site: str, frame: FrameType) -> str:
+    """The place of a frame that issues an op at this site, to be found again in `_PLACES`."""
+    key, code = (site, frame.f_lasti), frame.f_code
+    known = _PLACES.get(key)
+    if known is None or known[0] is not code:
+        known = _PLACES[key] = code, _place(frame, frame.f_lineno)
+    return known[1]
 
 
 def _key(item: Fault | Delay) -> tuple[str | None, int | None]:
@@ -249,6 +257,7 @@ def _key(item: Fault | Delay) -> tuple[str | None, int | None]:
 
 
 def _place(frame: FrameType, line: int) -> str:
+    """ "dpsim/protocol/batch.py:88": the module's name is a path that is the same in a tree and in a wheel."""
     module = frame.f_globals.get("__name__", "?")
     if module == "__main__":
         module = frame.f_code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")

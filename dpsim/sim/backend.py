@@ -26,8 +26,6 @@ from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.rank import SimRank
 from dpsim.world import End, Progress, Run, World
 
-PROGRESS_EVERY = 256
-
 
 class SimBackend:
     """Runs a program on a simulated world. A hang is seen exactly: nothing can move any more and somebody has not
@@ -80,14 +78,12 @@ class SimBackend:
             _connect(group, ranks)
         ends: list[End] = ["blocked"] * world.size
         hosts = [_host(rank, program, prepared, ends) for rank in ranks]
-        if progress is not None:
-            _report(machine, ranks[0], progress)
         for host in hosts:
             machine.host(host)
         for victim, ns in world.kills:
             _kill(machine, ranks, victim, ns, ends)
         try:
-            machine.run()
+            machine.run(None if progress is None else lambda: progress(ranks[0].step))
         finally:
             for host in hosts:
                 host.close()
@@ -170,18 +166,3 @@ class _Outcome:
 
     def __await__(self) -> Any:
         return self._outcome
-
-
-def _report(machine: Machine, rank: SimRank, progress: Progress) -> None:
-    """Call `progress` now and then, by looking in from the event loop."""
-    step = machine.env.step
-    count = 0
-
-    def counted() -> None:
-        nonlocal count
-        count += 1
-        if not count % PROGRESS_EVERY:
-            progress(rank.step)
-        step()
-
-    machine.env.step = counted  # type: ignore[method-assign]

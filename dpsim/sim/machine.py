@@ -32,7 +32,7 @@ SimPy.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Generator, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Protocol
 
 import simpy
@@ -115,7 +115,6 @@ class Machine:
         keep_order: bool = False,
         memory: bool = True,
     ) -> None:
-        self.env = Environment(self.fire, self._pick)
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
@@ -127,7 +126,9 @@ class Machine:
         self._strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
-        self.ready: Callable[[Op], None] = self._ready_timed if strategy is None else self._ready_untimed
+        self.ready: Callable[[Op], None] = self._ready_timed if self.timed else self._ready_untimed
+        self.fire: Callable[[Op], None] = self._fire_timed if self.timed else self._fire_untimed
+        self.env = Environment(self.fire, None if self.timed else self._pick)
 
     @property
     def now(self) -> int:
@@ -143,7 +144,7 @@ class Machine:
                 before.successors = [after]
             else:
                 before.successors.append(after)
-        else:
+        elif not self.timed:
             after.known |= before.known
             after.past |= before.past
 
@@ -183,24 +184,65 @@ class Machine:
             strategy.blocked(self.enabled)
         return bool(able)
 
-    def fire(self, op: Op) -> None:
-        """The op happens. What this releases fires from one loop, not by recursion: chains of free ops can be long."""
+    # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
+    # loops, since what only an explorer asks for would cost a timed run a fifth of its time.
+
+    def _fire_timed(self, op: Op) -> None:
+        """The op happens."""
         fired = self._fired
         fired.append(op)
         if self._firing:
             return
         self._firing = True
-        ready = self.ready
+        env, dead = self.env, self.dead
+        now = self.now
         try:
             while fired:
                 op = fired.popleft()
-                if op.life in self.dead:
+                if dead and op.life in dead:
                     continue
-                op.at = self.env._now  # type: ignore[assignment]
+                op.at = now
                 if op.footprint is not None:
                     self.order.append(op.label)
-                if op.effect is not None:
-                    op.value = op.effect()
+                effect = op.effect
+                if effect is not None:
+                    op.effect = None  # it may hold the op: no work for the garbage collector
+                    op.value = effect()
+                successors = op.successors
+                if successors is not None:
+                    op.successors = None
+                    for after in successors:
+                        after.pending -= 1
+                        if not after.pending:
+                            if after.cost:
+                                env.schedule(after, 1, after.cost)
+                            else:
+                                fired.append(after)
+                if op.waiters is not None:
+                    env.due += op.waiters
+        finally:
+            self._firing = False
+
+    def _fire_untimed(self, op: Op) -> None:
+        """The op happens; who comes after it knows what it knew."""
+        fired = self._fired
+        fired.append(op)
+        if self._firing:
+            return
+        self._firing = True
+        ready, dead = self.ready, self.dead
+        try:
+            while fired:
+                op = fired.popleft()
+                if dead and op.life in dead:
+                    continue
+                op.at = 0
+                if op.footprint is not None:
+                    self.order.append(op.label)
+                effect = op.effect
+                if effect is not None:
+                    op.effect = None
+                    op.value = effect()
                 successors = op.successors
                 if successors is not None:
                     op.successors = None
@@ -212,20 +254,24 @@ class Machine:
                         if not after.pending:
                             ready(after)
                 if op.waiters is not None:
-                    for waiter in op.waiters:
-                        waiter.succeed(op.value)
+                    self.env.due += op.waiters
         finally:
             self._firing = False
 
-    def wait(self, op: Op) -> Generator[simpy.Event, Any, Any]:
-        """For a host: its value, once it has fired."""
-        if op.at >= 0:
-            return op.value
-        waiter = simpy.Event(self.env)
+    def waiter(self) -> simpy.Event:
+        """What a host yields to stand still; it goes on when it is due. For one wait after the other."""
+        event = simpy.Event(self.env)
+        event._ok, event._value = True, None
+        return event
+
+    def until(self, op: Op, waiter: simpy.Event) -> simpy.Event:
+        """The waiter, which is due when the op has fired."""
+        waiter.callbacks = []
         if op.waiters is None:
-            op.waiters = []
-        op.waiters.append(waiter)
-        return (yield waiter)
+            op.waiters = [waiter]
+        else:
+            op.waiters.append(waiter)
+        return waiter
 
     def mark(self, point: Op) -> int:
         """A bit by which ops and hosts that come after `point` know of it. To be set before it is needed: a point
@@ -256,6 +302,6 @@ class Machine:
         """Start a host thread: SimPy drives a coroutine object as it is."""
         return simpy.Process(self.env, program)  # type: ignore[arg-type]  # needs only send and throw
 
-    def run(self) -> None:
-        """Until nothing can move any more."""
-        self.env.run_down()
+    def run(self, tick: Callable[[], None] | None = None) -> None:
+        """Until nothing can move any more. `tick` is called now and then."""
+        self.env.run_down(tick)

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
-import simpy
-
 from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
 from dpsim.journal import Journal
 from dpsim.journaled import (
@@ -47,7 +45,8 @@ class SimRank(JournaledRank):
         self.killed = False
         self.error: KernelError | None = None
         self.groups: list[Group] = []
-        self._at_device: tuple[Op, simpy.Event] | None = None
+        self._waiter = machine.waiter()
+        self._at_device: Op | None = None
         self.known = 0
         self.past = 0
         """Untimed: what its host knows, as of an op; see `Op`."""
@@ -80,17 +79,20 @@ class SimRank(JournaledRank):
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
         label = self.address()
 
-        def outcome() -> Generator[Any, Any, Any]:
+        def look() -> Generator[Any, Any, Any]:
+            op = self.op(label)
+            self._boxes.take(op, self.rank, mailbox, how)
+            return self.wait(op)
+
+        def late_or_idle() -> Generator[Any, Any, Any]:
             if delay_ns:
                 yield from self.pause(delay_ns, label and f"{label} late")
             self.idle = how == "idle"
-            op = self.op(label)
-            self._boxes.take(op, self.rank, mailbox, how)
-            message = yield from self.wait(op)
+            message = yield from look()
             self.idle = False
             return message
 
-        return outcome
+        return late_or_idle if delay_ns or how == "idle" else look
 
     def _sleep(self, ns: int) -> Outcome:
         label = self.address()
@@ -100,39 +102,40 @@ class SimRank(JournaledRank):
         """Let the host stand still."""
         op = self.op(label, ns)
         self.machine.submit(op)
-        yield from self.wait(op)
+        return self.wait(op)
 
     def wait(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op, once it has fired. Where the rank may be killed, that its host goes on is an op as
         well.
         """
-        machine = self.machine
+        machine, waiter = self.machine, self._waiter
         if machine.timed:
-            value = yield from machine.wait(op)
+            if op.at < 0:
+                yield machine.until(op, waiter)
             if self.killed:
-                yield simpy.Event(machine.env)  # which never happens
-            return value
+                yield machine.waiter()  # which is never due
+            return op.value
         if self._lives is not None:
             after = self.op(f"rank {self.rank} goes on #{self._resumed}")
             self._resumed += 1
             machine.edge(op, after)
             machine.submit(after)
-            yield from machine.wait(after)
+            if after.at < 0:
+                yield machine.until(after, waiter)
             op.past |= after.past
-        value = yield from machine.wait(op)
+        if op.at < 0:
+            yield machine.until(op, waiter)
         self.known |= op.known
         if op.past & ~self.past:
             self.past |= op.past
             self.learned.append((self.journal.step, self.past))
-        return value
+        return op.value
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op of the device. Raises the error of a kernel that failed."""
         if self.error is None and op.at < 0:
-            waiter = simpy.Event(self.machine.env)
-            op.waiters = [*(op.waiters or []), waiter]
-            self._at_device = op, waiter
-            yield waiter
+            self._at_device = op
+            yield self.machine.until(op, self._waiter)
             self._at_device = None
         if self.error is not None:
             raise self.error
@@ -142,11 +145,10 @@ class SimRank(JournaledRank):
         """A kernel failed: nothing of what its device has under way happens any more, and its host is told."""
         self.error = error
         self.lose_device()
-        if self._at_device is not None:
-            op, waiter = self._at_device
-            if op.waiters is not None:
-                op.waiters.remove(waiter)
-            waiter.succeed()
+        op = self._at_device
+        if op is not None and op.at < 0 and op.waiters is not None:
+            op.waiters.remove(self._waiter)
+            self.machine.env.schedule(self._waiter)
 
     def lose_device(self) -> None:
         """The device stops, and the collectives that it takes part in never end."""
