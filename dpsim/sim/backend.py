@@ -67,7 +67,8 @@ class SimBackend:
         """As `run`, for a program that is at hand."""
         machine = Machine(self.strategy, [kill.rank for kill in world.kills], self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
-        groups = [Group(spec, machine, self.costs, slots) for spec in world.communicators]
+        waited = [0] * world.size
+        groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
         ranks = [
@@ -96,7 +97,7 @@ class SimBackend:
             backend=self.name,
             journals=journals,
             ends=ends,
-            waited_ns=[rank.waited_ns for rank in ranks],
+            waited_ns=waited,
             elapsed_ns=machine.now,
             observed="" if all(end == "finished" for end in ends) else "nothing can move any more",
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
@@ -108,11 +109,6 @@ class SimBackend:
 
 def _connect(group: Group, ranks: list[SimRank]) -> None:
     """Give each member its communicator."""
-
-    def waited(rank: int, ns: int) -> None:
-        ranks[rank].waited_ns += ns
-
-    group.waited = waited
     for rank in group.spec.ranks:
         ranks[rank].groups.append(group)
         if group.spec.domain == "host":

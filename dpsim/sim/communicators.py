@@ -14,7 +14,7 @@ from dpsim.journaled import Outcome, of_this_backend
 from dpsim.journaled_groups import JournaledDeviceCommunicator, JournaledHostCommunicator
 from dpsim.sim.groups import Group, Part
 from dpsim.sim.machine import Op
-from dpsim.sim.rank import SimRank, SimStream, array_of, touched
+from dpsim.sim.rank import SimRank, SimStream, flat_of, touched
 
 
 class SimHostCommunicator(JournaledHostCommunicator):
@@ -27,26 +27,42 @@ class SimHostCommunicator(JournaledHostCommunicator):
 
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
         rank, machine = self.rank, self.rank.machine
-        result = np.zeros(math.prod(shape), array.dtype)
-        size = min(result.size, array.size)
-        result[:size] = array.reshape(-1)[:size]
+        count = math.prod(shape)
+        result = source = _flat_copy(array)
         last: Op | None = None
         for issue in issues:
             late: Op | None = None
             if issue.delay_ns:
                 late = rank.op(rank.address("is late for"), issue.delay_ns)
                 machine.submit(late)
-            result, source = np.array(result), np.array(array)
+            if last is not None:  # a repeated one has memory of its own: both are under way at the same time
+                source = _flat_copy(array)
+            result = source if source.size == count else _as_far_as_it_fits(source, count)
             part = Part(issue, result, source, late, machine.now)
             last = (self.group.join if issue.peer is None else self.group.move)(rank.rank, part, rank.past)
-        wanted = result
+        if last is None:
+            result = _as_far_as_it_fits(source, count)
+        wanted = result if result.shape == shape else result.reshape(shape)
 
-        def outcome() -> Generator[Any, Any, HostArray]:
-            if last is not None:
-                yield from rank.wait(last)
-            return wanted.reshape(shape)
+        return lambda: _at_once(wanted) if last is None else rank.wait(last, wanted)
 
-        return outcome
+
+def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
+    """A skipped collective: nothing to wait for."""
+    return wanted
+    yield
+
+
+def _flat_copy(array: HostArray) -> HostArray:
+    return np.array(array) if array.ndim == 1 else np.array(array).reshape(-1)
+
+
+def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
+    """The beginning of a result: the input, then zeros."""
+    result = np.zeros(count, source.dtype)
+    size = min(count, source.size)
+    result[:size] = source[:size]
+    return result
 
 
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
@@ -63,7 +79,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            part = Part(issue, array_of(output), array_of(source), on.end(), self.rank.machine.now)
+            part = Part(issue, flat_of(output), flat_of(source), on.end(), self.rank.machine.now)
             if self.rank.machine.memory:
                 root = issue.root
                 reads = [source] if root is None or root == self.rank.rank else []
@@ -75,7 +91,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            array = array_of(buffer)
+            array = flat_of(buffer)
             part = Part(issue, array, array, on.end(), self.rank.machine.now)
             if self.rank.machine.memory:
                 part.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])

@@ -17,9 +17,8 @@ which parts come; where there is no time, who gets one is a choice.
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections import defaultdict, deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -30,14 +29,14 @@ from dpsim.ops import DTYPES
 from dpsim.schedule import Footprint
 from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine, Op
+from dpsim.sim.results import Results
 from dpsim.world import CommunicatorSpec
-
-REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum, None: np.add}
 
 
 class Part:
-    """What one member brings: what it announces, the memory that it reads and writes, what it comes after, and since
-    when it waits. `touches`: that memory as a footprint, where somebody wants to know.
+    """What one member brings: what it announces, the memory that it reads and writes (flat, perhaps the same), what it
+    comes after, and since when it waits. `touches`: that memory as a footprint, where somebody wants to know. `wire`:
+    an eager send's content on its way.
     """
 
     __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches", "wire")
@@ -58,24 +57,23 @@ class Part:
         self.joined = joined
         self.touches = touches
         self.eager = False
-        self.wire: HostArray | None = None  # an eager send's content on its way
-
-    @property
-    def came(self) -> int:
-        """When its host had joined and its stream had come so far."""
-        return max(self.joined, self.before.at if self.before is not None else 0)
+        self.wire: HostArray | None = None
 
     def sent(self) -> HostArray:
-        return resized(self.source, self.issue) if self.issue.altered else np.array(self.source.reshape(-1))
+        """What goes out: the memory itself, so to be used before anything is received."""
+        return resized(self.source, self.issue) if self.issue.altered else self.source
 
     def keep(self) -> None:
         """An eager send: the memory may be used again."""
-        self.wire = self.sent()
+        self.wire = np.array(self.sent())
 
     def receive(self, wire: HostArray) -> None:
-        flat = self.output.reshape(-1)
-        size = min(flat.size, wire.size)
-        flat[:size] = wire[:size]
+        output = self.output
+        if output.size == wire.size:
+            output[...] = wire
+        else:
+            size = min(output.size, wire.size)
+            output[:size] = wire[:size]
 
 
 class Slots:
@@ -116,56 +114,77 @@ class Slots:
 class Group:
     """A communicator: the collectives and transfers under way."""
 
-    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, slots: Sequence[Slots] = ()) -> None:
+    def __init__(
+        self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int], slots: Sequence[Slots] = ()
+    ) -> None:
         self.spec = spec
         self.machine = machine
         self.costs = costs
         self.slots = slots if spec.domain == "device" else ()
-        self.waited: Callable[[int, int], None] = lambda rank, ns: None
+        self._waited = waited
+        self._size = len(spec.ranks)
+        self._places = {rank: place for place, rank in enumerate(spec.ranks)}
         self._cost = costs.on_host if spec.domain == "host" else costs.on_device
+        self._transfer_cost = costs.host_transfer if spec.domain == "host" else costs.device_transfer
         self._next_seq = dict.fromkeys(spec.ranks, 0)
         self._open: dict[int, tuple[Op, dict[int, Part]]] = {}
         self._unfired: dict[Op, Sequence[int]] = {}
-        self._counts: dict[tuple[int, int, str], int] = {}
+        self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
         self._mortal = machine.mortal.intersection(spec.ranks) if spec.domain == "device" else frozenset()
         self._latest: Op | None = None
-        self._sends: dict[tuple[int, int], deque[tuple[Op, Part]]] = {}
-        self._receives: dict[tuple[int, int], deque[tuple[Op, Part]]] = {}
+        self._sends: defaultdict[tuple[int, int], deque[tuple[Op, Part]]] = defaultdict(deque)
+        self._receives: defaultdict[tuple[int, int], deque[tuple[Op, Part]]] = defaultdict(deque)
 
     # ---- collectives
 
     def join(self, rank: int, part: Part, past: int) -> Op:
         """A member's part; the answer is the joint op. `past`: what the host that joins knows."""
-        members, issue, machine = self.spec.ranks, part.issue, self.machine
-        if issue.root is not None and issue.root not in members:
+        issue, machine = part.issue, self.machine
+        if issue.root is not None and issue.root not in self.spec.ranks:
+            members = self.spec.ranks
             raise ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
         seq = self._next_seq[rank]
         self._next_seq[rank] = seq + 1
-        if seq not in self._open:
-            op = Op(f"{self.spec.name} #{seq}" if machine.visible else "")
-            op.pending = len(members)
-            machine.edge(self._latest, op)
-            self._latest = op
-            self._open[seq] = op, {}
-            self._unfired[op] = members
-        op, parts = self._open[seq]
+        meeting = self._open.get(seq)
+        if meeting is None:
+            meeting = self._open[seq] = self._begin(seq), {}
+        op, parts = meeting
         parts[rank] = part
         op.past |= past
-        if len(parts) == len(members):
-            largest = max(max(one.output.size, one.source.size) for one in parts.values())
-            op.cost = self._cost(len(members), largest * DTYPES[issue.dtype])
-            op.effect = lambda: self._complete(op, parts)
-            if machine.visible:
-                uses = [slots.releases for slots in (self.slots[member] for member in members)] if self.slots else []
-                uses += [part.touches for part in parts.values()]
-                op.footprint = self._with_lives(sum(uses, ()))
+        if len(parts) == self._size:
             del self._open[seq]
+            self._all_joined(op, parts, issue)
         if self.slots:
             self._reside(rank, seq, op, part)
         else:
             machine.edge(part.before, op)
             machine.submit(op)
         return op
+
+    def _begin(self, seq: int) -> Op:
+        """The joint op of a collective that nobody has joined yet."""
+        machine = self.machine
+        op = Op(f"{self.spec.name} #{seq}" if machine.visible else "")
+        op.pending = self._size
+        machine.edge(self._latest, op)
+        self._latest = op
+        self._unfired[op] = self.spec.ranks
+        return op
+
+    def _all_joined(self, op: Op, parts: dict[int, Part], last: Issue) -> None:
+        """What the joint op costs, does and touches is known now."""
+        largest = 0
+        for part in parts.values():
+            if part.source.size > largest:
+                largest = part.source.size
+            if part.output.size > largest:
+                largest = part.output.size
+        op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
+        op.effect = lambda: self._complete(op, parts)
+        if self.machine.visible:
+            uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
+            uses += [part.touches for part in parts.values()]
+            op.footprint = self._with_lives(sum(uses, ()))
 
     def lose(self, rank: int) -> None:
         """A member is gone: what it takes part in on its device and has not ended never ends."""
@@ -193,45 +212,21 @@ class Group:
         machine.submit(op)
 
     def _complete(self, op: Op, parts: dict[int, Part]) -> None:
-        """Do a collective; what each member waited for the last one is added up."""
+        """Do a collective: all is sent before anything is received. What each member waited for the last one is added
+        up.
+        """
         del self._unfired[op]
-        wires = {rank: part.sent() for rank, part in parts.items()}
-        reduced: dict[str | None, HostArray] = {}
-        start = self.machine.now - op.cost
-        for rank, part in parts.items():
-            part.receive(self._result(rank, part.issue, wires, parts, reduced))
-            if self.machine.timed:
-                self.waited(rank, start - part.came)
-            if self.slots:
-                self.slots[rank].leave()
-
-    def _result(
-        self,
-        rank: int,
-        issue: Issue,
-        wires: dict[int, HostArray],
-        parts: dict[int, Part],
-        reduced: dict[str | None, HostArray],
-    ) -> HostArray:
-        members, place = self.spec.ranks, self.spec.ranks.index(rank)
-        if issue.op == "broadcast":
-            assert issue.root is not None
-            return wires[issue.root]
-        if issue.op in ("all_reduce", "reduce_scatter"):
-            if issue.reduce not in reduced:
-                reduced[issue.reduce] = _reduce(issue.reduce, [wires[member] for member in members])
-            total = reduced[issue.reduce]
-            if issue.op == "all_reduce":
-                return total
-            return _pieces(total, issue.sizes, len(members))[place]
-        if issue.op == "all_gather":
-            return np.concatenate([wires[member] for member in members])
-        if issue.op == "all_to_all":
-            count = len(members)
-            cut = {member: _pieces(wires[member], parts[member].issue.sizes[:count], count) for member in members}
-            come = [cut[member][place] for member in members]
-            return np.concatenate(come)
-        return np.empty(0, issue.dtype)
+        machine, waited, slots = self.machine, self._waited, self.slots
+        results = Results(self._places, parts).all()
+        start = machine.now - op.cost
+        for (rank, part), result in zip(parts.items(), results, strict=True):
+            part.receive(result)
+            if machine.timed:
+                before = part.before
+                came = part.joined if before is None or before.at < part.joined else before.at
+                waited[rank] += start - came
+            if slots:
+                slots[rank].leave()
 
     # ---- transfers
 
@@ -240,7 +235,7 @@ class Group:
         peer, way = part.issue.peer, part.issue.op
         assert peer is not None
         pair = (rank, peer) if way == "send" else (peer, rank)
-        number = self._counts.get((*pair, way), 0)
+        number = self._counts[(*pair, way)]
         self._counts[(*pair, way)] = number + 1
         label = f"{self.spec.name} {pair[0]}>{pair[1]} #{number}" if self.machine.visible else ""
         op = self._send(label, pair, part) if way == "send" else self._receive(label, pair, part)
@@ -251,7 +246,7 @@ class Group:
     def _send(self, label: str, pair: tuple[int, int], part: Part) -> Op:
         """The op of a send; the sender has yet to submit it."""
         machine, issue = self.machine, part.issue
-        waiting = self._receives.setdefault(pair, deque())
+        waiting = self._receives[pair]
         eager = issue.count * DTYPES[issue.dtype] <= self.costs.eager_bytes
         if not machine.timed:
             eager = machine.draw(label, ("eager", "rendezvous")) == 0
@@ -266,23 +261,23 @@ class Group:
                 machine.edge(sent, op)
                 self._match(op, part, their)
             else:
-                self._sends.setdefault(pair, deque()).append((sent, part))
+                self._sends[pair].append((sent, part))
             return sent
         if waiting:
             op, their = waiting.popleft()
             self._match(op, part, their)
         else:
             op = self._joint(label, pair, self._transfer_cost)
-            self._sends.setdefault(pair, deque()).append((op, part))
+            self._sends[pair].append((op, part))
         machine.edge(part.before, op)
         return op
 
     def _receive(self, label: str, pair: tuple[int, int], part: Part) -> Op:
         """The op of a receive; the receiver has yet to submit it."""
-        waiting = self._sends.setdefault(pair, deque())
+        waiting = self._sends[pair]
         if not waiting:
             op = self._joint(label, pair, self._transfer_cost)
-            self._receives.setdefault(pair, deque()).append((op, part))
+            self._receives[pair].append((op, part))
         else:
             op, their = waiting.popleft()
             if their.eager:
@@ -314,24 +309,3 @@ class Group:
     def _touch(self, op: Op, parts: Sequence[Part]) -> None:
         if self.machine.visible:
             op.footprint = self._with_lives(tuple(use for part in parts for use in part.touches))
-
-    @property
-    def _transfer_cost(self) -> int:
-        return self.costs.host_transfer if self.spec.domain == "host" else self.costs.device_transfer
-
-
-def _reduce(op: str | None, wires: Sequence[HostArray]) -> HostArray:
-    """Elementwise over wires that may differ in length; shorter ones have no say in the rest."""
-    total = np.array(max(wires, key=len))
-    longest = next(index for index, wire in enumerate(wires) if len(wire) == len(total))
-    for index, wire in enumerate(wires):
-        if index != longest:
-            total[: len(wire)] = REDUCTIONS[op](total[: len(wire)], wire.astype(total.dtype))
-    return total
-
-
-def _pieces(array: HostArray, sizes: Sequence[int], members: int) -> list[HostArray]:
-    """The array cut by sizes, or into equal parts."""
-    parts = sizes or [len(array) // members] * members
-    ends = np.cumsum(parts)
-    return [array[end - size : end] for end, size in zip(ends, parts, strict=True)]

@@ -40,7 +40,6 @@ class SimRank(JournaledRank):
         self.machine = machine
         self.costs = costs
         self.allocator = CachingAllocator(expandable)
-        self.waited_ns = 0
         self.idle = False
         self.killed = False
         self.error: KernelError | None = None
@@ -104,8 +103,8 @@ class SimRank(JournaledRank):
         self.machine.submit(op)
         return self.wait(op)
 
-    def wait(self, op: Op) -> Generator[Any, Any, Any]:
-        """The value of an op, once it has fired. Where the rank may be killed, that its host goes on is an op as
+    def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
+        """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an op as
         well.
         """
         machine, waiter = self.machine, self._waiter
@@ -114,7 +113,7 @@ class SimRank(JournaledRank):
                 yield machine.until(op, waiter)
             if self.killed:
                 yield machine.waiter()  # which is never due
-            return op.value
+            return op.value if result is None else result
         if self._lives is not None:
             after = self.op(f"rank {self.rank} goes on #{self._resumed}")
             self._resumed += 1
@@ -129,7 +128,7 @@ class SimRank(JournaledRank):
         if op.past & ~self.past:
             self.past |= op.past
             self.learned.append((self.journal.step, self.past))
-        return op.value
+        return op.value if result is None else result
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op of the device. Raises the error of a kernel that failed."""
@@ -273,6 +272,7 @@ class SimBuffer(JournaledBuffer):
             self.block: Block = allocator.alloc(stream.name, max(self.count * DTYPES[dtype], 1))
             self.place = self.block.place
             self.array: HostArray = allocator.array(self.block, dtype, shape)
+            self.flat = self.array if len(shape) == 1 else self.array.reshape(-1)
         else:
             self.block, self.place = whole.block, whole.place
         self._users: list[SimStream] = []
@@ -280,6 +280,7 @@ class SimBuffer(JournaledBuffer):
     def _view(self, start: int, stop: int) -> JournaledBuffer:
         piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
         piece.array = self.array[start:stop]
+        piece.flat = piece.array.reshape(-1)
         return piece
 
     def _copy(self, stream: Stream) -> Outcome:
@@ -315,6 +316,12 @@ def _mark(rank: SimRank, point: Op) -> Any:
 def array_of(buffer: Buffer) -> HostArray:
     array: HostArray = of_this_backend(buffer, SimBuffer).array
     return array
+
+
+def flat_of(buffer: Buffer) -> HostArray:
+    """Its memory in one dimension."""
+    flat: HostArray = of_this_backend(buffer, SimBuffer).flat
+    return flat
 
 
 def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:

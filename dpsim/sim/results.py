@@ -1,0 +1,110 @@
+"""What each member of a collective gets, computed from what all members send.
+
+Every member gets what its own description asks for, as far as it fits: where all describe the same collective, as they
+should, most of the work is done once for all of them. Results never share memory with what was sent, since results are
+written over it, but members may share a result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dpsim.interface import HostArray
+from dpsim.journal import Issue
+
+if TYPE_CHECKING:
+    from dpsim.sim.groups import Part
+
+REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum, None: np.add}
+
+
+class Results:
+    """The results of one collective. `places`: of the members in the group, in order; `parts`: as they came."""
+
+    def __init__(self, places: Mapping[int, int], parts: Mapping[int, Part]) -> None:
+        self.places = places
+        self.parts = parts
+        self.wires = [parts[rank].sent() for rank in places]
+        self._shared: dict[Any, HostArray] = {}
+
+    def all(self) -> list[HostArray]:
+        """In the order of `parts`."""
+        return [self._one(rank, part.issue) for rank, part in self.parts.items()]
+
+    def _one(self, rank: int, issue: Issue) -> HostArray:
+        op = issue.op
+        if op == "all_reduce":
+            return self._reduced(issue.reduce)
+        if op == "all_to_all":
+            return self._exchanged(rank)
+        if op == "reduce_scatter":
+            return cut(self._reduced(issue.reduce), issue.sizes, len(self.wires))[self.places[rank]]
+        if op == "broadcast":
+            assert issue.root is not None
+            key = op, issue.root
+            if key not in self._shared:
+                self._shared[key] = np.array(self.wires[self.places[issue.root]])
+            return self._shared[key]
+        if op == "all_gather":
+            if op not in self._shared:
+                self._shared[op] = np.concatenate(self.wires)
+            return self._shared[op]
+        return np.empty(0, issue.dtype)
+
+    def _reduced(self, how: str | None) -> HostArray:
+        total = self._shared.get(how)
+        if total is None:
+            total = self._shared[how] = reduce(how, self.wires)
+        return total
+
+    def _exchanged(self, rank: int) -> HostArray:
+        """What all members send to this one. With equal pieces of equal wires: a row of a transposed matrix."""
+        wires, members = self.wires, len(self.wires)
+        if "rows" not in self._shared:
+            sizes = [part.issue.sizes for part in self.parts.values()]
+            length = len(wires[0])
+            if any(sizes) or length % members or any(len(wire) != length for wire in wires):
+                self._shared["rows"] = np.empty((0, 0))
+            else:
+                matrix = np.concatenate(wires).reshape(members, members, length // members)
+                self._shared["rows"] = matrix.transpose(1, 0, 2).reshape(members, length)
+        rows, place = self._shared["rows"], self.places[rank]
+        if len(rows):
+            row: HostArray = rows[place]
+            return row
+        sizes = [self.parts[member].issue.sizes[:members] for member in self.places]
+        return np.concatenate([cut(wire, size, members)[place] for wire, size in zip(wires, sizes, strict=True)])
+
+
+def reduce(how: str | None, wires: Sequence[HostArray]) -> HostArray:
+    """Elementwise, in the order of the group but for the longest wire, which is first; shorter ones have no say in the
+    rest.
+
+    >>> reduce("max", [np.array([1, 5]), np.array([2, 3, 4])])
+    array([2, 5, 4])
+    """
+    apply, longest = REDUCTIONS[how], 0
+    for index, wire in enumerate(wires):
+        if len(wire) > len(wires[longest]):
+            longest = index
+    total = np.array(wires[longest])
+    for index, wire in enumerate(wires):
+        if index != longest:
+            same = wire.dtype == total.dtype
+            if same and len(wire) == len(total):
+                apply(total, wire, total)
+            else:
+                total[: len(wire)] = apply(total[: len(wire)], wire.astype(total.dtype))
+    return total
+
+
+def cut(array: HostArray, sizes: Sequence[int], members: int) -> list[HostArray]:
+    """The array cut by sizes, or into equal parts."""
+    pieces, start = [], 0
+    for size in sizes or [len(array) // members] * members:
+        pieces.append(array[start : start + size])
+        start += size
+    return pieces
