@@ -72,7 +72,7 @@ class Journal:
         self.site = "start"  # of the op that was issued last
         self._sink = sink
         self._ordinals: defaultdict[str, int] = defaultdict(int)
-        self._seqs: defaultdict[str, int] = defaultdict(int)
+        self._seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._faults: dict[tuple[str | None, int | None], Fault] = {}
         self._delays: dict[tuple[str | None, int | None], int] = {}
@@ -107,11 +107,11 @@ class Journal:
         """Journal a collective and say what to issue."""
         seq = self._seqs[communicator]
         ordinal, where, issues = self._admit(site, communicator, seq, issue)
-        for index, (op, count, dtype, root, reduce, sizes, *_) in enumerate(issues):
+        for index, (op, count, dtype, root, reduce, sizes, _, _, _, _) in enumerate(issues):
             if index:
                 ordinal = self._next_ordinal(site)
-            record = op, count, dtype, root, reduce, sizes, reads, writes
-            self._sink(("collective", self.step, site, ordinal, where, stream, communicator, seq + index, *record))
+            at = self.step, site, ordinal, where, stream, communicator, seq + index
+            self._sink(("collective", *at, op, count, dtype, root, reduce, sizes, reads, writes))
         self._seqs[communicator] = seq + len(issues)
         return issues
 
@@ -122,14 +122,14 @@ class Journal:
         faults.
         """
         ordinal, where, issues = self._admit(site, None, None, issue)
-        for index, (op, count, dtype, _, _, _, peer, group, *_) in enumerate(issues):
+        for index, (op, count, dtype, _, _, _, peer, group, _, _) in enumerate(issues):
             if index:
                 ordinal = self._next_ordinal(site)
-            line = f"{communicator} {op} {peer}"
+            line = communicator, op, peer
             seq = self._seqs[line]
             self._seqs[line] = seq + 1
-            record = op, count, dtype, peer, group, reads, writes
-            self._sink(("transfer", self.step, site, ordinal, where, stream, communicator, seq, *record))
+            at = self.step, site, ordinal, where, stream, communicator, seq
+            self._sink(("transfer", *at, op, count, dtype, peer, group, reads, writes))
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:

@@ -60,9 +60,12 @@ class Work:
 
 
 class JournaledBuffer(Buffer):
-    """A buffer, or a view into one (`base`). `ref` is how records name its memory."""
+    """A buffer, or a view into one (`base`). `ref` is how records name its memory; `refs`: that alone, as records have
+    it.
+    """
 
     ref: Ref
+    refs: Refs
     place: Place | None = None
     base: JournaledBuffer | None = None
 
@@ -76,6 +79,7 @@ class JournaledBuffer(Buffer):
     def named(self, number: int, site: str, ordinal: int) -> None:
         """Its place in the journal."""
         self.ref = number, 0, self.count
+        self.refs = (self.ref,)
         self._site = site
         self._ordinal = ordinal
 
@@ -86,13 +90,14 @@ class JournaledBuffer(Buffer):
         piece = self._view(start, stop)
         [(number, first, _)] = refs([self])
         piece.ref = number, first + start * row, first + stop * row
+        piece.refs = (piece.ref,)
         piece.base, piece.freed = self.base or self, self.freed
         return piece
 
     def read(self, site: str, stream: Stream | None = None) -> Work:
         on = stream or self.stream
         journal = self.stream.journal
-        ordinal, delay = journal.note("read", site, on.name, self.count, self.dtype, refs([self]))
+        ordinal, delay = journal.note("read", site, on.name, self.count, self.dtype, ref_of(self))
         if delay:
             of_this_backend(on, JournaledStream)._spin(delay)
         return Work(journal, site, ordinal, self._copy(on))
@@ -329,8 +334,16 @@ class JournaledRank(Rank):
 
 def refs(buffers: Sequence[Buffer]) -> Refs:
     """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
+    if len(buffers) == 1:
+        return ref_of(buffers[0])
     # Whether they are buffers of this backend is seen where they are used.
     return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
+
+
+def ref_of(buffer: Buffer) -> Refs:
+    """The same for one buffer: it has the tuple at hand."""
+    refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
+    return refs
 
 
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:

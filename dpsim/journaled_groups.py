@@ -1,12 +1,11 @@
 """Communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an issue.
 
-Every method makes an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
+Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
 if it was repeated.
 """
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -16,27 +15,45 @@ import numpy as np
 
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
 from dpsim.journal import Issue, Journal
-from dpsim.journaled import Outcome, Work, refs
+from dpsim.journaled import Outcome, Work, ref_of
 from dpsim.ops import DTYPES, DType, ReduceOp
 from dpsim.world import CommunicatorSpec
 
+_NAMES: dict[np.dtype[Any], str] = {np.dtype(name): name for name in DTYPES}
 
-class JournaledHostCommunicator(HostCommunicator):
+
+class Plans:
+    """The issues of a communicator, made once each: most are the same in every step."""
+
+    def __init__(self) -> None:
+        self._issues: dict[Any, Issue] = {}
+
+    def _plan(self, *fields: Any) -> Issue:
+        """`Issue(*fields)`."""
+        issue = self._issues.get(fields)
+        if issue is None:
+            issue = self._issues[fields] = Issue(*fields)
+        return issue
+
+
+class JournaledHostCommunicator(Plans, HostCommunicator):
     """Host collectives and transfers of one rank."""
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
+        super().__init__()
         self.journal = journal
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
 
     def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
-        issue = Issue("all_reduce", array.size, array.dtype.name, reduce=_reduction(op))
+        issue = self._plan("all_reduce", array.size, _dtype(array), None, _reduction(op))
         return self._collective(issue, array, array.shape, site)
 
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
         check_member(self, root, "root")
-        return self._collective(Issue("broadcast", array.size, array.dtype.name, root=root), array, array.shape, site)
+        issue = self._plan("broadcast", array.size, _dtype(array), root)
+        return self._collective(issue, array, array.shape, site)
 
     def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
         whole = check_sizes(self, "sizes", sizes, array.size * self.size)
@@ -44,12 +61,12 @@ class JournaledHostCommunicator(HostCommunicator):
             raise ValueError(
                 f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
             )
-        issue = Issue("all_gather", array.size, array.dtype.name, sizes=_given(sizes))
+        issue = self._plan("all_gather", array.size, _dtype(array), None, None, _given(sizes))
         return self._collective(issue, array, (sum(whole),), site)
 
     def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
         whole = check_sizes(self, "sizes", sizes, array.size)
-        issue = Issue("reduce_scatter", array.size, array.dtype.name, reduce="sum", sizes=_given(sizes))
+        issue = self._plan("reduce_scatter", array.size, _dtype(array), None, "sum", _given(sizes))
         return self._collective(issue, array, (whole[self.index],), site)
 
     def all_to_all(
@@ -60,25 +77,30 @@ class JournaledHostCommunicator(HostCommunicator):
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> Work:
-        go = check_sizes(self, "source_sizes", source_sizes, array.size)
+        sizes: tuple[int, ...] = ()
         come = array.size if output_sizes is None else sum(output_sizes)
-        come_from = check_sizes(self, "output_sizes", output_sizes, come)
-        sizes = (*go, *come_from) if source_sizes or output_sizes else ()
-        issue = Issue("all_to_all", array.size, array.dtype.name, sizes=sizes)
+        if source_sizes is None and output_sizes is None:
+            equal_size(self, "source_sizes", come)
+        else:
+            go = check_sizes(self, "source_sizes", source_sizes, array.size)
+            sizes = (*go, *check_sizes(self, "output_sizes", output_sizes, come))
+        issue = self._plan("all_to_all", array.size, _dtype(array), None, None, sizes)
         return self._collective(issue, array, (come,), site)
 
     def barrier(self, *, site: str | None = None) -> Work:
-        return self._collective(Issue("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
+        return self._collective(self._plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
 
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
         check_peer(self, to)
-        return self._transfer(Issue("send", array.size, array.dtype.name, peer=to), array, (0,), site)
+        issue = self._plan("send", array.size, _dtype(array), None, None, (), to)
+        return self._transfer(issue, array, (0,), site)
 
     def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
         check_peer(self, source)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         array = np.empty(shape, dtype)
-        return self._transfer(Issue("recv", array.size, dtype, peer=source), array, shape, site)
+        issue = self._plan("recv", array.size, dtype, None, None, (), source)
+        return self._transfer(issue, array, shape, site)
 
     def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
@@ -99,10 +121,11 @@ class JournaledHostCommunicator(HostCommunicator):
         """
 
 
-class JournaledDeviceCommunicator(DeviceCommunicator):
+class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
     """Device collectives and transfers of one rank."""
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
+        super().__init__()
         self.journal = journal
         self.name = spec.name
         self.ranks = spec.ranks
@@ -111,14 +134,13 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         self._together: Stream | None = None
 
     def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
-        issue = Issue("all_reduce", math.prod(buffer.shape), buffer.dtype, reduce=_reduction(op))
+        issue = self._plan("all_reduce", count_of(buffer), buffer.dtype, None, _reduction(op))
         self._collective(issue, buffer, buffer, stream, site)
 
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
         check_member(self, root, "root")
-        self._collective(
-            Issue("broadcast", math.prod(buffer.shape), buffer.dtype, root=root), buffer, buffer, stream, site
-        )
+        issue = self._plan("broadcast", count_of(buffer), buffer.dtype, root)
+        self._collective(issue, buffer, buffer, stream, site)
 
     def all_gather(
         self,
@@ -129,11 +151,12 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        brings = math.prod(source.shape)
+        brings = count_of(source)
         whole = check_sizes(self, "sizes", sizes, brings * self.size)
         self._check_fits("source", brings, whole[self.index])
-        self._check_fits("output", math.prod(output.shape), sum(whole))
-        self._collective(Issue("all_gather", brings, source.dtype, sizes=_given(sizes)), output, source, stream, site)
+        self._check_fits("output", count_of(output), sum(whole))
+        issue = self._plan("all_gather", brings, source.dtype, None, None, _given(sizes))
+        self._collective(issue, output, source, stream, site)
 
     def reduce_scatter(
         self,
@@ -144,11 +167,11 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        brings = math.prod(source.shape)
+        brings = count_of(source)
         whole = check_sizes(self, "sizes", sizes, brings)
         self._check_fits("source", brings, sum(whole))
-        self._check_fits("output", math.prod(output.shape), whole[self.index])
-        issue = Issue("reduce_scatter", brings, source.dtype, reduce="sum", sizes=_given(sizes))
+        self._check_fits("output", count_of(output), whole[self.index])
+        issue = self._plan("reduce_scatter", brings, source.dtype, None, "sum", _given(sizes))
         self._collective(issue, output, source, stream, site)
 
     def all_to_all(
@@ -161,23 +184,28 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         source_sizes: Sequence[int] | None = None,
         site: str | None = None,
     ) -> None:
-        brings = math.prod(source.shape)
-        go = check_sizes(self, "source_sizes", source_sizes, brings)
-        self._check_fits("source", brings, sum(go))
-        comes = math.prod(output.shape)
-        come_from = check_sizes(self, "output_sizes", output_sizes, comes)
-        self._check_fits("output", comes, sum(come_from))
-        sizes = (*go, *come_from) if source_sizes or output_sizes else ()
-        self._collective(Issue("all_to_all", brings, source.dtype, sizes=sizes), output, source, stream, site)
+        brings, comes = count_of(source), count_of(output)
+        sizes: tuple[int, ...] = ()
+        if source_sizes is None and output_sizes is None:
+            equal_size(self, "source_sizes", brings)
+            equal_size(self, "output_sizes", comes)
+        else:
+            go = check_sizes(self, "source_sizes", source_sizes, brings)
+            self._check_fits("source", brings, sum(go))
+            come_from = check_sizes(self, "output_sizes", output_sizes, comes)
+            self._check_fits("output", comes, sum(come_from))
+            sizes = (*go, *come_from)
+        issue = self._plan("all_to_all", brings, source.dtype, None, None, sizes)
+        self._collective(issue, output, source, stream, site)
 
     def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
         check_peer(self, to)
-        issue = Issue("send", math.prod(buffer.shape), buffer.dtype, peer=to, group=self._group)
+        issue = self._plan("send", count_of(buffer), buffer.dtype, None, None, (), to)
         self._transfer(issue, buffer, stream, site)
 
     def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
         check_peer(self, source)
-        issue = Issue("recv", math.prod(buffer.shape), buffer.dtype, peer=source, group=self._group)
+        issue = self._plan("recv", count_of(buffer), buffer.dtype, None, None, (), source)
         self._transfer(issue, buffer, stream, site)
 
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
@@ -199,15 +227,17 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         if self._group is not None:
             raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
         site = site or f"{self.name}.{issue.op}"
-        reads = refs([source]) if issue.root in (None, self.journal.rank) else ()
-        writes = refs([output]) if issue.root is None or issue.root != self.journal.rank else ()
+        reads = ref_of(source) if issue.root in (None, self.journal.rank) else ()
+        writes = ref_of(output) if issue.root is None or issue.root != self.journal.rank else ()
         self._put(self.journal.collective(self.name, issue, stream.name, site, reads, writes), output, source, stream)
 
     def _transfer(self, issue: Issue, buffer: Buffer, stream: Stream, site: str | None) -> None:
-        memory = refs([buffer])
+        memory = ref_of(buffer)
         reads, writes = (memory, ()) if issue.op == "send" else ((), memory)
-        if self._group is not None and stream is not self._together:
-            raise ValueError(f"{self.name}: a transfer on stream {stream.name} within a group on another stream")
+        if self._group is not None:
+            issue = issue._replace(group=self._group)
+            if stream is not self._together:
+                raise ValueError(f"{self.name}: a transfer on stream {stream.name} within a group on another stream")
         site = site or f"{self.name}.{issue.op}"
         self._move(self.journal.transfer(self.name, issue, stream.name, site, reads, writes), buffer, stream)
 
@@ -253,12 +283,24 @@ def check_sizes(
     """The elements of each member: as given, else equal parts of `total`. Raises ValueError if they cannot be."""
     members = communicator.size
     if sizes is None:
-        if total % members:
-            raise ValueError(f"{communicator.name}: {total} elements are no {members} equal parts; give {name}")
-        return (total // members,) * members
+        return (equal_size(communicator, name, total),) * members
     if len(sizes) != members or min(sizes) < 0:
         raise ValueError(f"{communicator.name}: {name} {list(sizes)} must be {members} numbers from 0, one a member")
     return tuple(sizes)
+
+
+def equal_size(communicator: HostCommunicator | DeviceCommunicator, name: str, total: int) -> int:
+    """The elements of each member, if all have as many. Raises ValueError if they cannot."""
+    members = len(communicator.ranks)
+    if total % members:
+        raise ValueError(f"{communicator.name}: {total} elements are no {members} equal parts; give {name}")
+    return total // members
+
+
+def count_of(buffer: Buffer) -> int:
+    """Its elements."""
+    count: int = buffer.count  # type: ignore[attr-defined]  # whether it is one of this backend is seen where it is used
+    return count
 
 
 def _given(sizes: Sequence[int] | None) -> tuple[int, ...]:
@@ -271,6 +313,11 @@ def _reduction(op: Any) -> str:
     return str(op)
 
 
+def _dtype(array: HostArray) -> str:
+    """The name of its type; numpy takes long to find it."""
+    return _NAMES.get(array.dtype) or array.dtype.name
+
+
 def _check_dtype(array: HostArray, site: str) -> None:
-    if array.dtype.name not in DTYPES:
+    if array.dtype not in _NAMES and array.dtype.name not in DTYPES:
         raise TypeError(f"{site}: dtype {array.dtype.name} is none of {', '.join(DTYPES)}")

@@ -104,8 +104,8 @@ class SimRank(JournaledRank):
         return self.wait(op)
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
-        """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an op as
-        well.
+        """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an
+        op as well.
         """
         machine, waiter = self.machine, self._waiter
         if machine.timed:
