@@ -54,15 +54,25 @@ class Place(NamedTuple):
     stop: int
 
 
-class Segment:
-    """Memory taken from the device. `mapped` bytes of it may be cut into blocks."""
+_spare: list[NDArray[np.uint8]] = []
+"""Memory of small segments that nobody uses any more, zeroed: to get new memory from the system takes longer than a
+small run.
+"""
 
-    __slots__ = ("mapped", "memory", "number")
+MOST_SPARE = 64
+
+
+class Segment:
+    """Memory taken from the device. `mapped` bytes of it may be cut into blocks; none was beyond `used`."""
+
+    __slots__ = ("mapped", "memory", "number", "used")
 
     def __init__(self, number: int, size: int, mapped: int) -> None:
         self.number = number
         self.mapped = mapped
-        self.memory: NDArray[np.uint8] = np.zeros(size, np.uint8)
+        self.used = 0
+        spare = size == SMALL_SEGMENT and _spare
+        self.memory: NDArray[np.uint8] = spare.pop() if spare else np.zeros(size, np.uint8)
 
 
 class Block:
@@ -132,6 +142,8 @@ class CachingAllocator:
         if rest >= (ROUND if pool.small or self.expandable else SMALL + 1):
             self._split(block, size)
         block.free = False
+        if block.stop > block.segment.used:
+            block.segment.used = block.stop
         return block
 
     def free(self, block: Block, marks: Sequence[Passed] = ()) -> None:
@@ -144,10 +156,14 @@ class CachingAllocator:
 
     def array(self, block: Block, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """The memory of a block as an array, from the block's start."""
-        count = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        piece: NDArray[Any] = block.segment.memory[block.start : block.start + count]
-        array: NDArray[Any] = piece.view(dtype).reshape(shape)
-        return array
+        return np.ndarray(shape, dtype, block.segment.memory, block.start)
+
+    def close(self) -> None:
+        """The run is over: nobody touches the memory any more."""
+        for segment in self._segments:
+            if len(segment.memory) == SMALL_SEGMENT and len(_spare) < MOST_SPARE:
+                segment.memory[: segment.used] = 0
+                _spare.append(segment.memory)
 
     @property
     def reserved(self) -> int:

@@ -20,6 +20,7 @@ from dpsim.registry import Program, protocol
 from dpsim.schedule import ByLabel, Choose, Strategy
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
+from dpsim.sim.environment import rare_collections
 from dpsim.sim.groups import Group, Slots
 from dpsim.sim.machine import Machine, Op
 from dpsim.sim.mailbox import Mailboxes
@@ -84,10 +85,13 @@ class SimBackend:
         for victim, ns in world.kills:
             _kill(machine, ranks, victim, ns, ends)
         try:
-            machine.run(None if progress is None else lambda: progress(ranks[0].step))
+            with rare_collections():
+                machine.run(None if progress is None else lambda: progress(ranks[0].step))
         finally:
             for host in hosts:
                 host.close()
+            for rank in ranks:
+                rank.allocator.close()
         for rank in ranks:
             if rank.idle and ends[rank.rank] == "blocked":
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
