@@ -204,9 +204,12 @@ class JournaledStream(Stream):
         return event
 
     def wait(self, event: Event) -> None:
-        point = of_this_backend(event, JournaledEvent)
-        self.journal.note("wait", "wait", self.name, point.number)
-        self._wait(point)
+        try:
+            number = event.number  # type: ignore[attr-defined]
+        except AttributeError:
+            number = of_this_backend(event, JournaledEvent).number  # which says what is wrong
+        self.journal.note("wait", "wait", self.name, number)
+        self._wait(event)  # type: ignore[arg-type]
 
     @abstractmethod
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:

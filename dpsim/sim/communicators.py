@@ -38,7 +38,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
             if last is not None:  # a repeated one has memory of its own: both are under way at the same time
                 source = _flat_copy(array)
             result = source if source.size == count else _as_far_as_it_fits(source, count)
-            part = Part(issue, result, source, late, machine.now)
+            part = Part(issue, result, source, late, machine.env._now)
             last = (self.group.join if issue.peer is None else self.group.move)(rank.rank, part, rank.past)
         if last is None:
             result = _as_far_as_it_fits(source, count)
@@ -79,7 +79,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            part = Part(issue, flat_of(output), flat_of(source), on.end(), self.rank.machine.now)
+            part = Part(issue, flat_of(output), flat_of(source), on.end(), self.rank.machine.env._now)
             if self.rank.machine.memory:
                 root = issue.root
                 reads = [source] if root is None or root == self.rank.rank else []
@@ -92,7 +92,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
             array = flat_of(buffer)
-            part = Part(issue, array, array, on.end(), self.rank.machine.now)
+            part = Part(issue, array, array, on.end(), self.rank.machine.env._now)
             if self.rank.machine.memory:
                 part.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             op = self.group.move(self.rank.rank, part, self.rank.past)

@@ -43,6 +43,8 @@ def rare_collections() -> Iterator[None]:
 class Environment(simpy.Environment):
     """Integer nanoseconds from 0. `due`: hosts that go on now."""
 
+    _now: int  # integers go in, integers come out
+
     def __init__(self, fire: Callable[[Any], None], idle: Callable[[], bool] | None) -> None:
         super().__init__()
         self.due: deque[simpy.Event] = deque()
@@ -68,7 +70,7 @@ class Environment(simpy.Environment):
                 elif idle is not None and idle():
                     continue
                 elif queue:
-                    self._now, _, _, event = heappop(queue)
+                    self._now, _, _, event = heappop(queue)  # type: ignore[assignment]
                     if not isinstance(event, simpy.Event):
                         fire(event)
                         continue

@@ -180,7 +180,7 @@ class Group:
             if part.output.size > largest:
                 largest = part.output.size
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
-        op.effect = lambda: self._complete(op, parts)
+        op.effect, op.args = self._complete, (op, parts)
         if self.machine.visible:
             uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
             uses += [part.touches for part in parts.values()]
@@ -203,7 +203,7 @@ class Group:
         machine, slots = self.machine, self.slots[rank]
         head = Op("", life=rank)
         start = Op(f"rank {rank} starts {self.spec.name} #{seq}", footprint=self._with_lives(slots.acquires), life=rank)
-        head.effect = lambda: slots.enter(start)
+        head.effect, head.args = slots.enter, (start,)
         machine.edge(part.before, head)
         machine.edge(head, start)
         machine.edge(start, op)
@@ -296,15 +296,14 @@ class Group:
 
     def _match(self, op: Op, send: Part, receive: Part) -> None:
         """The second side has come. An eager send is over on its own side: that much of the op is submitted here."""
-
-        def effect() -> None:
-            del self._unfired[op]
-            receive.receive(send.wire if send.wire is not None else send.sent())
-
-        op.effect = effect
+        op.effect, op.args = self._deliver, (op, send, receive)
         self._touch(op, [receive] if send.eager else [send, receive])
         if send.eager:
             self.machine.submit(op)
+
+    def _deliver(self, op: Op, send: Part, receive: Part) -> None:
+        del self._unfired[op]
+        receive.receive(send.wire if send.wire is not None else send.sent())
 
     def _touch(self, op: Op, parts: Sequence[Part]) -> None:
         if self.machine.visible:

@@ -52,13 +52,14 @@ class Op:
     """An operation of the graph.
 
     `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is submitted.
-    `at` is when it fired, -1 before. `effect` runs when it fires; its result is `value`. `footprint` may be a function,
-    for what depends on how far others are. `life`: the rank with which the op dies, None for joint ops. `guard`: what
-    has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that whoever knows
+    `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`. `footprint` may be a
+    function, for what depends on how far others are. `life`: the rank with which the op dies, None for joint ops.
+    `guard`: what has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that whoever knows
     of this op knows of, and `past`, which is the strategy's.
     """
 
     __slots__ = (
+        "args",
         "at",
         "cost",
         "effect",
@@ -78,13 +79,15 @@ class Op:
         self,
         label: str,
         cost: int = 0,
-        effect: Callable[[], Any] | None = None,
+        effect: Callable[..., Any] | None = None,
         footprint: Footprint | Callable[[], Footprint] | None = None,
         life: int | None = None,
+        args: tuple[Any, ...] = (),
     ) -> None:
         self.label = label
         self.cost = cost
         self.effect = effect
+        self.args = args
         self.footprint = footprint
         self.life = life
         self.guard: Guard | None = None
@@ -95,6 +98,10 @@ class Op:
         self.at = -1
         self.value: Any = None
         self.waiters: list[simpy.Event] | None = None
+
+    def failed(self, effect: Callable[..., Any], error: Exception) -> None:
+        """The effect raised. Only of kernels that is a matter of the program."""
+        raise error
 
     def touches(self) -> Footprint:
         """Its footprint as it would fire now."""
@@ -132,7 +139,7 @@ class Machine:
 
     @property
     def now(self) -> int:
-        return self.env._now  # type: ignore[return-value]  # integers go in, integers come out
+        return self.env._now
 
     def edge(self, before: Op | None, after: Op) -> None:
         """`after` may not start before `before` has fired."""
@@ -195,7 +202,7 @@ class Machine:
             return
         self._firing = True
         env, dead = self.env, self.dead
-        now = self.now
+        now = env._now
         try:
             while fired:
                 op = fired.popleft()
@@ -206,8 +213,11 @@ class Machine:
                     self.order.append(op.label)
                 effect = op.effect
                 if effect is not None:
-                    op.effect = None  # it may hold the op: no work for the garbage collector
-                    op.value = effect()
+                    args, op.effect, op.args = op.args, None, ()  # they may hold the op: no work for the collector
+                    try:
+                        op.value = effect(*args)
+                    except Exception as error:
+                        op.failed(effect, error)
                 successors = op.successors
                 if successors is not None:
                     op.successors = None
@@ -241,8 +251,11 @@ class Machine:
                     self.order.append(op.label)
                 effect = op.effect
                 if effect is not None:
-                    op.effect = None
-                    op.value = effect()
+                    args, op.effect, op.args = op.args, None, ()
+                    try:
+                        op.value = effect(*args)
+                    except Exception as error:
+                        op.failed(effect, error)
                 successors = op.successors
                 if successors is not None:
                     op.successors = None

@@ -44,7 +44,7 @@ class Mailboxes:
         box, machine = self._box(to, name), self._machine
         delivery = Op(label, cost)
         delivery.past = past
-        delivery.effect = lambda: self._deliver(box, message, delivery)
+        delivery.effect, delivery.args = self._deliver, (box, message, delivery)
         delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), (("mailbox", to, name), "w"))
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
@@ -55,7 +55,7 @@ class Mailboxes:
         get comes after its message, and is no choice.
         """
         box, machine = self._box(rank, name), self._machine
-        op.effect = lambda: self._next(box, op)
+        op.effect, op.args = self._next, (box, op)
         if how == "poll":
             lives = op.touches()
             op.footprint = lambda: (*self._position(rank, name, box.taken, "r"), *lives)

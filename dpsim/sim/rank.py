@@ -8,6 +8,7 @@ into segments, so memory that is reused too early gives wrong numbers, as on a d
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
@@ -51,7 +52,7 @@ class SimRank(JournaledRank):
         """Untimed: what its host knows, as of an op; see `Op`."""
         self.learned: list[tuple[int, int]] = []
         """Untimed: (its step, `past`), whenever the host has learned something."""
-        self._lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
+        self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
         self._resumed = 0
         self._boxes = boxes
 
@@ -60,7 +61,7 @@ class SimRank(JournaledRank):
 
     def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None) -> Op:
         """Something that this rank does, after what its host knows."""
-        op = Op(label, cost, effect, self._lives, self.rank)
+        op = Op(label, cost, effect, self.lives, self.rank)
         op.past = self.past
         return op
 
@@ -114,7 +115,7 @@ class SimRank(JournaledRank):
             if self.killed:
                 yield machine.waiter()  # which is never due
             return op.value if result is None else result
-        if self._lives is not None:
+        if self.lives is not None:
             after = self.op(f"rank {self.rank} goes on #{self._resumed}")
             self._resumed += 1
             machine.edge(op, after)
@@ -154,6 +155,25 @@ class SimRank(JournaledRank):
         self.machine.kill(self.rank)
         for group in self.groups:
             group.lose(self.rank)
+
+
+ARRAY = attrgetter("array")
+
+
+class Launch(Op):
+    """A kernel of a rank; one that raises stops the device."""
+
+    __slots__ = ("rank",)
+
+    def __init__(self, rank: SimRank, label: str, cost: int, kernel: Kernel, args: tuple[Any, ...]) -> None:
+        super().__init__(label, cost, kernel, rank.lives, rank.rank, args)
+        self.past = rank.past
+        self.rank = rank
+
+    def failed(self, effect: Callable[..., Any], error: Exception) -> None:
+        failed = KernelError.of(self.label, effect, error)
+        failed.__cause__ = error
+        self.rank.fail(failed)
 
 
 class SimStream(JournaledStream):
@@ -198,17 +218,11 @@ class SimStream(JournaledStream):
         cost: int | None,
     ) -> None:
         rank = self.rank
-        arrays = [array_of(buffer) for buffer in (*reads, *writes)]
-
-        def effect() -> None:
-            try:
-                kernel(*arrays, *args)
-            except Exception as error:
-                failed = KernelError.of(address, kernel, error)
-                failed.__cause__ = error
-                rank.fail(failed)
-
-        op = rank.op(address, rank.costs.kernel if cost is None else cost, effect)
+        try:
+            arrays = (*map(ARRAY, reads), *map(ARRAY, writes))
+        except AttributeError:
+            arrays = tuple([array_of(buffer) for buffer in (*reads, *writes)])  # which says what is wrong
+        op = Launch(rank, address, rank.costs.kernel if cost is None else cost, kernel, (*arrays, *args))
         if rank.machine.memory:
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
         self.append(op)
@@ -231,7 +245,8 @@ class SimEvent(JournaledEvent):
     """A point in a chain of ops; `op` None: before all of them."""
 
     def __init__(self, rank: SimRank, number: int, op: Op | None) -> None:
-        super().__init__(rank.journal, number)
+        self.journal = rank.journal
+        self.number = number
         self.rank = rank
         self.op = op
 
