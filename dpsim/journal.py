@@ -183,7 +183,9 @@ class Journal:
         self, site: str, communicator: str | None, seq: int | None, issue: Issue
     ) -> tuple[int, str, list[Issue]]:
         """Address and place of a collective or transfer, and what becomes of it."""
-        ordinal = self._next_ordinal(site)
+        ordinals = self._ordinals
+        ordinal = ordinals[site]
+        ordinals[site] = ordinal + 1
         self.site = site
         frame = sys._getframe(4)  # the program called a method of a communicator, which journals by another one
         place = _PLACES.get((site, frame.f_lasti))

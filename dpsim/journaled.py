@@ -338,7 +338,10 @@ class JournaledRank(Rank):
 def refs(buffers: Sequence[Buffer]) -> Refs:
     """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
     if len(buffers) == 1:
-        return ref_of(buffers[0])
+        [buffer] = buffers
+        if not buffer.freed:  # type: ignore[attr-defined]
+            own: Refs = buffer.refs  # type: ignore[attr-defined]
+            return own
     # Whether they are buffers of this backend is seen where they are used.
     return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
 

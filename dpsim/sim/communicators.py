@@ -38,7 +38,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
             if last is not None:  # a repeated one has memory of its own: both are under way at the same time
                 source = _flat_copy(array)
             result = source if source.size == count else _as_far_as_it_fits(source, count)
-            part = Part(issue, result, source, late, machine.env._now)
+            part = Part(issue, result, source, (late,) if late is not None else (), machine.env._now)
             last = (self.group.join if issue.peer is None else self.group.move)(rank.rank, part, rank.past)
         if last is None:
             result = _as_far_as_it_fits(source, count)
@@ -75,11 +75,11 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         self._moves: list[Op] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        on = of_this_backend(stream, SimStream)
+        on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            part = Part(issue, flat_of(output), flat_of(source), on.end(), self.rank.machine.env._now)
+            part = Part(issue, flat_of(output), flat_of(source), on.heads(), self.rank.machine.env._now)
             if self.rank.machine.memory:
                 root = issue.root
                 reads = [source] if root is None or root == self.rank.rank else []
@@ -87,12 +87,12 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             on.tail = self.group.join(self.rank.rank, part, self.rank.past)
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
-        on = of_this_backend(stream, SimStream)
+        on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
             array = flat_of(buffer)
-            part = Part(issue, array, array, on.end(), self.rank.machine.env._now)
+            part = Part(issue, array, array, on.heads(), self.rank.machine.env._now)
             if self.rank.machine.memory:
                 part.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             op = self.group.move(self.rank.rank, part, self.rank.past)

@@ -46,7 +46,7 @@ class Part:
         issue: Issue,
         output: HostArray,
         source: HostArray,
-        before: Op | None,
+        before: Sequence[Op],
         joined: int,
         touches: Footprint = (),
     ) -> None:
@@ -157,7 +157,7 @@ class Group:
         if self.slots:
             self._reside(rank, seq, op, part)
         else:
-            machine.edge(part.before, op)
+            self._after(part, op)
             machine.submit(op)
         return op
 
@@ -204,10 +204,11 @@ class Group:
         head = Op("", life=rank)
         start = Op(f"rank {rank} starts {self.spec.name} #{seq}", footprint=self._with_lives(slots.acquires), life=rank)
         head.effect, head.args = slots.enter, (start,)
-        machine.edge(part.before, head)
+        for before in part.before:
+            machine.edge(before, head)
         machine.edge(head, start)
         machine.edge(start, op)
-        part.before = start
+        part.before = (start,)
         machine.submit(head)
         machine.submit(op)
 
@@ -222,8 +223,10 @@ class Group:
         for (rank, part), result in zip(parts.items(), results, strict=True):
             part.receive(result)
             if machine.timed:
-                before = part.before
-                came = part.joined if before is None or before.at < part.joined else before.at
+                came = part.joined
+                for before in part.before:
+                    if before.at > came:
+                        came = before.at
                 waited[rank] += start - came
             if slots:
                 slots[rank].leave()
@@ -255,7 +258,7 @@ class Group:
             sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0])
             sent.effect = part.keep
             self._touch(sent, [part])
-            machine.edge(part.before, sent)
+            self._after(part, sent)
             if waiting:
                 op, their = waiting.popleft()
                 machine.edge(sent, op)
@@ -269,7 +272,7 @@ class Group:
         else:
             op = self._joint(label, pair, self._transfer_cost)
             self._sends[pair].append((op, part))
-        machine.edge(part.before, op)
+        self._after(part, op)
         return op
 
     def _receive(self, label: str, pair: tuple[int, int], part: Part) -> Op:
@@ -284,8 +287,12 @@ class Group:
                 sent, op = op, self._joint(label, pair, 0)
                 self.machine.edge(sent, op)
             self._match(op, their, part)
-        self.machine.edge(part.before, op)
+        self._after(part, op)
         return op
+
+    def _after(self, part: Part, op: Op) -> None:
+        for before in part.before:
+            self.machine.edge(before, op)
 
     def _joint(self, label: str, pair: tuple[int, int], cost: int) -> Op:
         """An op that happens when both sides have come."""

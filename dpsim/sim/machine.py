@@ -54,8 +54,8 @@ class Op:
     `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is submitted.
     `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`. `footprint` may be a
     function, for what depends on how far others are. `life`: the rank with which the op dies, None for joint ops.
-    `guard`: what has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that whoever knows
-    of this op knows of, and `past`, which is the strategy's.
+    `guard`: what has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that
+    whoever knows of this op knows of, and `past`, which is the strategy's.
     """
 
     __slots__ = (
@@ -157,6 +157,22 @@ class Machine:
 
     def submit(self, op: Op) -> None:
         """The op exists now: all edges that its issuer knows of are drawn."""
+        op.pending -= 1
+        if not op.pending:
+            self.ready(op)
+
+    def follow(self, before: Op | None, op: Op) -> None:
+        """`edge` and `submit` in one."""
+        if before is not None:
+            if before.at < 0:
+                if before.successors is None:
+                    before.successors = [op]
+                else:
+                    before.successors.append(op)
+                return  # one thing more and one thing less to wait for
+            if not self.timed:
+                op.known |= before.known
+                op.past |= before.past
         op.pending -= 1
         if not op.pending:
             self.ready(op)

@@ -165,10 +165,7 @@ class Launch(Op):
 
     __slots__ = ("rank",)
 
-    def __init__(self, rank: SimRank, label: str, cost: int, kernel: Kernel, args: tuple[Any, ...]) -> None:
-        super().__init__(label, cost, kernel, rank.lives, rank.rank, args)
-        self.past = rank.past
-        self.rank = rank
+    rank: SimRank
 
     def failed(self, effect: Callable[..., Any], error: Exception) -> None:
         failed = KernelError.of(self.label, effect, error)
@@ -187,18 +184,24 @@ class SimStream(JournaledStream):
 
     def append(self, op: Op) -> None:
         """Put an op at the end."""
-        machine = self.rank.machine
-        machine.edge(self.tail, op)
         if self._waits:
             self._join(op)
-        self.tail = op
-        machine.submit(op)
+        before, self.tail = self.tail, op
+        self.rank.machine.follow(before, op)
 
     def end(self) -> Op | None:
         """The op after which all that the stream has so far is done; None if there is nothing."""
         if self._waits:
             self.append(self.rank.op(""))
         return self.tail
+
+    def heads(self) -> tuple[Op, ...]:
+        """What the next op comes after, for one that is not put at the end by `append`."""
+        if not self._waits or not self.rank.machine.timed:
+            end = self.end()
+            return () if end is None else (end,)
+        waits, self._waits = self._waits, []
+        return tuple(waits) if self.tail is None else (self.tail, *waits)
 
     def _join(self, op: Op) -> None:
         for before in self._waits:
@@ -222,16 +225,18 @@ class SimStream(JournaledStream):
             arrays = (*map(ARRAY, reads), *map(ARRAY, writes))
         except AttributeError:
             arrays = tuple([array_of(buffer) for buffer in (*reads, *writes)])  # which says what is wrong
-        op = Launch(rank, address, rank.costs.kernel if cost is None else cost, kernel, (*arrays, *args))
+        ns = rank.costs.kernel if cost is None else cost
+        op = Launch(address, ns, kernel, rank.lives, rank.rank, (*arrays, *args))
+        op.rank, op.past = rank, rank.past
         if rank.machine.memory:
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
         self.append(op)
 
     def _record(self, number: int) -> JournaledEvent:
-        return SimEvent(self.rank, number, self.end())
+        return SimEvent(self.rank, number, self.end() if self._waits else self.tail)
 
     def _wait(self, event: JournaledEvent) -> None:
-        op = of_this_backend(event, SimEvent).op
+        op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
         if op is not None and op.at < 0:
             self._waits.append(op)
         elif op is not None and not self.rank.machine.timed:
@@ -335,7 +340,7 @@ def array_of(buffer: Buffer) -> HostArray:
 
 def flat_of(buffer: Buffer) -> HostArray:
     """Its memory in one dimension."""
-    flat: HostArray = of_this_backend(buffer, SimBuffer).flat
+    flat: HostArray = buffer.flat if type(buffer) is SimBuffer else of_this_backend(buffer, SimBuffer).flat
     return flat
 
 

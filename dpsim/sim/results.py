@@ -66,7 +66,7 @@ class Results:
         if "rows" not in self._shared:
             sizes = [part.issue.sizes for part in self.parts.values()]
             length = len(wires[0])
-            if any(sizes) or length % members or any(len(wire) != length for wire in wires):
+            if any(sizes) or length % members or len(set(map(len, wires))) > 1:
                 self._shared["rows"] = np.empty((0, 0))
             else:
                 matrix = np.concatenate(wires).reshape(members, members, length // members)
