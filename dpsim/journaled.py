@@ -199,8 +199,10 @@ class JournaledStream(Stream):
         self._launch(f"rank {self.journal.rank} {site}[{ordinal}]", kernel, reads, writes, args, cost)
 
     def record(self) -> Event:
-        event = self._record(self.journal.number("event"))
-        self.journal.note("mark", "record", self.name, event.number)
+        journal = self.journal
+        number = journal.number("event")
+        event = self._record(number)
+        journal.note("mark", "record", self.name, number)
         return event
 
     def wait(self, event: Event) -> None:

@@ -188,7 +188,8 @@ class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
         sizes: tuple[int, ...] = ()
         if source_sizes is None and output_sizes is None:
             equal_size(self, "source_sizes", brings)
-            equal_size(self, "output_sizes", comes)
+            if comes != brings:
+                equal_size(self, "output_sizes", comes)
         else:
             go = check_sizes(self, "source_sizes", source_sizes, brings)
             self._check_fits("source", brings, sum(go))
@@ -227,8 +228,9 @@ class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
         if self._group is not None:
             raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
         site = site or f"{self.name}.{issue.op}"
-        reads = ref_of(source) if issue.root in (None, self.journal.rank) else ()
-        writes = ref_of(output) if issue.root is None or issue.root != self.journal.rank else ()
+        root, rank = issue.root, self.journal.rank
+        reads = ref_of(source) if root is None or root == rank else ()
+        writes = ref_of(output) if root != rank else ()
         self._put(self.journal.collective(self.name, issue, stream.name, site, reads, writes), output, source, stream)
 
     def _transfer(self, issue: Issue, buffer: Buffer, stream: Stream, site: str | None) -> None:

@@ -50,13 +50,11 @@ class Environment(simpy.Environment):
         self.due: deque[simpy.Event] = deque()
         self._fire = fire
         self._idle = idle
-        self._serial = 0
 
     def schedule(self, event: Any, priority: int = 1, delay: float = 0) -> None:
         """Let `event` happen after `delay`, or, without one, after what is due already."""
         if delay:
-            self._serial = serial = self._serial + 1
-            heappush(self._queue, (self._now + delay, priority, serial, event))  # type: ignore[misc]
+            heappush(self._queue, (self._now + delay, priority, next(self._eid), event))  # type: ignore[misc]
         else:
             self.due.append(event)
 

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from heapq import heappush
 from typing import Any, Protocol
 
 import simpy
@@ -218,7 +219,7 @@ class Machine:
             return
         self._firing = True
         env, dead = self.env, self.dead
-        now = env._now
+        now, queue, serial = env._now, env._queue, env._eid
         try:
             while fired:
                 op = fired.popleft()
@@ -241,7 +242,7 @@ class Machine:
                         after.pending -= 1
                         if not after.pending:
                             if after.cost:
-                                env.schedule(after, 1, after.cost)
+                                heappush(queue, (now + after.cost, 1, next(serial), after))  # type: ignore[misc]
                             else:
                                 fired.append(after)
                 if op.waiters is not None:
