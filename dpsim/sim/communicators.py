@@ -28,7 +28,8 @@ class SimHostCommunicator(JournaledHostCommunicator):
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
         rank, machine = self.rank, self.rank.machine
         count = math.prod(shape)
-        result = source = _flat_copy(array)
+        source = _flat_copy(array)
+        result = source
         last: Op | None = None
         for issue in issues:
             late: Op | None = None
@@ -37,7 +38,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
                 machine.submit(late)
             if last is not None:  # a repeated one has memory of its own: both are under way at the same time
                 source = _flat_copy(array)
-            result = source if source.size == count else _as_far_as_it_fits(source, count)
+            result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
             part = Part(issue, result, source, (late,) if late is not None else (), machine.env._now)
             last = (self.group.join if issue.peer is None else self.group.move)(rank.rank, part, rank.past)
         if last is None:

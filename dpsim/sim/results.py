@@ -99,7 +99,7 @@ def reduce(how: str | None, wires: Sequence[HostArray]) -> HostArray:
         if index != longest:
             same = wire.dtype == total.dtype
             if same and len(wire) == len(total):
-                apply(total, wire, total)
+                apply(total, wire, out=total)
             else:
                 total[: len(wire)] = apply(total[: len(wire)], wire.astype(total.dtype))
     return total
