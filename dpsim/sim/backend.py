@@ -73,8 +73,8 @@ class SimBackend:
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
         ranks = [
-            SimRank(Journal(rank, world, journals[rank].append), machine, self.costs, boxes, self.expandable)
-            for rank in range(world.size)
+            SimRank(Journal(rank, world, records.append), records, machine, self.costs, boxes, self.expandable)
+            for rank, records in enumerate(journals)
         ]
         for group in groups:
             _connect(group, ranks)
@@ -93,7 +93,7 @@ class SimBackend:
             for rank in ranks:
                 rank.allocator.close()
         for rank in ranks:
-            if rank.idle and ends[rank.rank] == "blocked":
+            if rank.idle and ends[rank.rank] == "blocked" and rank.device_is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         self.order = machine.order
         self.learned = [rank.learned for rank in ranks]
@@ -151,8 +151,7 @@ def _kill(machine: Machine, ranks: list[SimRank], rank: int, ns: int, ends: list
     def effect() -> None:
         if ends[rank] == "blocked":
             ends[rank] = "died"
-            ranks[rank].killed = True
-            ranks[rank].lose_device()
+            ranks[rank].died()
 
     op = Op(f"kill rank {rank}", ns, effect, ((("life", rank), "w"),))
     machine.submit(op)

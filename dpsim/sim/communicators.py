@@ -32,7 +32,8 @@ class SimHostCommunicator(JournaledHostCommunicator):
         result = source
         last: Op | None = None
         for issue in issues:
-            late: Op | None = None
+            rank.issue()
+            late = rank.issued
             if issue.delay_ns:
                 late = rank.op(rank.address("is late for"), issue.delay_ns)
                 machine.submit(late)
@@ -40,7 +41,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
             part = Part(issue, result, source, (late,) if late is not None else (), machine.env._now)
-            last = (self.group.join if issue.peer is None else self.group.move)(rank.rank, part, rank.past)
+            last = (self.group.join if issue.peer is None else self.group.move)(rank, part)
         if last is None:
             result = _as_far_as_it_fits(source, count)
         wanted = result if result.shape == shape else result.reshape(shape)
@@ -85,7 +86,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 root = issue.root
                 reads = [source] if root is None or root == self.rank.rank else []
                 part.touches = touched(reads, [output] if root != self.rank.rank else [])
-            on.tail = self.group.join(self.rank.rank, part, self.rank.past)
+            on.tail = self.group.join(self.rank, part)
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
@@ -96,7 +97,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             part = Part(issue, array, array, on.heads(), self.rank.machine.env._now)
             if self.rank.machine.memory:
                 part.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
-            op = self.group.move(self.rank.rank, part, self.rank.past)
+            op = self.group.move(self.rank, part)
             if self._moves is None:
                 on.tail = op
             else:
@@ -108,7 +109,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
     def _close(self, stream: Stream) -> None:
         on, moves = of_this_backend(stream, SimStream), self._moves or []
         self._moves = None
-        end = self.rank.op("")
+        end = self.rank.op(self.rank.address("ends a group after"))
         for op in moves:
             self.rank.machine.edge(op, end)
         on.append(end)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
@@ -74,6 +75,15 @@ class Part:
         else:
             size = min(output.size, wire.size)
             output[:size] = wire[:size]
+
+
+class Host(Protocol):
+    """Whose part it is."""
+
+    rank: int
+
+    def before(self, op: Op) -> None:
+        """Untimed: the op comes after what the host knows and has issued."""
 
 
 class Slots:
@@ -137,9 +147,9 @@ class Group:
 
     # ---- collectives
 
-    def join(self, rank: int, part: Part, past: int) -> Op:
-        """A member's part; the answer is the joint op. `past`: what the host that joins knows."""
-        issue, machine = part.issue, self.machine
+    def join(self, host: Host, part: Part) -> Op:
+        """The part of a member, whose host joins; the answer is the joint op."""
+        rank, issue, machine = host.rank, part.issue, self.machine
         if issue.root is not None and issue.root not in self.spec.ranks:
             members = self.spec.ranks
             raise ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
@@ -150,7 +160,8 @@ class Group:
             meeting = self._open[seq] = self._begin(seq), {}
         op, parts = meeting
         parts[rank] = part
-        op.past |= past
+        if not machine.timed:
+            host.before(op)
         if len(parts) == self._size:
             del self._open[seq]
             self._all_joined(op, parts, issue)
@@ -166,6 +177,7 @@ class Group:
         machine = self.machine
         op = Op(f"{self.spec.name} #{seq}" if machine.visible else "")
         op.pending = self._size
+        machine.mark(op)
         machine.edge(self._latest, op)
         self._latest = op
         self._unfired[op] = self.spec.ranks
@@ -233,16 +245,17 @@ class Group:
 
     # ---- transfers
 
-    def move(self, rank: int, part: Part, past: int) -> Op:
-        """One side of a transfer; the answer is the op that ends it for this rank. `past`: what its host knows."""
-        peer, way = part.issue.peer, part.issue.op
+    def move(self, host: Host, part: Part) -> Op:
+        """One side of a transfer; the answer is the op that ends it for this rank."""
+        rank, peer, way = host.rank, part.issue.peer, part.issue.op
         assert peer is not None
         pair = (rank, peer) if way == "send" else (peer, rank)
         number = self._counts[(*pair, way)]
         self._counts[(*pair, way)] = number + 1
         label = f"{self.spec.name} {pair[0]}>{pair[1]} #{number}" if self.machine.visible else ""
         op = self._send(label, pair, part) if way == "send" else self._receive(label, pair, part)
-        op.past |= past
+        if not self.machine.timed:
+            host.before(op)
         self.machine.submit(op)
         return op
 
@@ -257,6 +270,7 @@ class Group:
             part.eager = True
             sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0])
             sent.effect = part.keep
+            machine.mark(sent)
             self._touch(sent, [part])
             self._after(part, sent)
             if waiting:
@@ -298,6 +312,7 @@ class Group:
         """An op that happens when both sides have come."""
         op = Op(label, cost)
         op.pending = 2
+        self.machine.mark(op)
         self._unfired[op] = pair
         return op
 

@@ -130,7 +130,7 @@ class Machine:
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
-        self._marks = 0
+        self.marks: dict[Op, int] = {}
         self._strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
@@ -303,22 +303,11 @@ class Machine:
             op.waiters.append(waiter)
         return waiter
 
-    def mark(self, point: Op) -> int:
-        """A bit by which ops and hosts that come after `point` know of it. To be set before it is needed: a point
-        that has fired is known to all that happens from now on.
-        """
-        bit = 1 << self._marks
-        self._marks += 1
-        point.known |= bit
-        return bit
-
-    def watch(self, point: Op, touched: tuple[Any, str]) -> None:
-        """Somebody asks whether `point` has fired: that it fires becomes visible."""
-        static = point.footprint
-        if not callable(static):
-            point.footprint = (*(static or ()), touched)
-        else:
-            point.footprint = lambda: (*static(), touched)
+    def mark(self, op: Op) -> None:
+        """Untimed: give an op of a device a bit, by which all that comes after it knows of it."""
+        if not self.timed:
+            bit = self.marks[op] = 1 << len(self.marks)
+            op.known |= bit
 
     def draw(self, label: str, options: Sequence[str]) -> int:
         """A choice that is no op. The first option, where there is time."""

@@ -33,17 +33,13 @@ class Mailboxes:
         self._boxes: dict[tuple[int, str], _Box] = {}
         self._chains: dict[tuple[int, int, str], Op] = {}
 
-    def post(self, label: str, sender: int, to: int, name: str, message: Frozen, cost: int, past: int) -> None:
-        """Send; the delivery comes after those that this sender sent to the box before. `past`: what the sender
-        knows.
-        """
+    def post(self, delivery: Op, sender: int, to: int, name: str, message: Frozen) -> None:
+        """Send; the delivery comes after those that this sender sent to the box before."""
         if not 0 <= to < self._size:
             raise ValueError(
                 f"rank {sender} sends to the mailbox {name!r} of rank {to}; there are ranks 0 to {self._size - 1}"
             )
         box, machine = self._box(to, name), self._machine
-        delivery = Op(label, cost)
-        delivery.past = past
         delivery.effect, delivery.args = self._deliver, (box, message, delivery)
         delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), (("mailbox", to, name), "w"))
         machine.edge(self._chains.get((sender, to, name)), delivery)
@@ -62,6 +58,8 @@ class Mailboxes:
         elif not box.messages:
             op.pending += 1
             box.getters.append(op)
+        else:
+            self._learn(op, box.messages[0][1])
         machine.submit(op)
 
     def _box(self, rank: int, name: str) -> _Box:
@@ -73,16 +71,23 @@ class Mailboxes:
         box.messages.append((message, delivery))
         box.delivered += 1
         if box.getters:
-            self._machine.submit(box.getters.popleft())
+            getter = box.getters.popleft()
+            self._learn(getter, delivery)
+            self._machine.submit(getter)
 
     def _next(self, box: _Box, op: Op) -> Any:
         if not box.messages:
             return None
         box.taken += 1
         message, delivery = box.messages.popleft()
+        self._learn(op, delivery)
+        return message
+
+    @staticmethod
+    def _learn(op: Op, delivery: Op) -> None:
+        """Who takes a message comes after it."""
         op.known |= delivery.known
         op.past |= delivery.past
-        return message
 
     def _position(self, rank: int, name: str, position: int, mode: str) -> Footprint:
         return ((("mailbox", rank, name, position), mode),)

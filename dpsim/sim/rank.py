@@ -7,6 +7,7 @@ into segments, so memory that is reused too early gives wrong numbers, as on a d
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from dpsim.journaled import (
     Outcome,
     of_this_backend,
 )
-from dpsim.ops import DTYPES, DType
+from dpsim.ops import DTYPES, DType, RawRecord
 from dpsim.schedule import Footprint
 from dpsim.sim.allocator import ROUND, SMALL, Block, CachingAllocator
 from dpsim.sim.costs import Costs
@@ -34,10 +35,19 @@ if TYPE_CHECKING:
 
 
 class SimRank(JournaledRank):
-    """One rank of the simulation."""
+    """One rank of the simulation. `records`: its journal."""
 
-    def __init__(self, journal: Journal, machine: Machine, costs: Costs, boxes: Mailboxes, expandable: bool) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        records: list[RawRecord],
+        machine: Machine,
+        costs: Costs,
+        boxes: Mailboxes,
+        expandable: bool,
+    ) -> None:
         super().__init__(journal)
+        self.records = records
         self.machine = machine
         self.costs = costs
         self.allocator = CachingAllocator(expandable)
@@ -50,6 +60,9 @@ class SimRank(JournaledRank):
         self.known = 0
         self.past = 0
         """Untimed: what its host knows, as of an op; see `Op`."""
+        self.issued: Op | None = None
+        """Where the rank may be killed: the last of what it did that others can see, all in a chain."""
+        self._unsure: deque[tuple[Op, int]] = deque()
         self.learned: list[tuple[int, int]] = []
         """Untimed: (its step, `past`), whenever the host has learned something."""
         self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
@@ -60,10 +73,37 @@ class SimRank(JournaledRank):
         return SimStream(self, name)
 
     def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None) -> Op:
-        """Something that this rank does, after what its host knows."""
+        """Something that this rank does, after what its host knows and has issued."""
         op = Op(label, cost, effect, self.lives, self.rank)
-        op.past = self.past
+        if not self.machine.timed:
+            self.before(op)
         return op
+
+    def before(self, op: Op) -> None:
+        """Untimed: an op comes after what the host knows and has issued."""
+        op.past, op.known = op.past | self.past, op.known | self.known
+        if self.issued is not None:
+            self.machine.edge(self.issued, op)
+
+    def issue(self) -> None:
+        """The host does something that others can see. Where it may be killed, that it comes to do it is an op: it may
+        die before. `unsure` says of which record on that is.
+        """
+        if self.lives is None or self.machine.timed:
+            return
+        op = self.op(self.address("issues"))
+        self._unsure.append((op, len(self.records) - 1))
+        self.issued = op
+        self.machine.submit(op)
+
+    def died(self) -> None:
+        """The rank was killed: what it had issued beyond that point it never did."""
+        self.killed = True
+        while self._unsure and self._unsure[0][0].at >= 0:
+            self._unsure.popleft()
+        if self._unsure:
+            del self.records[self._unsure[0][1] :]
+        self.lose_device()
 
     def address(self, verb: str = "") -> str:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
@@ -73,8 +113,11 @@ class SimRank(JournaledRank):
         return f"rank {self.rank} {verb}{' ' * bool(verb)}{site}[{self.journal.last_ordinal(site)}]"
 
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
-        label = self.address("delivers")
-        self._boxes.post(label, self.rank, to, mailbox, message, self.costs.message + delay_ns, self.past)
+        self.issue()
+        delivery = Op(self.address("delivers"), self.costs.message + delay_ns)
+        if not self.machine.timed:
+            self.before(delivery)
+        self._boxes.post(delivery, self.rank, to, mailbox, message)
 
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
         label = self.address()
@@ -150,6 +193,10 @@ class SimRank(JournaledRank):
             op.waiters.remove(self._waiter)
             self.machine.env.schedule(self._waiter)
 
+    def device_is_done(self) -> bool:
+        """Whether nothing is left on its streams."""
+        return all(stream.tail is None or stream.tail.at >= 0 for stream in self.streams.values())
+
     def lose_device(self) -> None:
         """The device stops, and the collectives that it takes part in never end."""
         self.machine.kill(self.rank)
@@ -181,18 +228,24 @@ class SimStream(JournaledStream):
         self.rank = rank
         self.tail: Op | None = None
         self._waits: list[Op] = []
+        self._points = 0
 
     def append(self, op: Op) -> None:
         """Put an op at the end."""
         if self._waits:
             self._join(op)
         before, self.tail = self.tail, op
-        self.rank.machine.follow(before, op)
+        machine = self.rank.machine
+        if not machine.timed:
+            machine.mark(op)
+        machine.follow(before, op)
 
     def end(self) -> Op | None:
         """The op after which all that the stream has so far is done; None if there is nothing."""
         if self._waits:
-            self.append(self.rank.op(""))
+            self._points += 1
+            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.rank.machine.visible else ""
+            self.append(self.rank.op(label))
         return self.tail
 
     def heads(self) -> tuple[Op, ...]:
@@ -227,7 +280,9 @@ class SimStream(JournaledStream):
             arrays = tuple([array_of(buffer) for buffer in (*reads, *writes)])  # which says what is wrong
         ns = rank.costs.kernel if cost is None else cost
         op = Launch(address, ns, kernel, rank.lives, rank.rank, (*arrays, *args))
-        op.rank, op.past = rank, rank.past
+        op.rank = rank
+        if not rank.machine.timed:
+            rank.before(op)
         if rank.machine.memory:
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
         self.append(op)
@@ -254,24 +309,40 @@ class SimEvent(JournaledEvent):
         self.number = number
         self.rank = rank
         self.op = op
+        self._seen: Op | None = None
 
     def _query(self) -> Outcome:
-        rank, point = self.rank, self.op
-        op = rank.op(rank.address(), 0, lambda: point is None or point.at >= 0)
-        if not rank.machine.timed and point is not None and point.at < 0:
-            event = ("event", rank.rank, self.number)
-            rank.machine.watch(point, (event, "w"))
-            op.footprint = (*op.touches(), (event, "r"))
+        """Untimed, the device may be slower than it looks: that the point is seen to have passed is an op of its own,
+        made when somebody asks, and conflicts with the asking. What the host knows to have passed has.
+        """
+        rank, point, machine = self.rank, self.op, self.rank.machine
+        op = rank.op(rank.address(), 0, self._passed)
 
         def outcome() -> Generator[Any, Any, bool]:
-            rank.machine.submit(op)
-            passed: bool = yield from rank.wait(op)
-            if passed and point is not None:
+            if not machine.timed and not self._known():
+                event = ("event", rank.rank, self.number)
+                if self._seen is None:
+                    self._seen = rank.op(f"rank {rank.rank} event {self.number} passes")
+                    self._seen.footprint = (*self._seen.touches(), (event, "w"))
+                    machine.edge(point, self._seen)
+                    machine.submit(self._seen)
+                op.footprint = (*op.touches(), (event, "r"))
+            machine.submit(op)
+            yes: bool = yield from rank.wait(op)
+            if yes and point is not None:
                 rank.known |= point.known
                 rank.past |= point.past
-            return passed
+            return yes
 
         return outcome
+
+    def _known(self) -> bool:
+        return self.op is None or bool(self.rank.known & self.rank.machine.marks[self.op])
+
+    def _passed(self) -> bool:
+        if self.rank.machine.timed:
+            return self.op is None or self.op.at >= 0
+        return self._known() or (self._seen is not None and self._seen.at >= 0)
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
@@ -329,7 +400,7 @@ def _mark(rank: SimRank, point: Op) -> Any:
     """
     if rank.machine.timed:
         return lambda: point.at >= 0
-    bit = rank.machine.mark(point)
+    bit = rank.machine.marks[point]
     return lambda: bool(rank.known & bit)
 
 
