@@ -17,7 +17,7 @@ from dpsim.explore.search import LONGEST, Search
 from dpsim.explore.walks import RandomWalk
 from dpsim.schedule import Candidate
 
-ALONE = 24
+ALONE = 64
 
 
 class Portfolio(Search):

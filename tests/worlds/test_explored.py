@@ -1,0 +1,133 @@
+"""The explorer on all worlds: DPOR's classes are those that were counted one by one, and every planted bug is found.
+
+What is held here: DPOR visits each class once and says "proven" after the last and not before; actors that have
+nothing to do with a world add no runs; what thousands of random schedules see, DPOR has seen; the bugs of all worlds
+are found by DPOR and by the portfolio within a few schedules, and what single strategies need is printed (`-s`).
+"""
+
+from __future__ import annotations
+
+from statistics import median
+
+import pytest
+from worlds.case import Case, execute, faults
+from worlds.cases import CASES, COUNTED
+
+from dpsim.explore import Budget, Exploration, Problem, explore, search
+from dpsim.explore import dpor as dpor_module
+from dpsim.explore.dpor import Dpor
+from dpsim.explore.order import Labels
+from dpsim.explore.pct import Pct
+from dpsim.explore.pos import Pos
+from dpsim.explore.search import Search
+from dpsim.explore.walks import RandomWalk
+from dpsim.schedule import Strategy
+
+pytestmark = pytest.mark.runs_once  # a strategy goes on from run to run
+
+SLOTS_FOR_ALL = [name for name in CASES if "2 slots" in name]
+"""Whether a slot is taken before or after another is given back is an order, but no race: classes that differ in
+nothing else are one to DPOR.
+"""
+BUGS = [name for name, case in CASES.items() if case.bug is not None]
+HEALTHY = [name for name, case in CASES.items() if case.bug is None]
+
+
+def explored(case: Case, by: Search, schedules: int = 20_000, first: bool = False) -> Exploration:
+    def once(strategy: Strategy) -> list[Problem]:
+        return [Problem(klass, klass) for klass in faults(case, execute(case, strategy))[:1]]
+
+    return explore(once, by, Budget(schedules, stop_at_first=first))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_dpor_visits_every_class_once(name: str) -> None:
+    by = Dpor()
+    found = explored(CASES[name], by)
+    assert by.exhausted
+    assert found.runs - found.redundant == len(found.classes), "a class was visited twice"
+    assert found.verdict == ("proven" if CASES[name].bug is None else "violated")
+    if name in COUNTED and name not in SLOTS_FOR_ALL:
+        assert len(found.classes) == COUNTED[name][1]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name.endswith(" +4")])
+def test_unrelated_actors_add_no_runs(name: str) -> None:
+    alone, beside = (explored(CASES[one], Dpor()) for one in (name.removesuffix(" +4"), name))
+    assert (beside.runs, beside.redundant) == (alone.runs, alone.redundant)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_what_sampling_sees_dpor_has_seen(name: str) -> None:
+    sampling_sees_no_more(name, 60)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_what_much_sampling_sees_dpor_has_seen(name: str) -> None:
+    sampling_sees_no_more(name, 3_000)
+
+
+def sampling_sees_no_more(name: str, schedules: int) -> None:
+    labels = Labels()
+    seen = explored(CASES[name], Dpor(labels))
+    for kind in (RandomWalk, Pos, Pct):
+        sampled = explored(CASES[name], kind(labels), schedules)
+        if name not in SLOTS_FOR_ALL:
+            assert sampled.classes <= seen.classes, kind.name
+        assert sampled.failures.keys() <= seen.failures.keys(), kind.name
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        *[(name, 1) for name in HEALTHY if name.startswith(("agreement", "pipeline"))],
+        ("wake_pause 2x3", 21),
+        ("wake_pause 3x3", 70),
+        *[(name, 60) for name in HEALTHY if name.startswith("kill")],
+    ],
+)
+def test_proofs_are_short(name: str, most: int) -> None:
+    found = explored(CASES[name], search("portfolio"), schedules=most)
+    assert found.verdict == "proven"
+
+
+def test_a_proof_is_not_claimed_before_the_last_schedule() -> None:
+    needed = explored(CASES["wake_pause 2x3"], Dpor()).runs
+    assert explored(CASES["wake_pause 2x3"], Dpor(), needed - 1).verdict == "sampled"
+    assert explored(CASES["wake_pause 2x3"], Dpor(), needed).verdict == "proven"
+
+
+def test_every_planted_bug_is_found_soon() -> None:
+    """By DPOR and by the portfolio. The hang for want of a slot within 6 schedules."""
+    needed: dict[str, dict[str, int]] = {}
+    for name in BUGS:
+        for by in ("dpor", "portfolio", "random", "pct", "pos", "fifo"):
+            found = explored(CASES[name], search(by), 200, first=True)
+            needed.setdefault(by, {})[name] = found.runs if found.failures else 0
+    for by, runs in needed.items():
+        missed = [name for name, count in runs.items() if not count]
+        print(f"{by}: median {median(runs.values())}, worst {max(runs.values())}, missed {missed or 'none'}")
+    for by in ("dpor", "portfolio"):
+        counts = needed[by].values()
+        assert min(counts) > 0, "missed"
+        assert median(counts) <= 10
+        assert max(counts) <= 200
+    assert all(needed["dpor"][name] <= 6 for name in BUGS if name.startswith("residency"))
+
+
+def test_without_racing_blocked_acquires_classes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rule has to be there."""
+    monkeypatch.setattr(Dpor, "blocked", lambda self, candidates: None)
+    seen = {name: explored(CASES[name], Dpor()) for name in BUGS if name.startswith("residency")}
+    assert any(len(found.classes) < COUNTED[name][1] for name, found in seen.items())
+
+
+def test_with_kills_first_deaths_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpor_module, "ordinary", lambda candidates: kill_first([one.label for one in candidates]))
+    counts = {name: len(explored(CASES[name], Dpor()).classes) for name in HEALTHY if name.startswith("kill host")}
+    assert all(count < COUNTED[name][1] for name, count in counts.items())
+
+
+def kill_first(labels: list[str]) -> int:
+    return next((index for index, label in enumerate(labels) if label.startswith("kill ")), 0)
