@@ -11,6 +11,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks import baseline, program
@@ -56,6 +57,15 @@ def measure(repetitions: int) -> Growth:
     return Growth(spread(grown["machine"]), spread(grown["baseline"]), spread(relative))
 
 
+def own_peak_mb() -> float:
+    """Of this process. Not by `ru_maxrss` where there is another way: it knows what the parent took before the fork."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        [line] = [line for line in status.read_text().splitlines() if line.startswith("VmHWM")]
+        return int(line.split()[1]) / 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
 def peak_mb() -> float:
     """Megabytes of a fresh process that simulates 1,024 ranks for 100 steps and keeps all journals."""
     done = subprocess.run([sys.executable, "-m", "benchmarks.growth"], check=True, capture_output=True, text=True)
@@ -65,4 +75,4 @@ def peak_mb() -> float:
 if __name__ == "__main__":
     run = program.simulate(*MANY, STEPS_MEMORY)
     assert run.finished
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    print(own_peak_mb())

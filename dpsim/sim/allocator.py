@@ -26,6 +26,8 @@ the new content, a wrong number and not only a finding.
 
 from __future__ import annotations
 
+import mmap
+import sys
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -62,6 +64,15 @@ small run.
 MOST_SPARE = 64
 
 
+def _fresh(size: int) -> NDArray[np.uint8]:
+    """Zeros that take no room before they are touched. Those of numpy do, if malloc gives out memory that was freed:
+    gigabytes for a thousand ranks.
+    """
+    if sys.platform == "win32":
+        return np.zeros(size, np.uint8)
+    return np.frombuffer(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS), np.uint8)
+
+
 class Segment:
     """Memory taken from the device. `mapped` bytes of it may be cut into blocks; none was beyond `used`."""
 
@@ -72,7 +83,7 @@ class Segment:
         self.mapped = mapped
         self.used = 0
         spare = size == SMALL_SEGMENT and _spare
-        self.memory: NDArray[np.uint8] = spare.pop() if spare else np.zeros(size, np.uint8)
+        self.memory: NDArray[np.uint8] = spare.pop() if spare else _fresh(size)
 
 
 class Block:
