@@ -26,7 +26,7 @@ BARS = (
     Bar("growth", "at most", 1.1, "growth of the cost of a rank-step from 16 to 1,024 ranks, over the baseline's own"),
     Bar("memory", "at most", 500.0, "MB at the peak, 1,024 ranks x 100 steps with the trace, no check"),
     Bar("untimed", "at least", 0.1, "untimed ops a second, over SimPy's bare time-outs a second"),
-    Bar("tiny", "at most", 250.0, "us for a run of 4 ranks and some 30 records each, untimed, made and closed"),
+    Bar("tiny", "at most", 250.0, "us for a run of 4 ranks and some 40 records each, untimed, made and closed"),
 )
 
 
