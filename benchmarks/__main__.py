@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import baseline, flattened, growth, program, untimed
+from benchmarks import baseline, exploring, flattened, growth, program, untimed
 from benchmarks.bars import missed
 from benchmarks.measure import ratios, spread, turns
 from benchmarks.report import Results, write
@@ -43,6 +43,7 @@ def measure(repetitions: int) -> Results:
         growth=growth.measure(max(repetitions // 2, 5)),
         memory_mb=growth.peak_mb(),
         untimed=untimed.measure(repetitions),
+        explored=exploring.measure(repetitions),
     )
 
 

@@ -16,6 +16,7 @@ import numpy
 import simpy
 
 from benchmarks.bars import BARS
+from benchmarks.exploring import Explored
 from benchmarks.growth import Growth
 from benchmarks.measure import Spread
 from benchmarks.untimed import Untimed
@@ -34,6 +35,7 @@ class Results:
     growth: Growth
     memory_mb: float
     untimed: Untimed
+    explored: Explored
 
     @property
     def figures(self) -> dict[str, float]:
@@ -44,7 +46,9 @@ class Results:
             "growth": self.growth.relative.median,
             "memory": self.memory_mb,
             "untimed": self.untimed.of_simpy.median,
-            "tiny": self.untimed.tiny_us.median,
+            "schedules": self.explored.schedules.median,
+            "worlds": self.explored.worlds.median,
+            **({"two processes": self.explored.speed_up.median} if self.explored.speed_up else {}),
         }
 
 
@@ -78,6 +82,7 @@ def write(results: Results, folder: Path) -> str:
 def table(results: Results) -> str:
     """The upper part of RESULTS.md."""
     us, times, untimed, growth = results.us, results.times, results.untimed, results.growth
+    explored = results.explored
     where = ", ".join(f"{key} {value}" if key != "processor" else value for key, value in machine().items())
     rows = [
         ("baseline: idiomatic SimPy", f"{us['baseline']}", "1"),
@@ -92,9 +97,16 @@ def table(results: Results) -> str:
         ("peak memory, 1,024 ranks x 100 steps, MB", f"{results.memory_mb:.0f}"),
         ("untimed ops a second, over SimPy's bare time-outs a second", f"{untimed.of_simpy}"),
         ("... in thousands a second, of SimPy's", f"{_k(untimed.ops_per_second)} of {_k(untimed.simpy_per_second)}"),
-        ("a tiny run, untimed, us", f"{untimed.tiny_us}"),
+        ("a tiny run of 4 ranks with some 40 records each, untimed, us", f"{untimed.tiny_us}"),
+        ("schedules a second, wake world 2x3, DPOR and all checks", f"{explored.schedules}"),
+        ("small pipeline worlds a second, each proven", f"{explored.worlds}"),
+        ("schedules a second of two processes over one, wall time", f"{explored.speed_up or 'one core only'}"),
     ]
-    bars = [(bar.what, f"{bar.sense} {bar.bound:g}", f"{results.figures[bar.figure]:.3g}") for bar in BARS]
+    bars = [
+        (bar.what, f"{bar.sense} {bar.bound:g}", f"{results.figures[bar.figure]:.3g}")
+        for bar in BARS
+        if bar.figure in results.figures
+    ]
     return "\n".join(
         [
             "# Results",

@@ -203,7 +203,8 @@ class DeviceCommunicator(ABC):
     """A group of ranks that exchange device memory in stream order (NCCL).
 
     A collective holds its stream until every member's stream has come to it. All members make the same ones in the
-    same order. Two communicators over the same ranks are independent (siblings). Default site:
+    same order. What a rank puts on one communicator, transfers too, happens in that order, on whatever streams; two
+    communicators over the same ranks are independent (siblings). Default site:
     "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
     not fit the buffers.
     """

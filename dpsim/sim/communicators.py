@@ -75,6 +75,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         self.rank = rank
         self.group = group
         self._moves: list[Op] | None = None
+        self._before: Op | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
@@ -97,14 +98,14 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             part = Part(issue, array, array, on.heads(), self.rank.machine.env._now)
             if self.rank.machine.memory:
                 part.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
-            op = self.group.move(self.rank, part)
+            last, rank = self.group.last, self.rank.rank
             if self._moves is None:
-                on.tail = op
+                on.tail = last[rank] = self.group.move(self.rank, part, last.get(rank))
             else:
-                self._moves.append(op)
+                self._moves.append(self.group.move(self.rank, part, self._before))
 
     def _open(self, stream: Stream) -> None:
-        self._moves = []
+        self._moves, self._before = [], self.group.last.get(self.rank.rank)
 
     def _close(self, stream: Stream) -> None:
         on, moves = of_this_backend(stream, SimStream), self._moves or []
@@ -112,4 +113,5 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         end = self.rank.op(self.rank.address("ends a group after"))
         for op in moves:
             self.rank.machine.edge(op, end)
+        self.group.last[self.rank.rank] = end
         on.append(end)

@@ -141,7 +141,13 @@ class Group:
         self._unfired: dict[Op, Sequence[int]] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
         self._mortal = machine.mortal.intersection(spec.ranks) if spec.domain == "device" else frozenset()
+        self._device = spec.domain == "device"
+        self._moved = False
         self._latest: Op | None = None
+        self.last: dict[int, Op] = {}
+        """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
+        communicator happens in that order, on whatever streams.
+        """
         self._sends: defaultdict[tuple[int, int], deque[tuple[Op, Part]]] = defaultdict(deque)
         self._receives: defaultdict[tuple[int, int], deque[tuple[Op, Part]]] = defaultdict(deque)
 
@@ -162,6 +168,10 @@ class Group:
         parts[rank] = part
         if not machine.timed:
             host.before(op)
+        if self._device:
+            if self._moved and rank in self.last:
+                machine.edge(self.last[rank], op)
+            self.last[rank] = op
         if len(parts) == self._size:
             del self._open[seq]
             self._all_joined(op, parts, issue)
@@ -245,8 +255,11 @@ class Group:
 
     # ---- transfers
 
-    def move(self, host: Host, part: Part) -> Op:
-        """One side of a transfer; the answer is the op that ends it for this rank."""
+    def move(self, host: Host, part: Part, after: Op | None = None) -> Op:
+        """One side of a transfer; the answer is the op that ends it for this rank. `after`: what the rank put on this
+        communicator before.
+        """
+        self._moved = True
         rank, peer, way = host.rank, part.issue.peer, part.issue.op
         assert peer is not None
         pair = (rank, peer) if way == "send" else (peer, rank)
@@ -256,6 +269,7 @@ class Group:
         op = self._send(label, pair, part) if way == "send" else self._receive(label, pair, part)
         if not self.machine.timed:
             host.before(op)
+        self.machine.edge(after, op)
         self.machine.submit(op)
         return op
 

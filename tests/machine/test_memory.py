@@ -56,21 +56,23 @@ async def record_stream_names_the_stream_that_uses_it(rank: Rank, right: bool) -
 
 
 async def round_trip(rank: Rank, keeps: bool) -> Any:
-    """The side stream comes to its copy after a message that was sent when the memory had been written anew."""
-    main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
+    """The side stream comes to its copy after a message that was sent when the memory had been written anew. There and
+    back on two communicators: on one, the receive would have to end before the send.
+    """
+    main, side, there, back = rank.stream("main"), rank.stream("side"), rank.device("d"), rank.device("e")
     if rank.rank == 1:
         x = main.alloc(1, "int32", "x")
-        group.recv(x, 0, main)
-        group.send(x, 0, main)
+        there.recv(x, 0, main)
+        back.send(x, 0, main)
         return None
     old, result, token = filled(main, [7], "old"), side.alloc(1, "int32", "result"), side.alloc(1, "int32", "token")
     side.wait_stream(main)
-    group.recv(token, 1, side)
+    back.recv(token, 1, side)
     side.launch("copy", copy, reads=[old], writes=[result])
     if keeps:
         old.record_stream(side)
     old.free()
-    group.send(filled(main, [9], "new"), 1, main)
+    there.send(filled(main, [9], "new"), 1, main)
     return numbers(await result.read("read"))
 
 

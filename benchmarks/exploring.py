@@ -1,0 +1,81 @@
+"""How many schedules and how many small worlds a second, all checks and the explorer's own work included.
+
+* the wake/pause protocol, 2 ranks x 3 steps: all its schedules by DPOR, again and again (a new exploration each time);
+* the pipeline with tokens on a side stream: a sample of its 6,768 small worlds, each proven;
+* the wake/pause protocol, sampled by one process and by two: wall time, since two processes have two CPU times.
+
+The worlds are those of the tests (`tests/worlds`).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from benchmarks.measure import Spread, seconds, spread
+from dpsim.exploration import Subject, explore_subject
+from dpsim.parallel import explore_all
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from worlds import pipeline, wake_pause  # found by the line before
+
+EXPLORATIONS, EVERY, SAMPLED = 20, 16, 6_000
+
+
+class Explored(NamedTuple):
+    """Complete schedules a second; small worlds a second; `speed_up`: of two processes; None on one core."""
+
+    schedules: Spread
+    worlds: Spread
+    speed_up: Spread | None
+
+
+def subject(case: Any) -> Subject:
+    return Subject(case.world, case.program, case.args)
+
+
+def proofs() -> int:
+    """The answer is the number of schedules."""
+    wake, runs = subject(wake_pause.case(2, 3)), 0
+    for _ in range(EXPLORATIONS):
+        found = explore_subject(wake, "dpor")
+        assert found.verdict == "proven"
+        runs += found.exploration.runs
+    return runs
+
+
+def small_worlds() -> int:
+    """The answer is the number of worlds."""
+    scopes = list(islice(pipeline.small_scopes(), 0, None, EVERY))
+    for scope in scopes:
+        assert explore_subject(subject(pipeline.case(scope)), "dpor").verdict == "proven"
+    return len(scopes)
+
+
+def sampled(jobs: int) -> float:
+    """Wall seconds."""
+    begun = time.perf_counter()
+    (found,) = explore_all([subject(wake_pause.case(3, 3))], "random", jobs=jobs, schedules=SAMPLED)
+    assert found.exploration.runs == SAMPLED
+    return time.perf_counter() - begun
+
+
+def rate(work: Callable[[], int], repetitions: int) -> Spread:
+    """Of a second of CPU time."""
+    count = work()
+    return spread([count / seconds(work) for _ in range(repetitions)])
+
+
+def measure(repetitions: int) -> Explored:
+    cores = len(os.sched_getaffinity(0))
+    pairs = [(sampled(1), sampled(2)) for _ in range(max(3, repetitions // 2))] if cores > 1 else []
+    return Explored(
+        schedules=rate(proofs, repetitions),
+        worlds=rate(small_worlds, repetitions),
+        speed_up=spread([one / two for one, two in pairs]) if pairs else None,
+    )
