@@ -1,0 +1,169 @@
+"""Small random worlds: few ops of every kind the machine has, on two or three ranks.
+
+A rank has a number, and a list of things to do; what it learns goes into the number, the number into what it sends, and
+some things it does only if the number is odd. So an order that the machine has and an explorer does not see shows in
+some journal.
+
+    case = random_case(seed=7)
+    enumerate_schedules(case, limit=5_000).outcomes      # what an explorer has to see
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any, TypeAlias
+
+import numpy as np
+from worlds.case import Case, world_of
+
+from dpsim.interface import Buffer, Event, Rank
+from dpsim.registry import Program
+from dpsim.world import Kill
+
+Action: TypeAlias = tuple[Any, ...]
+
+STREAMS = ("left", "right")
+DEVICES = ("a", "b")
+
+
+def put(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+def add(source: Any, target: Any) -> None:
+    target[:] = (3 * target + source) % 97
+
+
+class Random(Program):
+    """`prepared`: for each rank what it does."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await _Host(rank).do(prepared[rank.rank])
+
+
+class _Host:
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.number = rank.rank + 1
+        self.buffers: dict[str, Buffer] = {}
+        self.event: Event | None = None
+
+    async def do(self, actions: tuple[Action, ...]) -> None:
+        for what, *how in actions:
+            await getattr(self, what)(*how)
+
+    def learn(self, value: Any) -> None:
+        self.number = (5 * self.number + int(value or 0)) % 97
+
+    def buffer(self, name: str) -> Buffer:
+        """Shared by the streams; what races on it makes another outcome."""
+        if name not in self.buffers:
+            main = self.rank.stream("left")
+            self.buffers[name] = main.alloc(1, "int32", name)
+            main.launch(f"begin.{name}", put, writes=[self.buffers[name]], args=(self.rank.rank,))
+            for stream in STREAMS[1:]:
+                self.rank.stream(stream).wait_stream(main)
+        return self.buffers[name]
+
+    async def poll(self, box: str) -> None:
+        self.learn(await self.rank.mailbox(box).poll(f"poll.{box}"))
+
+    async def get(self, box: str) -> None:
+        self.learn(await self.rank.mailbox(box).get(f"get.{box}", idle=True))
+
+    async def send(self, to: int, box: str) -> None:
+        self.rank.send(to, box, self.number + 1, f"send.{box}")
+
+    async def host(self) -> None:
+        self.learn((await self.rank.host("h").all_reduce(np.array([self.number], np.int32)))[0])
+
+    async def transfer(self, kind: str, pair: tuple[int, int]) -> None:
+        """The same action on two ranks: one sends, the other receives."""
+        if self.rank.rank not in pair:
+            return
+        peer = pair[1 - pair.index(self.rank.rank)]
+        if kind == "h":
+            group = self.rank.host("h")
+            if peer == pair[1]:
+                await group.send(np.array([self.number], np.int32), peer)
+            else:
+                self.learn((await group.recv(1, "int32", peer))[0])
+        elif peer == pair[1]:
+            self.rank.device(kind).send(self.buffer("x"), peer, self.rank.stream("left"))
+        else:
+            self.rank.device(kind).recv(self.buffer("x"), peer, self.rank.stream("right"))
+
+    async def collective(self, kind: str, stream: str, buffer: str) -> None:
+        self.rank.device(kind).all_reduce(self.buffer(buffer), self.rank.stream(stream))
+
+    async def kernel(self, stream: str, source: str, target: str) -> None:
+        on = self.rank.stream(stream)
+        on.launch("kernel", add, reads=[self.buffer(source)], writes=[self.buffer(target)])
+
+    async def read(self, stream: str, buffer: str) -> None:
+        self.learn((await self.buffer(buffer).read("read", self.rank.stream(stream)))[0])
+
+    async def record(self, stream: str) -> None:
+        self.event = self.rank.stream(stream).record()
+
+    async def query(self) -> None:
+        if self.event is not None:
+            self.learn(await self.event.query("query"))
+
+    async def wait(self, stream: str) -> None:
+        if self.event is not None:
+            self.rank.stream(stream).wait(self.event)
+
+    async def odd(self, actions: tuple[Action, ...]) -> None:
+        if self.number % 2:
+            await self.do(actions)
+
+
+def random_case(seed: int, queries: bool = False) -> Case:
+    """`queries`: hosts ask for events, too."""
+    rng = random.Random(seed)
+    ranks = rng.choice((2, 2, 3))
+    kinds = rng.choice(("mail", "host", "device", "all"))
+    mortal = rng.random() < 0.3
+    common: list[Action] = []
+    for _ in range(rng.randint(0, 3)):
+        common.append(_together(rng, kinds, ranks))
+    lists = []
+    for rank in range(ranks):
+        own: list[Action] = [*common]
+        for _ in range(rng.randint(1, 4)):
+            own.insert(rng.randint(0, len(own)), _alone(rng, kinds, ranks, rank, queries))
+        lists.append(tuple(own))
+    world = world_of(
+        ranks,
+        hosts=["h"],
+        devices=DEVICES,
+        residency=rng.choice((None, None, 1, 2)),
+        kills=(Kill(rng.randrange(ranks), 0),) if mortal else (),
+    )
+    return Case(f"random {seed}", world, Random(), tuple(lists), memory=kinds in ("device", "all") or queries)
+
+
+def _together(rng: random.Random, kinds: str, ranks: int) -> Action:
+    """What all ranks do, in the same order."""
+    device = ("collective", rng.choice(DEVICES), rng.choice(STREAMS), rng.choice("xy"))
+    move = ("transfer", rng.choice(("h", "a")), tuple(rng.sample(range(ranks), 2)))
+    return rng.choice({"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}.get(kinds, [device, device, move]))
+
+
+def _alone(rng: random.Random, kinds: str, ranks: int, rank: int, queries: bool) -> Action:
+    """What one rank does."""
+    box = rng.choice("pq")
+    mail: list[Action] = [("poll", box), ("send", rng.randrange(ranks), box), ("send", 0, "p"), ("poll", "p")]
+    if rng.random() < 0.2:
+        mail.append(("get", box))
+    stream = rng.choice(STREAMS)
+    device: list[Action] = [("kernel", stream, *rng.sample("xy", 2)), ("read", stream, rng.choice("xy"))]
+    device += [("record", stream), ("wait", stream)]
+    if queries:
+        device += [("query",), ("query",)]
+    action = rng.choice({"mail": mail, "host": mail, "device": device}.get(kinds, mail + device))
+    if rng.random() < 0.2:
+        return "odd", (action, ("host",) if kinds != "device" else ("collective", "a", stream, "x"))
+    return action
