@@ -2,6 +2,9 @@
 
 All ranks issue both in the same order. With one slot a rank it is open which of them gets it; if ranks give it to
 different ones they wait for each other for ever. With two slots, or on one stream, they never do.
+
+Where odd ranks issue them in the *opposite* order it is the plain run that hangs, and what comes after it in another
+order is never seen to happen there.
 """
 
 from __future__ import annotations
@@ -19,23 +22,25 @@ def set_to(buffer: Any, value: int) -> None:
 
 
 class TwoGroups(Program):
-    """`prepared`: names of the two streams."""
+    """`prepared`: names of the two streams, and whether odd ranks issue in the opposite order."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
+        names, opposite = prepared
         rank.step = 0
-        for kind, name in zip(("a", "b"), prepared, strict=True):
+        order = list(zip(("a", "b"), names, strict=True))
+        for kind, name in reversed(order) if opposite and rank.rank % 2 else order:
             stream = rank.stream(name)
             buffer = stream.alloc(1, "int32", kind)
             stream.launch("fill", set_to, writes=[buffer], args=(1,))
             rank.device(kind).all_reduce(buffer, stream)
 
 
-def case(ranks: int = 2, slots: int = 1, streams: tuple[str, str] = ("left", "right")) -> Case:
+def case(ranks: int = 2, slots: int = 1, streams: tuple[str, str] = ("left", "right"), opposite: bool = False) -> Case:
     bug = slots == 1 and streams[0] != streams[1]
     return Case(
-        name=f"residency {ranks} ranks {slots} slots {len({*streams})} streams",
+        name=f"residency {ranks} ranks {slots} slots {len({*streams})} streams{' opposite' * opposite}",
         world=world_of(ranks, devices=["a", "b"], residency=slots),
         program=TwoGroups(),
-        args=streams,
+        args=(streams, opposite),
         bug="HANG" if bug else None,
     )

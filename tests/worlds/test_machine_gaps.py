@@ -13,6 +13,7 @@ import pytest
 from worlds.brute import Found, enumerate_schedules, schedules
 from worlds.case import Case, world_of
 from worlds.commute import complaints
+from worlds.explored import missed
 
 from dpsim.interface import Rank
 from dpsim.registry import Program
@@ -116,6 +117,21 @@ async def joined_points(rank: Rank) -> None:
 
 def test_labels_of_points_that_only_wait() -> None:
     assert not every(world_of(1), joined_points, memory=True).broken
+
+
+async def waits_twice(rank: Rank) -> None:
+    main, side = rank.stream("main"), rank.stream("side")
+    buffer = main.alloc(1, "int32", "buffer")
+    main.launch("kernel", set_to, writes=[buffer], args=(1,))
+    side.wait_stream(main)
+    side.record()
+    rank.device("dp").all_reduce(buffer, main)
+    side.wait_stream(main)
+
+
+@pytest.mark.xfail(reason="two ops without a label are one to DPOR: it says proven and has missed a death")
+def test_a_death_between_points_that_only_wait_is_seen() -> None:
+    assert missed(case_of(world_of(2, devices=["dp"], kills=(Kill(1, 0),)), waits_twice)) == (0, 0, 0)
 
 
 async def exchange(rank: Rank) -> None:

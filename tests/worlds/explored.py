@@ -1,0 +1,60 @@
+"""What DPOR sees of a case, against what brute force does.
+
+missed(case)       # (0, 0, 0): outcomes and classes that it missed, runs that it made twice
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worlds.brute import Order, Outcome, Recorder, enumerate_schedules, outcome_of
+from worlds.case import Case, execute
+
+from dpsim.explore.dpor import Dpor
+from dpsim.schedule import CutOff
+
+
+class Follow(Recorder):
+    """Repeats a schedule, to write its class down in brute force's way."""
+
+    def __init__(self, schedule: list[str]) -> None:
+        super().__init__()
+        self.left_over = list(schedule)
+
+    def choose(self, labels: Any) -> int:
+        return list(labels).index(self.left_over.pop(0))
+
+    def answer(self, label: str, options: Any) -> int:
+        return [f"{label}: {option}" for option in options].index(self.left_over.pop(0))
+
+
+def explored(case: Case, limit: int = 3_000) -> tuple[list[Order], set[Outcome]]:
+    """Classes of the whole runs, and their outcomes."""
+    strategy = Dpor()
+    classes, outcomes = [], set()
+    for _ in range(limit):
+        if not strategy.begin():
+            break
+        try:
+            outcome = outcome_of(execute(case, strategy))
+        except CutOff:
+            strategy.end(whole=False)
+            continue
+        follow = Follow(strategy.schedule)
+        assert outcome_of(execute(case, follow)) == outcome
+        classes.append(follow.order())
+        outcomes.add(outcome)
+        strategy.end(whole=True)
+    assert strategy.exhausted
+    return classes, outcomes
+
+
+def missed(case: Case, limit: int = 20_000) -> tuple[int, int, int]:
+    """Outcomes and classes that DPOR misses, and runs too many."""
+    found = enumerate_schedules(case, limit)
+    assert found.complete
+    assert not found.torn
+    classes, outcomes = explored(case)
+    assert outcomes <= {*found.outcomes}
+    assert {*classes} <= {*found.classes}
+    return len(found.outcomes) - len(outcomes), len(found.classes) - len({*classes}), len(classes) - len({*classes})

@@ -1,0 +1,85 @@
+"""What DPOR sees of a world, held against all of its schedules: every outcome, and no class twice.
+
+The two share the machine and nothing else. Worlds are those of `cases`, and random ones.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from worlds.brute import enumerate_schedules
+from worlds.case import Case
+from worlds.cases import CASES, COUNTED
+from worlds.explored import explored, missed
+from worlds.random_world import random_case
+
+from dpsim.explore import dpor
+from dpsim.explore.dpor import Dpor
+
+pytestmark = pytest.mark.runs_once
+
+FAST = 150  # schedules
+SLOTS = "residency {} ranks 2 slots 2 streams"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (row[0] > FAST), id=name) for name, row in COUNTED.items()],
+)
+def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
+    """With slots to spare, acquires and releases that come otherwise in time make other classes, which nobody needs."""
+    spare = {SLOTS.format(2): 10, SLOTS.format(3): 38}.get(name, 0)
+    assert missed(CASES[name]) == (0, spare, 0)
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name not in COUNTED])
+def test_dpor_proves_the_large_worlds(name: str) -> None:
+    classes, outcomes = explored(CASES[name])
+    assert len({*classes}) == len(classes) == len(outcomes) < 70
+
+
+def small_random_worlds(first: int, last: int, limit: int) -> list[Case]:
+    cases = [random_case(seed) for seed in range(first, last)]
+    return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
+
+
+def test_dpor_sees_every_outcome_of_random_worlds() -> None:
+    cases = small_random_worlds(0, 60, limit=50)
+    assert len(cases) > 15
+    for case in cases:
+        outcomes, _, twice = missed(case)
+        assert (outcomes, twice) == (0, 0), case.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_300, 100))
+def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
+    for case in small_random_worlds(first, first + 100, limit=150):
+        outcomes, _, twice = missed(case)
+        assert (outcomes, twice) == (0, 0), case.name
+
+
+def test_without_racing_blocked_acquires_the_hang_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twins: each rule of DPOR that is left out loses an outcome."""
+    monkeypatch.setattr(Dpor, "blocked", lambda self, candidates: None)
+    assert missed(CASES["residency 2 ranks 1 slots 2 streams opposite"])[0]
+
+
+def test_with_the_kill_first_its_places_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpor, "ordinary", lambda candidates: _kill(candidates))
+    assert missed(CASES["kill host 2x4"])[0]
+
+
+def test_without_races_with_deliveries_polls_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    turn_round = Dpor._turn_round
+
+    def others(self: Dpor, label: str, races: list[Any], past: int, end: int) -> None:
+        turn_round(self, label, [] if "delivers" in label else races, past, end)
+
+    monkeypatch.setattr(Dpor, "_turn_round", others)
+    assert missed(CASES["dp_wave_skip 2x1"])[0]
+
+
+def _kill(candidates: Any) -> int:
+    return next((index for index, one in enumerate(candidates) if one.label.startswith("kill")), 0)
