@@ -88,7 +88,6 @@ def test_a_query_of_a_collective_may_say_no_on_the_last_rank_too() -> None:
     assert answers == {True, False}
 
 
-@pytest.mark.xfail(reason="when the last member joins, the collective's footprint is set anew, without the event")
 def test_a_query_of_a_collective_that_not_all_have_joined_conflicts_with_it() -> None:
     found = every(world_of(2, devices=["dp"]), asks_for_a_collective, memory=True)
     assert not found.torn
@@ -129,7 +128,6 @@ async def waits_twice(rank: Rank) -> None:
     side.wait_stream(main)
 
 
-@pytest.mark.xfail(reason="two ops without a label are one to DPOR: it says proven and has missed a death")
 def test_a_death_between_points_that_only_wait_is_seen() -> None:
     assert missed(case_of(world_of(2, devices=["dp"], kills=(Kill(1, 0),)), waits_twice)) == (0, 0, 0)
 

@@ -1,6 +1,6 @@
-"""What DPOR sees of a world, held against all of its schedules: every outcome, and no class twice.
+"""DPOR sees every outcome that any schedule has: of the worlds of `cases`, and of random ones.
 
-The two share the machine and nothing else. Worlds are those of `cases`, and random ones.
+Here it is held against brute force run by run, class by class. The two share the machine and nothing else.
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ import pytest
 from worlds.brute import enumerate_schedules
 from worlds.case import Case
 from worlds.cases import CASES, COUNTED
-from worlds.explored import explored, missed
+from worlds.explored import missed
 from worlds.random_world import random_case
 
-from dpsim.explore import dpor
 from dpsim.explore.dpor import Dpor
 
 pytestmark = pytest.mark.runs_once
@@ -31,12 +30,6 @@ def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
     """With slots to spare, acquires and releases that come otherwise in time make other classes, which nobody needs."""
     spare = {SLOTS.format(2): 10, SLOTS.format(3): 38}.get(name, 0)
     assert missed(CASES[name]) == (0, spare, 0)
-
-
-@pytest.mark.parametrize("name", [name for name in CASES if name not in COUNTED])
-def test_dpor_proves_the_large_worlds(name: str) -> None:
-    classes, outcomes = explored(CASES[name])
-    assert len({*classes}) == len(classes) == len(outcomes) < 70
 
 
 def small_random_worlds(first: int, last: int, limit: int) -> list[Case]:
@@ -60,17 +53,6 @@ def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
         assert (outcomes, twice) == (0, 0), case.name
 
 
-def test_without_racing_blocked_acquires_the_hang_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twins: each rule of DPOR that is left out loses an outcome."""
-    monkeypatch.setattr(Dpor, "blocked", lambda self, candidates: None)
-    assert missed(CASES["residency 2 ranks 1 slots 2 streams opposite"])[0]
-
-
-def test_with_the_kill_first_its_places_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dpor, "ordinary", lambda candidates: _kill(candidates))
-    assert missed(CASES["kill host 2x4"])[0]
-
-
 def test_without_races_with_deliveries_polls_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     turn_round = Dpor._turn_round
 
@@ -79,7 +61,3 @@ def test_without_races_with_deliveries_polls_are_missed(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Dpor, "_turn_round", others)
     assert missed(CASES["dp_wave_skip 2x1"])[0]
-
-
-def _kill(candidates: Any) -> int:
-    return next((index for index, one in enumerate(candidates) if one.label.startswith("kill")), 0)
