@@ -176,7 +176,7 @@ class Group:
             del self._open[seq]
             self._all_joined(op, parts, issue)
         if self.slots:
-            self._reside(rank, seq, op, part)
+            self._reside(host, seq, op, part)
         else:
             self._after(part, op)
             machine.submit(op)
@@ -220,11 +220,13 @@ class Group:
         lives = tuple((("life", member), "r") for member in sorted(self._mortal))
         return (*touched, *lives) or None
 
-    def _reside(self, rank: int, seq: int, op: Op, part: Part) -> None:
+    def _reside(self, host: Host, seq: int, op: Op, part: Part) -> None:
         """With finite residency: the part starts to spin in a slot of its rank, then waits for its peers."""
-        machine, slots = self.machine, self.slots[rank]
+        machine, rank, slots = self.machine, host.rank, self.slots[host.rank]
         head = Op("", life=rank)
         start = Op(f"rank {rank} starts {self.spec.name} #{seq}", footprint=self._with_lives(slots.acquires), life=rank)
+        if not machine.timed:
+            host.before(start)
         head.effect, head.args = slots.enter, (start,)
         for before in part.before:
             machine.edge(before, head)
