@@ -18,10 +18,11 @@ from pathlib import Path
 
 from dpsim.checks.finding import Finding
 from dpsim.exploration import Subject
-from dpsim.explore.replay import Replay
+from dpsim.explore.replay import Mismatch, Replay
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
+from dpsim.schedule import CutOff
 from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
 from dpsim.world import Run
 
@@ -77,7 +78,13 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
         return Replayed(trace, scenario, result.run, result.findings, difference)
     follow = Replay(trace.schedule.steps, strict)
     follow.begin()
-    run, findings = Subject.of(scenario, _base(trace, scenario)).run(follow)
+    try:
+        run, findings = Subject.of(scenario, _base(trace, scenario)).run(follow)
+    except CutOff as error:
+        raise Mismatch(
+            f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "
+            "that did not poll so long when the trace was written"
+        ) from None
     follow.end(True)
     difference = compare(trace, Trace.of(run, "replay"))
     return Replayed(trace, scenario, run, findings, difference, trace.schedule, follow.skipped, follow.added)

@@ -13,10 +13,10 @@ run holds in the next.
 A footprint is a tuple of (resource, mode), modes
 
 * `r` and `w`: reads and writes. Two reads commute, all else conflicts;
-* `a` and `l`: acquire and release of something finite. Two acquires conflict, a release is ordered with an acquire but
-  they never race (who could not acquire waits), two releases commute.
+* `a` and `l`: acquire and release of something finite. Two acquires conflict, and so do an acquire and a release; two
+  releases commute.
 
-`conflict` and `race` say so. What must come first because the other waits for it (the op before it on its stream, a
+`conflict` says so. What must come first because the other waits for it (the op before it on its stream, a
 message for its receiver) is no conflict but an edge; of edges a strategy learns through `past`.
 
 Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's transitions.
@@ -59,7 +59,7 @@ class Strategy(ABC):
         """The index of an option; the first is the ordinary one."""
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
-        """The run is over, and these acquires never got what they wanted."""
+        """These acquires cannot have what they want now. Told when the run is over; may be told before any pick."""
 
 
 class ByLabel(Strategy):
@@ -80,18 +80,9 @@ class CutOff(Exception):
 
 
 def conflict(one: str, other: str) -> bool:
-    """Whether two modes on the same resource have an order.
+    """Whether two modes on the same resource have an order, which may be the other one in another run.
 
     >>> conflict("r", "w"), conflict("r", "r"), conflict("a", "l"), conflict("l", "l")
     (True, False, True, False)
     """
     return one != other or one in "wa"
-
-
-def race(one: str, other: str) -> bool:
-    """Whether two ops with these modes on the same resource could also come the other way round.
-
-    >>> race("r", "w"), race("a", "a"), race("a", "l")
-    (True, True, False)
-    """
-    return one + other not in ("rr", "ll", "al", "la")

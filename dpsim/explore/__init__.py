@@ -15,24 +15,27 @@ from dpsim.explore.explorer import Budget, Exploration, Failure, Problem, explor
 from dpsim.explore.pct import Pct
 from dpsim.explore.portfolio import Portfolio
 from dpsim.explore.pos import Pos
-from dpsim.explore.search import Search
+from dpsim.explore.search import LONGEST, Search
 from dpsim.explore.walks import Fifo, RandomWalk, Sampling
 
 STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
 """By name; the first is the default."""
 
 
-def search(name: str, seed: int = 0) -> Search:
-    """A strategy by name; `seed` is for those that draw random numbers. Raises ValueError for a name that is none."""
+def search(name: str, seed: int = 0, longest: int = LONGEST) -> Search:
+    """A strategy by name; `seed` is for those that draw random numbers, and runs are cut off after `longest` steps.
+    Raises ValueError for a name that is none.
+    """
     kind = STRATEGIES.get(name)
     if kind is None:
         near = difflib.get_close_matches(name, STRATEGIES, n=1)
         hint = f"; did you mean {near[0]!r}?" if near else ""
         raise ValueError(f"there is no strategy {name!r}{hint} (there are {', '.join(STRATEGIES)})")
-    return kind(seed=seed) if issubclass(kind, Sampling | Portfolio) else kind()
+    return kind(longest=longest, seed=seed) if issubclass(kind, Sampling | Portfolio) else kind(longest=longest)
 
 
 __all__ = [
+    "LONGEST",
     "STRATEGIES",
     "Budget",
     "Exploration",

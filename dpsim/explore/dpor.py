@@ -10,8 +10,8 @@ What was tried at a place need not be tried again further on, as long as nothing
 
 Three rules beyond the textbook, without which a proof was wrong (each has a world in tests/worlds that shows it):
 
-* an acquire that never got what it wanted is raced with those that did (`blocked`): it never happens, so it would never
-  race;
+* an acquire that cannot have what it wants is raced with those that could (`blocked`): it may never happen, and then it
+  would never race;
 * what takes possibilities away from others (a kill) is chosen last unless a race asks for it, so that the run shows
   what it can take away;
 * a draw (eager or rendezvous) is a place of its own, where every option has to be tried.
@@ -25,12 +25,17 @@ Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpsim.explore.order import Labels, Step, overlap
 from dpsim.explore.search import LONGEST, Search
 from dpsim.explore.walks import ordinary
 from dpsim.schedule import Candidate, CutOff, Footprint
+
+WHY = (
+    "Something in the run is not a function of the schedule: a clock, an unseeded random number, state that outlives "
+    "the run"
+)
 
 
 class Diverged(RuntimeError):
@@ -58,14 +63,6 @@ class Place:
         return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)
 
 
-class Blocked(NamedTuple):
-    """An acquire that never happened."""
-
-    label: str
-    footprint: Footprint
-    past: int
-
-
 class Dpor(Search):
     """Every class once."""
 
@@ -78,14 +75,12 @@ class Dpor(Search):
         self._fresh = 0  # places from here on are new in this run
         self._begun = False
         self._incomplete = False
-        self._blocked: list[Blocked] = []
 
     # ---- between runs
 
     def begin(self) -> bool:
         super().begin()
         self._at = 0
-        self._blocked = []
         if not self._begun:
             self._begun = True
             return True
@@ -93,11 +88,12 @@ class Dpor(Search):
 
     def end(self, whole: bool) -> None:
         self._incomplete |= self.too_long
-        if whole:
-            for label, footprint, past in self._blocked:
-                races = self.order.races(footprint, past)
-                self._turn_round(label, races, self.order.past(footprint, past), len(self.places))
         places = self.places
+        if whole and self._at < len(places):
+            raise Diverged(
+                f"a repeated schedule ended after step {self._at} and should go on with {places[self._at].chosen!r}. "
+                f"{WHY}"
+            )
         while places:
             place = places[-1]
             place.tried[place.chosen] = place.step.footprint if place.step is not None else ()
@@ -107,16 +103,16 @@ class Dpor(Search):
                 self._fresh = len(places) - 1
                 return
             places.pop()
-        self.exhausted = not self._incomplete
+        self.exhausted, self.bounded = not self._incomplete, self._incomplete
 
     def state(self) -> Any:
         """Where it stands between two runs, as plain data."""
         places = [(one.options, one.sleep, one.chosen, one.todo, one.tried) for one in self.places]
-        return places, self._fresh, self._begun, self._incomplete, self.exhausted
+        return places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded
 
     def resume(self, state: Any) -> None:
         """Go on from there."""
-        places, self._fresh, self._begun, self._incomplete, self.exhausted = state
+        places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded = state
         self.places = []
         for options, sleep, chosen, todo, tried in places:
             place = Place(options, sleep, chosen)
@@ -159,16 +155,19 @@ class Dpor(Search):
         return self._repeat(self.places[at].chosen, options)
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
-        self._blocked = [Blocked(one.label, one.touches(), one.past) for one in candidates]
+        if self._at < len(self.places):
+            return  # was told when this point was new
+        for one in candidates:
+            footprint = one.touches()
+            races = self.order.races(footprint, one.past)
+            self._turn_round(one.label, races, self.order.past(footprint, one.past), self._at)
 
     # ---- inside
 
     def _repeat(self, chosen: str, options: Sequence[str]) -> int:
         if chosen not in options:
             raise Diverged(
-                f"step {self._at} of a repeated schedule should be {chosen!r}, possible are {', '.join(options)}. "
-                "Something in the run is not a function of the schedule: a clock, an unseeded random number, state "
-                "that outlives the run"
+                f"step {self._at} of a repeated schedule should be {chosen!r}, possible are {', '.join(options)}. {WHY}"
             )
         return list(options).index(chosen)
 

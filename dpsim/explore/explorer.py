@@ -9,7 +9,7 @@
 
 * **violated**: a schedule breaks something. It is kept, with its normal form.
 * **proven**: every class of schedules of this world was seen, and nothing is wrong in any.
-* **bounded**: every class was seen, but runs were cut off at a length: what comes later is not known.
+* **bounded**: every class was seen, but runs were cut off after so many steps: what comes later is not known.
 * **sampled**: the budget ended first. How many schedules, how many classes among them, and how many of the last hundred
   schedules were new classes: where that is near zero, little is left to see.
 
@@ -53,8 +53,9 @@ class Budget(NamedTuple):
 
 @dataclass
 class Failure:
-    """A problem, the schedule that showed it first, and how often it was seen. `normal`: the labels of its causes, in
-    normal form.
+    """A problem, a schedule that shows it, when it was seen first, and how often. `normal`: the draws that did not take
+    the first option, then the labels of its causes in normal form; of all schedules that were seen to show it, that of
+    the least normal form is kept, so it does not matter which came first.
     """
 
     problem: Problem
@@ -68,6 +69,13 @@ class Failure:
     def fingerprint(self) -> str:
         return fingerprint(self.problem.what, self.normal)
 
+    def add(self, other: Failure) -> None:
+        """The same problem, seen elsewhere."""
+        if (len(other.normal), other.normal) < (len(self.normal), self.normal):
+            self.problem, self.schedule, self.normal, self.by = other.problem, other.schedule, other.normal, other.by
+        self.first = min(self.first, other.first)
+        self.seen += other.seen
+
 
 RacePair: TypeAlias = tuple[str, str]
 """Two labels without their ordinals, in the order in which they were seen."""
@@ -76,8 +84,8 @@ RacePair: TypeAlias = tuple[str, str]
 @dataclass
 class Exploration:
     """What is known. `runs` counts all of them; `redundant` those that were cut off since their class had been seen,
-    `cut` those that grew too long. `fresh`: for each whole run, whether its class was new. `races`: how often two
-    sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
+    `cut` those that grew longer than `longest` steps. `fresh`: for each whole run, whether its class was new. `races`:
+    how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     """
 
     verdict: Verdict = "sampled"
@@ -85,6 +93,7 @@ class Exploration:
     redundant: int = 0
     cut: int = 0
     steps: int = 0
+    longest: int = 0
     classes: set[Hashable] = field(default_factory=set)
     fresh: list[bool] = field(default_factory=list)
     failures: dict[str, Failure] = field(default_factory=dict)
@@ -103,20 +112,26 @@ class Exploration:
         pairs = {tuple(sorted(pair)) for pair in self.races}
         return sum((one, other) in self.races and (other, one) in self.races for one, other in pairs), len(pairs)
 
-    def told(self) -> str:
-        """The verdict in a line."""
-        redundant = f", {self.redundant} of them redundant" if self.redundant else ""
-        counts = f"{self.runs} schedule{'s' * (self.runs != 1)} ({len(self.classes)} classes{redundant})"
+    def claim(self) -> str:
+        """What is known, in words that go behind the verdict."""
         if self.verdict == "violated":
-            return f"violated: {len(self.failures)} failure{'s' * (len(self.failures) != 1)} in {counts}"
+            return counted(len(self.failures), "failure")
         if self.verdict == "proven":
-            return f"proven: holds in every schedule of this world; {counts}"
+            return "holds in every schedule of this world"
+        cut = f"{self.cut:,} of {self.runs:,} were cut off after {counted(self.longest, 'step')} and not judged"
+        if not self.fresh:
+            return "no schedule was judged" + (f": {cut}" if self.cut else "")
         if self.verdict == "bounded":
-            return f"bounded: {self.cut} runs were cut off as too long, nothing is wrong up to there; {counts}"
-        return (
-            f"sampled: nothing found in {counts}; of the last {min(100, len(self.fresh))} schedules "
-            f"{self.new_per_hundred:.0f} in a hundred were of a new class"
-        )
+            return f"holds in every schedule that ends; {cut}"
+        last = self.fresh[-100:]
+        new = f"{sum(last)} of the last {len(last)} were of a new class" if len(last) > 1 else "there may be others"
+        return f"holds in {counted(len(self.fresh), 'schedule')}; {new}" + (f"; {cut}" if self.cut else "")
+
+    def told(self) -> str:
+        """The verdict in a line, with counts."""
+        redundant = f", {self.redundant:,} of them redundant" if self.redundant else ""
+        counts = f"{counted(self.runs, 'schedule')} ({counted(len(self.classes), 'class', 'classes')}{redundant})"
+        return f"{self.verdict}: {self.claim()}; {counts}"
 
 
 def explore(
@@ -130,7 +145,7 @@ def explore(
     `once` makes one run and says what is wrong with it, the worst first. Raises what it raises, and Diverged or
     Mismatch for a run that is not a function of its schedule.
     """
-    result = Exploration()
+    result = Exploration(longest=search.longest)
     while result.runs < budget.schedules and not budget.expired() and search.begin():
         current = search.current
         whole, problems = True, ()  # type: tuple[bool, Sequence[Problem]]
@@ -150,7 +165,7 @@ def explore(
         result.verdict = "violated"
     elif search.exhausted:
         result.verdict = "proven"
-    elif result.cut and result.runs < budget.schedules and not budget.expired():
+    elif search.bounded:
         result.verdict = "bounded"
     return result
 
@@ -170,13 +185,21 @@ def _count(result: Exploration, search: Search, whole: bool) -> None:
 
 
 def _fail(result: Exploration, search: Search, problem: Problem) -> None:
-    known = result.failures.get(problem.what)
-    if known is not None:
-        known.seen += 1
-        return
     steps = normal_form(search.order.steps, problem.past)
-    labels = [step.label for step in steps]
-    result.failures[problem.what] = Failure(problem, search.schedule, labels, result.runs, search.name)
+    labels = [*sorted(search.order.unusual), *(step.label for step in steps)]
+    failure = Failure(problem, search.schedule, labels, result.runs, search.name)
+    known = result.failures.setdefault(problem.what, failure)
+    if known is not failure:
+        known.add(failure)
+
+
+def counted(number: int, one: str, more: str = "") -> str:
+    """A number and what is counted.
+
+    >>> counted(1, "schedule"), counted(2000, "class", "classes")
+    ('1 schedule', '2,000 classes')
+    """
+    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def site(label: str) -> str:

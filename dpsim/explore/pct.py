@@ -4,7 +4,7 @@ A bug of depth d (one that d ordering constraints bring about) is found with a c
 run, n actors and k steps; on shallow bugs it does far better. Its weakness is a bug that needs a low actor to come in
 between at one place while decoys abound.
 
-An actor is told by the first two words of a label ("rank 3"). k is the longest run so far.
+An actor is told by the first two words of a label ("rank 3"). k is the longest run so far; for the first run a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.
@@ -30,18 +30,18 @@ class Pct(Sampling):
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0, depth: int = 3) -> None:
         super().__init__(labels, longest, seed)
         self.depth = depth
-        self._length = FIRST_LENGTH
+        self._longest = 0
         self._priority: dict[str, float] = {}
         self._changes: list[int] = []
 
     def begin(self) -> bool:
         going = super().begin()
         self._priority = {}
-        self._changes = [self.random.randrange(self._length) for _ in range(self.depth - 1)]
+        self._changes = [self.random.randrange(self._longest or FIRST_LENGTH) for _ in range(self.depth - 1)]
         return going
 
     def end(self, whole: bool) -> None:
-        self._length = max(self._length, len(self.order.steps))
+        self._longest = max(self._longest, len(self.order.steps))
 
     def select(self, candidates: Sequence[Candidate]) -> int:
         priority = self._priority

@@ -41,11 +41,15 @@ class Portfolio(Search):
     def exhausted(self) -> bool:  # type: ignore[override]
         return self.dpor.exhausted
 
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        return self.dpor.bounded
+
     def begin(self) -> bool:
         turn = max(0, self._runs - self.alone) % 4
         self._runs += 1
         self._current = self.others[turn - 1] if turn else self.dpor
-        return not self.dpor.exhausted and self._current.begin()
+        return not (self.exhausted or self.bounded) and self._current.begin()
 
     def end(self, whole: bool) -> None:
         self._current.end(whole)

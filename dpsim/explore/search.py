@@ -7,8 +7,9 @@ A strategy is asked in turn
         search.end(whole)                  # was it a whole run, or cut off?
 
 and says what it knows at the end: `exhausted` is True only if every schedule was tried or is equal to one that was, up
-to commuting steps. A subclass answers `select` and `drawn`; everything else is here: the order of steps and the races
-between them (`order`), and the schedule as a list of words by which the run can be repeated (`schedule`).
+to commuting steps; `bounded` is True if that is so but for runs that were cut off after `longest` steps. A subclass
+answers `select` and `drawn`; everything else is here: the order of steps and the races between them (`order`), and the
+schedule as a list of words by which the run can be repeated (`schedule`).
 
 Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loom's and Coyote's strategies.
 """
@@ -21,8 +22,10 @@ from collections.abc import Sequence
 from dpsim.explore.order import Labels, Order
 from dpsim.schedule import Candidate, CutOff, Strategy
 
-LONGEST = 100_000
-"""Steps after which a run is cut off, unless told otherwise: something polls for ever."""
+LONGEST = 10_000
+"""Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory
+and time by the square of its steps: 10,000 of one poll take seconds and some dozen MB, 100,000 minutes and GB.
+"""
 
 
 class Search(Strategy):
@@ -30,6 +33,7 @@ class Search(Strategy):
 
     name = "search"
     exhausted = False
+    bounded = False
 
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST) -> None:
         self.labels = labels if labels is not None else Labels()
@@ -78,7 +82,7 @@ class Search(Strategy):
     def draw(self, label: str, options: Sequence[str]) -> int:
         index = self.drawn(label, options)
         words = f"{label}: {options[index]}"
-        self.order.draw(words)
+        self.order.draw(words, index)
         self.schedule.append(words)
         return index
 

@@ -29,11 +29,15 @@ class Twice(Search):
 
     @property
     def current(self) -> Search:
-        return self.first if self._again is None else self._again
+        return self.first.current if self._again is None else self._again
 
     @property
     def exhausted(self) -> bool:  # type: ignore[override]
         return self.first.exhausted
+
+    @property
+    def bounded(self) -> bool:  # type: ignore[override]
+        return self.first.bounded
 
     def begin(self) -> bool:
         return self.first.begin() if self._again is None else self._again.begin()

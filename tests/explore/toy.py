@@ -1,0 +1,202 @@
+"""A toy machine for strategies: a few actors with a few ops each, thousands of runs a second, and nothing of dpsim's
+simulation in it.
+
+    Toy("wx rx", "wx").run(strategy)          # two actors; the first writes x and then reads it
+
+An actor is a line of words, a word is one op on one resource:
+
+    rx  reads x            as  acquires a slot of s, when there is one       ?x  a draw: the op reads x, or writes it
+    wx  writes x           ls  gives one back                                px  reads x; if it was written an odd
+                                                                                 number of times, the next is left out
+
+`slots`: how many there are of each. `mortal`: actors that may be killed; a kill is an op, and takes with it what the
+actor has not done. What is seen is written down twice:
+
+* `Seen.outcome`: what each op read. It knows nothing of footprints.
+* `Seen.order`: the labels, and all pairs that conflict, in their order; but not the order of a release and an acquire,
+  which shows nothing. No clocks and no races: nothing is shared with `dpsim.explore`.
+
+`every(toy)` makes all runs, one after another, without any reduction.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Iterator, Sequence
+from typing import NamedTuple
+
+from dpsim.schedule import Candidate, Footprint, Strategy
+
+
+class Seen(NamedTuple):
+    """What a run shows. `blocked`: acquires that never happened."""
+
+    outcome: Hashable
+    order: Hashable
+    blocked: tuple[str, ...]
+
+
+class Ready:
+    """An op of an actor, as a strategy sees it."""
+
+    def __init__(self, label: str, footprint: Footprint, past: int) -> None:
+        self.label = label
+        self.past = past
+        self.footprint = footprint
+
+    def touches(self) -> Footprint:
+        return self.footprint
+
+
+class Toy:
+    """Some actors. Runs are independent of one another."""
+
+    def __init__(self, *lines: str, slots: int = 1, mortal: Sequence[int] = ()) -> None:
+        self.lines = [line.split() for line in lines]
+        self.slots = slots
+        self.mortal = tuple(mortal)
+
+    def __repr__(self) -> str:
+        words = [repr(" ".join(line)) for line in self.lines]
+        return f"Toy({', '.join(words)}, slots={self.slots}, mortal={self.mortal})"
+
+    def run(self, strategy: Strategy) -> Seen:
+        return _Run(self, strategy).seen()
+
+
+class _Run:
+    def __init__(self, toy: Toy, strategy: Strategy) -> None:
+        self.toy = toy
+        self.strategy = strategy
+        self.values: dict[str, tuple[str, ...]] = {}  # who wrote a resource, in order
+        self.free: dict[str, int] = {}
+        self.at = [0] * len(toy.lines)
+        self.ready: dict[int, Ready] = {}  # in the order in which they became ready
+        self.views: list[Hashable] = []
+        self.log: list[tuple[str, Footprint]] = []
+        self.draws: list[str] = []
+        for actor in range(len(toy.lines)):
+            self.advance(actor, 0)
+        for actor in toy.mortal:
+            kill = Ready(f"kill rank {actor}", ((("life", actor), "w"),), 0)
+            self.ready[-1 - actor] = kill
+
+    def advance(self, actor: int, past: int) -> None:
+        """Make the actor's next op ready."""
+        line, at = self.toy.lines[actor], self.at[actor]
+        if at == len(line):
+            return
+        how, resource = line[at][0], line[at][1:]
+        label = f"rank {actor} {line[at]}[{at}]"
+        mode = {"p": "r"}.get(how, how)
+        if how == "?":
+            index = self.strategy.draw(f"rank {actor} draw[{at}]", ("reads", "writes"))
+            self.draws.append(f"{label} {index}")
+            mode = "rw"[index]
+        footprint: Footprint = ((resource, mode),)
+        if actor in self.toy.mortal:
+            footprint = (*footprint, (("life", actor), "r"))
+        self.ready[actor] = Ready(label, footprint, past)
+
+    def open(self, op: Ready) -> bool:
+        resource, mode = op.footprint[0]
+        return mode != "a" or self.free.get(resource, self.toy.slots) > 0
+
+    def seen(self) -> Seen:
+        while able := {actor: op for actor, op in self.ready.items() if self.open(op)}:
+            closed = [op for op in self.ready.values() if not self.open(op)]
+            if closed:
+                self.strategy.blocked(closed)
+            candidates: list[Candidate] = list(able.values())
+            op = candidates[self.strategy.pick(candidates)]
+            actor = next(one for one, other in able.items() if other is op)
+            del self.ready[actor]
+            self.log.append((op.label, op.touches()))
+            if actor < 0:
+                self.ready.pop(-1 - actor, None)
+            else:
+                self.fire(actor, *op.touches()[0])
+                self.advance(actor, op.past)
+        blocked = list(self.ready.values())
+        if blocked:
+            self.strategy.blocked(blocked)
+        left = tuple(sorted(op.label for op in blocked))
+        return Seen((*sorted(self.views, key=repr), *sorted(self.values.items()), left), self.order(), left)
+
+    def fire(self, actor: int, resource: str, mode: str) -> None:
+        word = self.toy.lines[actor][self.at[actor]]
+        before = self.values.get(resource, ())
+        step = 1
+        if mode in "al":
+            self.free[resource] = self.free.get(resource, self.toy.slots) + (1 if mode == "l" else -1)
+            if mode == "a":
+                self.values[resource] = (*before, f"{actor}")
+            self.views.append((actor, self.at[actor], mode))
+        else:
+            self.views.append((actor, self.at[actor], mode, before))
+            if mode == "w":
+                self.values[resource] = (*before, f"{actor}.{self.at[actor]}")
+            if word[0] == "p" and len(before) % 2:
+                step = 2
+        self.at[actor] = min(self.at[actor] + step, len(self.toy.lines[actor]))
+
+    def order(self) -> Hashable:
+        pairs: list[Hashable] = [label for label, _ in self.log]
+        for late, (label, footprint) in enumerate(self.log):
+            for before, other in self.log[:late]:
+                for resource, mode in footprint:
+                    for same, was in other:
+                        if resource == same and {mode, was} not in ({"r"}, {"l"}, {"a", "l"}):
+                            pairs.append((before, label, resource))
+        return frozenset([*pairs, *self.draws])
+
+
+class Answers(Strategy):
+    """Gives the answers of a list, then always the first option."""
+
+    def __init__(self, answers: list[int]) -> None:
+        self.answers = answers
+        self.options: list[int] = []
+
+    def _next(self, options: int) -> int:
+        at = len(self.options)
+        self.options.append(options)
+        if at == len(self.answers):
+            self.answers.append(0)
+        return self.answers[at]
+
+    def pick(self, candidates: Sequence[Candidate]) -> int:
+        return self._next(len(candidates))
+
+    def draw(self, label: str, options: Sequence[str]) -> int:
+        return self._next(len(options))
+
+
+def every(toy: Toy) -> Iterator[Seen]:
+    """All runs."""
+    answers: list[int] = []
+    while True:
+        strategy = Answers(answers)
+        yield toy.run(strategy)
+        while answers and answers[-1] + 1 == strategy.options[len(answers) - 1]:
+            answers.pop()
+        if not answers:
+            return
+        answers[-1] += 1
+
+
+WORDS = ("rx", "wx", "ry", "wy", "wx", "as", "ls", "?x", "px", "rz", "at", "lt")
+
+
+def at_random(seed: int) -> Toy:
+    """Two or three actors of one to four ops; now and then with two slots, or with an actor that may be killed."""
+    rng = random.Random(f"toy {seed}")
+    actors = rng.randint(2, 3)
+    most = 4 if actors == 2 else 3
+    words = rng.sample(WORDS, rng.randint(2, len(WORDS)))
+    lines = []
+    for _ in range(actors):
+        line = [rng.choice(words) for _ in range(rng.randint(1, most))]
+        lines.append(" ".join(line))
+    mortal = [rng.randrange(actors)] if rng.random() < 0.2 else []
+    return Toy(*lines, slots=rng.choice((1, 1, 1, 2)), mortal=mortal)
