@@ -25,6 +25,8 @@ import platform
 import shlex
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -46,6 +48,8 @@ from dpsim.console import (
 )
 
 if TYPE_CHECKING:
+    from dpsim.explore import Failure
+    from dpsim.exploring import Options, Outcome
     from dpsim.runner import Result
     from dpsim.scenario import Scenario
 
@@ -270,9 +274,13 @@ def explore(
     strategy: Annotated[
         str, typer.Option(help="How to choose schedules: portfolio, dpor, random, pct, pos, fifo.")
     ] = "portfolio",
-    schedules: Annotated[int, typer.Option(metavar="N", min=1, help="At most so many of each scenario.")] = 1000,
+    schedules: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="At most so many of each scenario; the portfolio samples as many more."),
+    ] = 1000,
     budget: Annotated[
-        str | None, typer.Option(metavar="TIME", help="At most so long for all, e.g. 60s or 5min.")
+        str | None,
+        typer.Option(metavar="TIME", help="Begin no more runs after so long, e.g. 60s or 5min; for all together."),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")] = 0,
@@ -317,11 +325,11 @@ def explore(
         if all_up_to is not None:
             _explore_whole([one for one, _ in chosen], all_up_to, options, more, as_json)
         title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
-        with Progress(f"exploring {title}", unit="schedule") as progress:
+        with Progress(f"exploring {title}", unit="schedule") as progress, _exploring_errors():
             outcomes = exploring.explore_files(chosen, options, progress)
         met = all(outcome.unmet(one.explored, one.scenario) is None for one in outcomes)
         if as_json:
-            rows = [outcome.as_json(one.explored, one.scenario, str(one.trace or "") or None) for one in outcomes]
+            rows = [outcome.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
             say(json.dumps({"met": met, "scenarios": rows}))
         else:
             say("\n\n".join(_outcome(one, more) for one in outcomes))
@@ -333,16 +341,36 @@ def explore(
         raise typer.Exit(0 if met else NOT_MET)
 
 
-def _explore_whole(bases: list[Scenario], sizes: str, options: Any, more: list[str], as_json: bool) -> NoReturn:
+@contextmanager
+def _exploring_errors() -> Iterator[None]:
+    """What only exploration raises, as a line: a program that is no function of its schedule, a worker that is lost."""
+    from dpsim.explore.dpor import Diverged
+    from dpsim.parallel import WorkerLost
+
+    try:
+        yield
+    except Diverged as error:
+        fail(f"nothing can be said of this protocol: {error}", BAD_INPUT)
+    except WorkerLost as error:
+        fail(str(error), CANNOT_RUN)
+
+
+def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: list[str], as_json: bool) -> NoReturn:
     """Every small scenario like these."""
     from dpsim import exploring, outcome
     from dpsim.scenario import small
 
+    if options.keep_going:
+        fail(
+            "--keep-going: with --all-up-to the first world that fails is the last one explored; leave it out",
+            BAD_INPUT,
+        )
     scope = small.scope(sizes)
     first, rows = None, []
     for base in bases:
         total = small.count(scope)
-        with Progress(f"exploring {total:,} small worlds of {base.name}", unit="world") as progress:
+        title = f"exploring {total:,} small worlds of {base.name}"
+        with Progress(title, unit="world") as progress, _exploring_errors():
             whole = exploring.explore_whole(small.small_scenarios(base, scope), total, options, progress)
         rows.append(outcome.whole_as_json(base.name, scope, total, whole))
         if not as_json:
@@ -351,15 +379,20 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Any, more: list[s
                 say(f"\n{_outcome(whole.first, more, told=False)}")
         first = first or whole.first
     if as_json:
-        say(json.dumps({"scenarios": rows}))
+        say(json.dumps({"met": first is None, "scenarios": rows}))
+    if first is not None and first.unwritten is not None:
+        raise first.unwritten
     raise typer.Exit(0 if first is None else NOT_MET)
 
 
-def _outcome(one: Any, more: list[str], told: bool = True) -> str:
+def _outcome(one: Outcome, more: list[str], told: bool = True) -> str:
     from dpsim import outcome
 
-    replay = "" if one.trace is None else shlex.join(["dpsim", "replay", str(one.trace), *more])
-    return outcome.as_text(one.explored, one.scenario, replay, told)
+    def command(failure: Failure) -> str:
+        trace = one.traces.get(failure.fingerprint)
+        return "" if trace is None else shlex.join(["dpsim", "replay", str(trace), *more])
+
+    return outcome.as_text(one.explored, one.scenario, command, told)
 
 
 @app.command()

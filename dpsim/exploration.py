@@ -27,32 +27,37 @@ from typing import Any
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
 from dpsim.diagnose.report import report
-from dpsim.explore import Budget, Exploration, Failure, Problem, Search, explore, search
+from dpsim.explore import LONGEST, Budget, Exploration, Failure, Problem, Search, explore, search
+from dpsim.explore.explorer import counted
 from dpsim.explore.normal import switches
 from dpsim.explore.replay import Replay
 from dpsim.registry import Program, protocol
 from dpsim.scenario import Scenario
 from dpsim.scenario.build import program_args, requests, world
-from dpsim.schedule import Strategy
+from dpsim.schedule import CutOff, Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.world import Run, World
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A program on a world. `switched_off`: classes of findings that nobody wants to hear of."""
+    """A program on a world. `switched_off`: classes of findings that nobody wants to hear of. `name`: for messages.
+    `longest`: runs are cut off after so many steps.
+    """
 
     world: World
     program: Program
     prepared: Any = None
     switched_off: tuple[str, ...] = ()
+    name: str = "this world"
+    longest: int = LONGEST
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """A scenario's. Raises ScenarioError for a workload that cannot be read."""
         program = protocol(scenario.protocol.name).program()
         prepared = program.prepare(program_args(scenario, requests(scenario, base)))
-        return Subject(world(scenario), program, prepared, tuple(scenario.checks.switched_off))
+        return Subject(world(scenario), program, prepared, tuple(scenario.checks.switched_off), scenario.name)
 
     def run(self, strategy: Strategy) -> tuple[Run, list[Finding]]:
         """One run, judged."""
@@ -71,44 +76,72 @@ class Subject:
 
 
 @dataclass
+class Shown:
+    """A failure, and the run that shows it: along its normal form, or along the schedule that showed it first where the
+    normal form does not (then it is not `confirmed`); None if neither does. `schedule`: that run's, word by word.
+    """
+
+    failure: Failure
+    run: Run | None
+    findings: Sequence[Finding]
+    schedule: Sequence[str]
+    confirmed: bool
+
+    def report(self, replay: str = "") -> str:
+        """What does not hold, the schedule that shows it, and what to type to see it again."""
+        failure, steps = self.failure, self.failure.normal
+        lines = [
+            report(self.run, self.findings) if self.run is not None else f"VIOLATED  {failure.problem.klass}",
+            "",
+            f"failure {failure.fingerprint} by {failure.by}, seen {counted(failure.seen, 'time')}, "
+            f"first in run {failure.first:,}; "
+            + (f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}:" if steps else "")
+            + ("" if steps else "no choice has to do with it"),
+            *(f"  {label}" for label in steps),
+        ]
+        if not self.confirmed:
+            lines.append(
+                "NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint\n"
+                "says, or the run depends on more than the schedule (state that outlives a run, a clock). No verdict\n"
+                "on this world can be trusted"
+            )
+        return "\n".join([*lines, *([f"replay: {replay}"] if replay else [])])
+
+
+@dataclass
 class Explored:
-    """What is known of a subject. `failure` is the first; `run` and `findings` are those of its normal form."""
+    """What is known of a subject. `shown`: its failures, in the order in which they were found."""
 
     subject: Subject
     exploration: Exploration
-    failure: Failure | None = None
-    run: Run | None = None
-    findings: Sequence[Finding] = ()
-    schedule: Sequence[str] = ()
-    confirmed: bool = True
+    shown: Sequence[Shown] = ()
 
     @property
     def verdict(self) -> str:
         return self.exploration.verdict
 
+    @property
+    def failure(self) -> Failure | None:
+        """The first."""
+        return self.shown[0].failure if self.shown else None
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Those of the run that shows the first failure."""
+        return self.shown[0].findings if self.shown else ()
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every failure was."""
+        return all(one.confirmed for one in self.shown)
+
     def told(self) -> str:
-        """The verdict in a line."""
+        """The verdict in a line, with counts."""
         return self.exploration.told()
 
     def report(self, replay: str = "") -> str:
-        """The failure: what does not hold, and the schedule that shows it. Empty if there is none."""
-        if self.failure is None or self.run is None:
-            return ""
-        steps = self.failure.normal
-        times = f"seen {self.failure.seen} time{'s' * (self.failure.seen != 1)}"
-        lines = [
-            report(self.run, self.findings),
-            "",
-            f"failure {self.failure.fingerprint}, found by {self.failure.by} in run {self.failure.first}, {times}; "
-            + (f"{len(steps)} steps with {switches(steps)} switches:" if steps else "every schedule shows it"),
-            *(f"  {label}" for label in steps),
-        ]
-        if not self.confirmed:
-            lines.append(
-                "NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint "
-                "says; the verdict of this exploration cannot be trusted. Please report it"
-            )
-        return "\n".join([*lines, *([f"replay: {replay}"] if replay else [])])
+        """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""
+        return self.shown[0].report(replay) if self.shown else ""
 
 
 def explore_subject(
@@ -125,7 +158,7 @@ def explore_subject(
 
     Raises ValueError for an unknown strategy, and Diverged or Mismatch if a run is no function of its schedule.
     """
-    chosen = search(strategy, seed) if isinstance(strategy, str) else strategy
+    chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
     end = None if seconds is None else time.monotonic() + seconds
     found = search_subject(
         subject,
@@ -135,10 +168,7 @@ def explore_subject(
         expired=lambda: end is not None and time.monotonic() > end,
         progress=progress,
     )
-    explored = Explored(subject, found)
-    if found.failures:
-        confirm(explored)
-    return explored
+    return Explored(subject, found, [show(subject, one) for one in found.failures.values()])
 
 
 def search_subject(
@@ -165,18 +195,18 @@ def search_subject(
     return found
 
 
-def confirm(explored: Explored) -> None:
-    """Run the first failure's normal form, and keep what it shows; where it does not show it, its own schedule."""
-    failure = explored.failure = next(iter(explored.exploration.failures.values()))
+def show(subject: Subject, failure: Failure) -> Shown:
+    """Run a failure's normal form; where it does not show the failure, the schedule that did."""
     for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
-        follow = Replay(schedule, strict=False)
+        follow = Replay(schedule, strict=False, longest=subject.longest)
         follow.begin()
-        run, findings = explored.subject.run(follow)
+        try:
+            run, findings = subject.run(follow)
+        except CutOff:  # an actor that the normal form leaves out polls for ever where it comes last
+            continue
         if findings and identity(findings[0]) == failure.problem.what:
-            explored.run, explored.findings, explored.confirmed = run, findings, confirmed
-            explored.schedule = follow.schedule
-            return
-    explored.run, explored.findings, explored.confirmed = run, findings, False
+            return Shown(failure, run, findings, follow.schedule, confirmed)
+    return Shown(failure, None, (), failure.schedule, False)
 
 
 def problem(finding: Finding, machine: SimBackend) -> Problem:

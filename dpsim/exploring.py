@@ -11,16 +11,22 @@ from __future__ import annotations
 
 import platform
 import re
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import dpsim
-from dpsim.exploration import Explored, Subject, explore_subject
+from dpsim.exploration import Explored, Subject
 from dpsim.parallel import explore_all
 from dpsim.scenario import Scenario
-from dpsim.trace import Schedule, write_trace
+from dpsim.trace import Schedule, TraceError, write_trace
+
+AT_ONCE = 64
+"""Small worlds that are given out to a process together."""
 
 
 class Options(NamedTuple):
@@ -37,12 +43,14 @@ class Options(NamedTuple):
 
 @dataclass
 class Outcome:
-    """A scenario and what became of it. `trace`: the file of its failure; `unwritten`: why there is none."""
+    """A scenario and what became of it. `traces`: the files of its failures, by fingerprint; `unwritten`: why one is
+    missing.
+    """
 
     scenario: Scenario
     explored: Explored
-    trace: Path | None = None
-    unwritten: OSError | None = None
+    traces: dict[str, Path]
+    unwritten: OSError | TraceError | None = None
 
 
 def explore_files(
@@ -50,26 +58,38 @@ def explore_files(
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> list[Outcome]:
-    """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do."""
-    subjects = [Subject.of(scenario, base) for scenario, base in scenarios]
-    found = explore_all(
-        subjects,
-        options.strategy,
-        jobs=options.jobs,
-        schedules=options.schedules,
-        seconds=options.seconds,
-        seed=options.seed,
-        stop_at_first=not options.keep_going,
-        progress=None if progress is None else lambda parts: progress(sum(part.runs for part in parts), None),
-    )
+    """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
+    `progress` is told the schedules so far.
+    """
+    found = _explore(scenarios, options, options.seconds, progress)
     return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
 
 
-class Whole(NamedTuple):
-    """Every scenario of a scope. `proven` of `total` were; `first`: the first that was violated."""
+def _explore(
+    scenarios: Sequence[tuple[Scenario, Path | None]],
+    options: Options,
+    seconds: float | None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> list[Explored]:
+    return explore_all(
+        [Subject.of(scenario, base) for scenario, base in scenarios],
+        options.strategy,
+        jobs=options.jobs,
+        schedules=options.schedules,
+        seconds=seconds,
+        seed=options.seed,
+        stop_at_first=not options.keep_going,
+        progress=lambda runs: progress(runs, None) if progress is not None else None,
+    )
 
-    total: int
-    proven: int
+
+class Whole(NamedTuple):
+    """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
+    worlds each; `first`: that which was violated.
+    """
+
+    explored: int
+    verdicts: Counter[str]
     runs: int
     first: Outcome | None
 
@@ -80,37 +100,49 @@ def explore_whole(
     options: Options,
     progress: Callable[[int, int | None], None] | None = None,
 ) -> Whole:
-    """Explore every one, in order, up to the first that is violated."""
-    done = proven = runs = 0
-    for scenario in scenarios:
-        explored = explore_subject(Subject.of(scenario), options.strategy, schedules=options.schedules)
-        done += 1
-        runs += explored.exploration.runs
-        proven += explored.verdict == "proven"
-        if explored.failure is not None:
-            return Whole(done, proven, runs, kept(scenario, explored, options.folder))
+    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` is told the
+    worlds so far.
+    """
+    end = None if options.seconds is None else time.monotonic() + options.seconds
+    verdicts: Counter[str] = Counter()
+    runs, rest = 0, iter(scenarios)
+    while some := list(islice(rest, AT_ONCE * options.jobs)):
+        seconds = None if end is None else end - time.monotonic()
+        if seconds is not None and seconds <= 0:
+            break
+        for scenario, one in zip(some, _explore([(each, None) for each in some], options, seconds), strict=True):
+            if not one.exploration.runs:  # the time was up
+                break
+            verdicts[one.verdict] += 1
+            runs += one.exploration.runs
+            if one.failure is not None:
+                return Whole(verdicts.total(), verdicts, runs, kept(scenario, one, options.folder))
         if progress is not None:
-            progress(done, total)
-    return Whole(done, proven, runs, None)
+            progress(verdicts.total(), total)
+    return Whole(verdicts.total(), verdicts, runs, None)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
-    """With the trace of its failure on disk."""
-    if explored.failure is None or explored.run is None:
-        return Outcome(scenario, explored)
-    name = re.sub(r"[^A-Za-z0-9_.-]", "-", scenario.name)
-    path = folder / f"{name}-{explored.failure.fingerprint}.jsonl"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_trace(
-            path,
-            explored.run,
-            scenario=scenario.model_dump(mode="json", by_alias=True),
-            verdict="violated",
-            klass=explored.findings[0].klass,
-            versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
-            schedule=Schedule(explored.failure.by, tuple(explored.schedule)),
-        )
-    except OSError as error:  # the verdict is told all the same
-        return Outcome(scenario, explored, None, error)
-    return Outcome(scenario, explored, path)
+    """With the traces of its failures on disk."""
+    outcome = Outcome(scenario, explored, {})
+    for shown in explored.shown:
+        if shown.run is None:
+            continue
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", scenario.name)
+        path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_trace(
+                path,
+                shown.run,
+                scenario=scenario.model_dump(mode="json", by_alias=True),
+                verdict="violated",
+                klass=shown.failure.problem.klass,
+                versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
+                schedule=Schedule(shown.failure.by, tuple(shown.schedule)),
+            )
+        except (OSError, TraceError) as error:  # the verdict is told all the same
+            outcome.unwritten = error
+        else:
+            outcome.traces[shown.failure.fingerprint] = path
+    return outcome

@@ -1,9 +1,9 @@
 """What an exploration looks like: a block of text for each scenario, and the same as JSON.
 
-    scenario    wake
-    schedules   9 in 9 classes, 0 redundant; 6.8 choices each
-    races       4 of 4 pairs of sites seen in both orders
-    probes      2 of 2 reached
+    scenario   wake
+    schedules  9 in 9 classes, 0 redundant; 6.8 choices each
+    races      4 of 4 pairs of sites seen in both orders
+    probes     2 of 2 reached
 
     PROVEN  holds in every schedule of this world
     expected: held; met
@@ -16,12 +16,14 @@ commands that make the same run again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpsim.checks import matches
 from dpsim.console import columns, painted
 from dpsim.diagnose.report import report
+from dpsim.explore.explorer import Failure, counted
 
 if TYPE_CHECKING:
     from dpsim.exploration import Explored
@@ -36,20 +38,16 @@ PAIRS_SHOWN = 5
 def table(explored: Explored) -> list[tuple[str, str]]:
     """Names and values, as text."""
     found = explored.exploration
-    each = f"{found.steps / found.runs:.1f} choices each" if found.runs else "none"
+    each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose"
     cut = f", {found.cut:,} cut off" if found.cut else ""
-    rows = [
-        (
-            "schedules",
-            f"{found.runs:,} in {len(found.classes):,} classes, {found.redundant:,} redundant{cut}; {each}",
-        )
-    ]
+    classes = counted(len(found.classes), "class", "classes")
+    rows = [("schedules", f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}; {each}")]
     both, pairs = found.both_orders
     one_way = [pair for pair in sorted(found.races) if pair[::-1] not in found.races]
     if pairs:
         more = "".join(f"; only {one} before {other}" for one, other in one_way[:PAIRS_SHOWN])
         more += f"; and {len(one_way) - PAIRS_SHOWN} more" if len(one_way) > PAIRS_SHOWN else ""
-        rows.append(("races", f"{both} of {pairs} pairs of sites seen in both orders{more}"))
+        rows.append(("races", f"{both} of {counted(pairs, 'pair')} of sites seen in both orders{more}"))
     probes = explored.subject.program.probes
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]
@@ -60,8 +58,7 @@ def table(explored: Explored) -> list[tuple[str, str]]:
 
 def verdict_line(explored: Explored) -> str:
     """For what is not violated."""
-    word, _, rest = explored.told().partition(":")
-    return f"{word.upper()} {rest}"
+    return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
 
 
 def unmet(explored: Explored, scenario: Scenario) -> str | None:
@@ -70,7 +67,7 @@ def unmet(explored: Explored, scenario: Scenario) -> str | None:
     if (expected.verdict == "violated") != (failure is not None):
         return f"expected {expected.verdict}, came {explored.verdict}"
     if failure is None:
-        return None
+        return None if explored.exploration.fresh else "no schedule was judged"
     if not explored.confirmed:
         return "the failure could not be confirmed"
     if expected.klass is not None and not matches(failure.problem.klass, expected.klass):
@@ -88,12 +85,27 @@ def expectation_line(explored: Explored, scenario: Scenario) -> str:
     return f"expected: {said}; " + ("met" if why is None else f"NOT met: {why}")
 
 
-def as_text(explored: Explored, scenario: Scenario, replay: str = "", expected: bool = True) -> str:
-    """The block of one scenario. `expected`: with the line that says whether it is as expected."""
-    rows = [("scenario", scenario.name), *table(explored)]
-    failed = explored.failure is not None
-    verdict = painted(explored.report(replay) if failed else verdict_line(explored), good=not failed)
-    return "\n".join([*columns(rows), "", verdict, *[expectation_line(explored, scenario)] * expected])
+def as_text(
+    explored: Explored,
+    scenario: Scenario,
+    replay: Callable[[Failure], str] = lambda failure: "",
+    expected: bool = True,
+) -> str:
+    """The block of one scenario. `replay`: what to type to see a failure again. `expected`: with the line that says
+    whether it is as expected.
+    """
+    lines = [*columns([("scenario", scenario.name), *table(explored)]), ""]
+    for number, shown in enumerate(explored.shown, 1):
+        if len(explored.shown) > 1:
+            lines += (
+                ["", f"failure {number} of {len(explored.shown)}", ""]
+                if number > 1
+                else [f"failure 1 of {len(explored.shown)}", ""]
+            )
+        lines.append(painted(shown.report(replay(shown.failure)), good=False))
+    if explored.failure is None:
+        lines.append(painted(verdict_line(explored), good=True))
+    return "\n".join([*lines, *[expectation_line(explored, scenario)] * expected])
 
 
 def totals(all_explored: Sequence[Explored]) -> str:
@@ -106,11 +118,11 @@ def totals(all_explored: Sequence[Explored]) -> str:
     counts = ", ".join(
         f"{verdicts[word]} {word}" for word in ("proven", "bounded", "sampled", "violated") if verdicts[word]
     )
-    return f"{len(all_explored)} scenarios" + (f": {counts}" if counts else "")
+    return counted(len(all_explored), "scenario") + (f": {counts}" if counts else "")
 
 
-def as_json(explored: Explored, scenario: Scenario, trace: str | None = None) -> dict[str, Any]:
-    """The same as plain data. `trace`: the file of the failure's trace."""
+def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) -> dict[str, Any]:
+    """The same as plain data. `traces`: the files of failures, by fingerprint."""
     found, failure = explored.exploration, explored.failure
     primary = explored.findings[0] if explored.findings else None
     both, pairs = found.both_orders
@@ -123,24 +135,27 @@ def as_json(explored: Explored, scenario: Scenario, trace: str | None = None) ->
         "classes": len(found.classes),
         "redundant": found.redundant,
         "cut": found.cut,
+        "longest": found.longest,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},
         "probes": {probe: found.probes[probe] for probe in explored.subject.program.probes},
         "failures": [
             {
-                "class": one.problem.klass,
-                "fingerprint": one.fingerprint,
-                "by": one.by,
-                "first": one.first,
-                "seen": one.seen,
-                "schedule": one.normal,
+                "class": one.failure.problem.klass,
+                "fingerprint": one.failure.fingerprint,
+                "by": one.failure.by,
+                "first": one.failure.first,
+                "seen": one.failure.seen,
+                "schedule": one.failure.normal,
+                "confirmed": one.confirmed,
+                "trace": str(traces[one.failure.fingerprint]) if one.failure.fingerprint in traces else None,
             }
-            for one in found.failures.values()
+            for one in explored.shown
         ],
         "class": failure.problem.klass if failure else None,
         "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
         "confirmed": explored.confirmed if failure else None,
-        "trace": trace,
+        "trace": str(traces[failure.fingerprint]) if failure and failure.fingerprint in traces else None,
     }
 
 
@@ -150,13 +165,23 @@ def as_json(explored: Explored, scenario: Scenario, trace: str | None = None) ->
 def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     """Every small scenario like one."""
     up_to = ", ".join(f"{size} {value}" for size, value in sizes._asdict().items())
-    text = f"{name}: all {total:,} small worlds up to {up_to}\n\n"
+    rows = [
+        ("scenario", name),
+        ("worlds", f"all {total:,} up to {up_to}"),
+        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
+    ]
     if whole.first is not None:
-        return f"{text}VIOLATED in the {whole.total:,}th; it is a smallest one:"
-    if whole.proven < total:
-        left = total - whole.proven
-        return f"{text}SAMPLED  {whole.proven:,} of them were proven, {left:,} were not within the schedules of each"
-    return f"{text}PROVEN  each of them, in {whole.runs:,} schedules"
+        said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
+    elif whole.verdicts["proven"] == total:
+        said = "PROVEN  every one of these worlds holds in every schedule"
+    else:
+        words = [
+            f"{whole.verdicts[word]:,} {word}" for word in ("proven", "bounded", "sampled") if whole.verdicts[word]
+        ]
+        words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
+        word = "SAMPLED" if whole.explored < total or whole.verdicts["sampled"] else "BOUNDED"
+        said = f"{word}  no failure; {', '.join(words)}"
+    return "\n".join([*columns(rows), "", painted(said, good=whole.first is None)])
 
 
 def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str, Any]:
@@ -166,12 +191,12 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "scenario": name,
         "sizes": sizes._asdict(),
         "worlds": total,
-        "explored": whole.total,
-        "proven": whole.proven,
+        "explored": whole.explored,
+        "proven": whole.verdicts["proven"],
+        "bounded": whole.verdicts["bounded"],
+        "sampled": whole.verdicts["sampled"],
         "schedules": whole.runs,
-        "violated": None
-        if first is None
-        else as_json(first.explored, first.scenario, None if first.trace is None else str(first.trace)),
+        "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
     }
 
 

@@ -3,13 +3,15 @@
     found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
 
 A *unit* is some schedules of one subject under one strategy. DPOR's units follow one another, each beginning where
-the last one ended; a sampling strategy's units have seeds of their own, so that no two run the same schedule. The
-portfolio takes turns between DPOR's units and sampling, each up to the limit of schedules, in one process as in many;
-when DPOR comes to its end, the subject is done.
+the last one ended, and are as long as makes the work quick; a sampling strategy's units have seeds of their own, so
+that no two run the same schedule, and all have one size, so that the same seed gives the same schedules on every
+machine. The portfolio takes turns between DPOR's units and sampling, each up to the limit of schedules, in one process
+as in many; when DPOR comes to its end, the subject is done.
 
 Guarantees. What a worker has finished is kept, whatever happens to it later: a worker that is killed loses the unit
 it was at, another one takes its place, and the unit is given out again, once. A unit that ends two workers ends the
-exploration, with an error that names it. Classes are compared by their labels and failures by what failed, so it does
+exploration, with an error that names it. When the time is up, the runs that were begun are finished, and nothing else.
+Classes are compared by their labels and failures by what failed, so it does
 not matter which worker saw them.
 
 Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012) split the tree of one
@@ -20,20 +22,24 @@ from __future__ import annotations
 
 import hashlib
 import multiprocessing
+import pickle
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.exploration import Explored, Subject, confirm, search_subject
+from dpsim.exploration import Explored, Subject, search_subject, show
 from dpsim.explore import Exploration, search
 from dpsim.explore.dpor import Dpor
 from dpsim.explore.order import ClassKey, Labels
 
 UNIT_SECONDS = 0.4
-FIRST_UNIT = 32
+FIRST_UNIT = 8
+SAMPLED = 16
+TOLD_EVERY_S = 0.2
 SAMPLERS = ("pos", "random", "pct")
 
 
@@ -53,26 +59,25 @@ class Unit:
     state: Any = None
     lost: int = 0
 
-    def __str__(self) -> str:
-        return f"{self.schedules} schedules of subject {self.subject} under {self.strategy} with seed {self.seed}"
-
 
 @dataclass
 class Part:
-    """What came of a unit. `keys`: for each whole run its class, in words."""
+    """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left."""
 
     unit: Unit
     exploration: Exploration
     keys: list[bytes]
     exhausted: bool
+    bounded: bool
+    over: bool
     state: Any
     seconds: float
 
 
-def do(unit: Unit, subject: Subject) -> Part:
-    """Do a unit, here."""
+def do(unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None) -> Part:
+    """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` is told the runs so far."""
     begun = time.monotonic()
-    chosen = search(unit.strategy, unit.seed)
+    chosen = search(unit.strategy, unit.seed, subject.longest)
     if isinstance(chosen, Dpor) and unit.state is not None:
         chosen.resume(unit.state)
     words: dict[ClassKey, bytes] = {}
@@ -84,11 +89,24 @@ def do(unit: Unit, subject: Subject) -> Part:
             if key not in words:
                 words[key] = in_words(key, chosen.labels)
             keys.append(words[key])
+        tick(so_far.runs)
 
-    found = search_subject(subject, chosen, schedules=unit.schedules, stop_at_first=unit.stop_at_first, progress=note)
+    def expired() -> bool:
+        return end is not None and time.monotonic() > end
+
+    found = search_subject(
+        subject,
+        chosen,
+        schedules=unit.schedules,
+        stop_at_first=unit.stop_at_first,
+        expired=expired,
+        progress=note,
+    )
     found.classes = set()
     state = chosen.state() if isinstance(chosen, Dpor) else None
-    return Part(unit, found, keys, chosen.exhausted, state, time.monotonic() - begun)
+    stopped = bool(found.failures) and unit.stop_at_first
+    over = found.runs < unit.schedules and not stopped and not expired()
+    return Part(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
@@ -123,7 +141,7 @@ class Plan:
         if self._again:
             return self._again.pop()
         for proving in (True,) if only_proving and self._turn else () if only_proving else (self._turn, not self._turn):
-            size = min(self._size, self.left[proving])
+            size = min(self._size if proving else SAMPLED, self.left[proving])
             if size <= 0 or not (self._proving and not self._busy if proving else self._samplers):
                 continue
             self.left[proving] -= size
@@ -136,30 +154,32 @@ class Plan:
             return Unit(self.number, name, self._seed, size, self.stop_at_first)
         return None
 
-    def lost(self, unit: Unit) -> None:
+    def lost(self, unit: Unit, exitcode: int | None, name: str) -> None:
         """The worker died. Raises WorkerLost if it was the second."""
         unit.lost += 1
         if unit.lost > 1:
+            how = f"by signal {-exitcode}" if exitcode is not None and exitcode < 0 else f"with exit code {exitcode}"
             raise WorkerLost(
-                f"two processes died over the same work ({unit}). Out of memory? Try fewer --jobs, or a smaller world"
+                f"{name}: two processes ended over the same {unit.schedules} schedules ({unit.strategy}), the last "
+                f"{how}. Out of memory? Try fewer --jobs, or a smaller world"
             )
         self._again.append(unit)
 
     def take(self, part: Part) -> None:
         """A unit was done."""
         merge(self.exploration, part)
-        self._size = max(8, int(part.exploration.runs * UNIT_SECONDS / max(part.seconds, 0.001)))
         self.left[part.unit.strategy == "dpor"] += part.unit.schedules - part.exploration.runs
         if part.unit.strategy == "dpor":
             self._busy, self._state = False, part.state
-        if part.exhausted:
-            self._proving = False
-        if part.exhausted or (self.exploration.failures and self.stop_at_first):
+            self._size = max(1, int(part.exploration.runs * UNIT_SECONDS / max(part.seconds, 0.001)))
+        if part.over or part.exhausted or part.bounded or (self.exploration.failures and self.stop_at_first):
             self.done = True
         if self.exploration.failures:
             self.exploration.verdict = "violated"
         elif part.exhausted:
             self.exploration.verdict = "proven"
+        elif part.bounded:
+            self.exploration.verdict = "bounded"
 
 
 def merge(total: Exploration, part: Part) -> None:
@@ -169,15 +189,14 @@ def merge(total: Exploration, part: Part) -> None:
         total.fresh.append(key not in total.classes)
         total.classes.add(key)
     for what, failure in one.failures.items():
-        known = total.failures.get(what)
         failure.first += total.runs
-        if known is None:
-            total.failures[what] = failure
-        else:
-            known.seen += failure.seen
+        known = total.failures.setdefault(what, failure)
+        if known is not failure:
+            known.add(failure)
     total.runs += one.runs
     total.redundant += one.redundant
     total.cut += one.cut
+    total.longest = one.longest
     total.steps += one.steps
     total.races.update(one.races)
     total.probes.update(one.probes)
@@ -186,13 +205,14 @@ def merge(total: Exploration, part: Part) -> None:
 class Worker:
     """A process that does units."""
 
-    def __init__(self, subjects: Sequence[Subject]) -> None:
+    def __init__(self, subjects: Sequence[Subject], end: float | None) -> None:
         context = multiprocessing.get_context("fork")  # programs need not be picklable
         self.connection, theirs = context.Pipe()
-        self.process = context.Process(target=_serve, args=(theirs, self.connection, subjects), daemon=True)
+        self.process = context.Process(target=_serve, args=(theirs, self.connection, subjects, end), daemon=True)
         self.process.start()
         theirs.close()
         self.unit: Unit | None = None
+        self.runs = 0
 
     def give(self, unit: Unit) -> None:
         self.unit = unit
@@ -205,16 +225,37 @@ class Worker:
         self.connection.close()
 
 
-def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subject]) -> None:
+def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subject], end: float | None) -> None:
     parents.close()
+    told = time.monotonic()
+
+    def tick(runs: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > TOLD_EVERY_S:
+            told = time.monotonic()
+            connection.send(runs)
+
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
             unit = connection.recv()
             try:
-                answer: Any = do(unit, subjects[unit.subject])
+                answer: Any = do(unit, subjects[unit.subject], end, tick)
             except Exception as error:  # raised where the units are given out
-                answer = error
+                answer = _portable(error)
             connection.send(answer)
+
+
+def _portable(error: Exception) -> Exception:
+    """The same, or what can be sent of it; with the lines of its traceback, which do not travel."""
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is not type(error):
+            raise TypeError
+    except Exception:
+        error = RuntimeError("".join(traceback.format_exception_only(error)).strip()).with_traceback(
+            error.__traceback__
+        )
+    error.add_note("".join(["in a worker process:\n", *traceback.format_tb(error.__traceback__)]).rstrip())
+    return error
 
 
 def explore_all(
@@ -226,28 +267,32 @@ def explore_all(
     seconds: float | None = None,
     seed: int = 0,
     stop_at_first: bool = True,
-    progress: Callable[[Sequence[Exploration]], None] | None = None,
+    progress: Callable[[int], None] = lambda runs: None,
 ) -> list[Explored]:
-    """Explore each subject, at most so many schedules of each, and all of them at most so many seconds.
+    """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
+    told now and then how many schedules were run.
 
     Raises ValueError for an unknown strategy, WorkerLost, and what a run raises that is no function of its schedule.
     """
     search(strategy)
     plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]
     end = None if seconds is None else time.monotonic() + seconds
-    for part in _parts(plans, subjects, jobs, end):
+
+    def tick(under_way: int) -> None:
+        progress(sum(plan.exploration.runs for plan in plans) + under_way)
+
+    for part in _parts(plans, subjects, jobs, end, tick):
         plans[part.unit.subject].take(part)
-        if progress is not None:
-            progress([plan.exploration for plan in plans])
-    found = [Explored(subject, plan.exploration) for subject, plan in zip(subjects, plans, strict=True)]
-    for explored in found:
-        if explored.exploration.failures:
-            confirm(explored)
-    return found
+    return [
+        Explored(subject, plan.exploration, [show(subject, one) for one in plan.exploration.failures.values()])
+        for subject, plan in zip(subjects, plans, strict=True)
+    ]
 
 
-def _parts(plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None) -> Iterator[Part]:
-    """Give out units until there are none, or it is time to end."""
+def _parts(
+    plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None, tick: Callable[[int], None]
+) -> Iterator[Part]:
+    """Give out units until there are none, or it is time to end. `tick` is told the runs of units under way."""
 
     def next_unit() -> Unit | None:
         if end is not None and time.monotonic() > end:
@@ -257,7 +302,7 @@ def _parts(plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: f
 
     if jobs == 1:
         while (unit := next_unit()) is not None:
-            yield do(unit, subjects[unit.subject])
+            yield do(unit, subjects[unit.subject], end, tick)
         return
     workers: list[Worker] = []
     try:
@@ -266,25 +311,30 @@ def _parts(plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: f
                 if worker.unit is None and (unit := next_unit()) is not None:
                     worker.give(unit)
             while len(workers) < jobs and (unit := next_unit()) is not None:
-                workers.append(Worker(subjects))
+                workers.append(Worker(subjects, end))
                 workers[-1].give(unit)
             busy = {worker.connection: worker for worker in workers if worker.unit is not None}
             if not busy:
                 return
             for connection in wait(list(busy)):
                 worker = busy[connection]  # type: ignore[index]
-                unit, worker.unit = worker.unit, None
+                unit = worker.unit
                 assert unit is not None
                 try:
                     answer = worker.connection.recv()
                 except (EOFError, OSError):
                     workers.remove(worker)
                     worker.stop()
-                    plans[unit.subject].lost(unit)
+                    plans[unit.subject].lost(unit, worker.process.exitcode, subjects[unit.subject].name)
                     continue
-                if isinstance(answer, Exception):
-                    raise answer
-                yield answer
+                if isinstance(answer, int):
+                    worker.runs = answer
+                else:
+                    worker.unit, worker.runs = None, 0
+                    if isinstance(answer, Exception):
+                        raise answer
+                    yield answer
+                tick(sum(worker.runs for worker in workers))
     finally:
         for worker in workers:
             worker.stop()
