@@ -93,8 +93,8 @@ class Shown:
         lines = [
             report(self.run, self.findings) if self.run is not None else f"VIOLATED  {failure.problem.klass}",
             "",
-            f"failure {failure.fingerprint} by {failure.by}, seen {counted(failure.seen, 'time')}, "
-            f"first in run {failure.first:,}; "
+            f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}, "
+            f"seen {counted(failure.seen, 'time')}; "
             + (f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}:" if steps else "")
             + ("" if steps else "no choice has to do with it"),
             *(f"  {label}" for label in steps),

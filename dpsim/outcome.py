@@ -45,9 +45,9 @@ def table(explored: Explored) -> list[tuple[str, str]]:
     both, pairs = found.both_orders
     one_way = [pair for pair in sorted(found.races) if pair[::-1] not in found.races]
     if pairs:
-        more = "".join(f"; only {one} before {other}" for one, other in one_way[:PAIRS_SHOWN])
-        more += f"; and {len(one_way) - PAIRS_SHOWN} more" if len(one_way) > PAIRS_SHOWN else ""
-        rows.append(("races", f"{both} of {counted(pairs, 'pair')} of sites seen in both orders{more}"))
+        rows.append(("races", f"{both} of {counted(pairs, 'pair')} of sites seen in both orders"))
+        rows += [("", f"only {one} before {other}") for one, other in one_way[:PAIRS_SHOWN]]
+        rows += [("", f"and {len(one_way) - PAIRS_SHOWN} more")] if len(one_way) > PAIRS_SHOWN else []
     probes = explored.subject.program.probes
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]

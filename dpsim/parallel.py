@@ -34,10 +34,11 @@ from typing import Any
 from dpsim.exploration import Explored, Subject, search_subject, show
 from dpsim.explore import Exploration, search
 from dpsim.explore.dpor import Dpor
+from dpsim.explore.explorer import counted
 from dpsim.explore.order import ClassKey, Labels
+from dpsim.explore.portfolio import ALONE
 
 UNIT_SECONDS = 0.4
-FIRST_UNIT = 8
 SAMPLED = 16
 TOLD_EVERY_S = 0.2
 SAMPLERS = ("pos", "random", "pct")
@@ -121,6 +122,7 @@ class Plan:
     def __init__(self, number: int, strategy: str, schedules: int, seed: int, stop_at_first: bool) -> None:
         self.number = number
         self.strategy = strategy
+        self._most = schedules
         self.left = {True: schedules, False: schedules}  # of DPOR, of sampling
         self.stop_at_first = stop_at_first
         self.exploration = Exploration()
@@ -131,7 +133,7 @@ class Plan:
         self._turn = True
         self._state: Any = None
         self._seed = seed * 1_000_003
-        self._size = FIRST_UNIT
+        self._size = 1
         self._again: list[Unit] = []
 
     def next(self, only_proving: bool) -> Unit | None:
@@ -144,8 +146,10 @@ class Plan:
             size = min(self._size if proving else SAMPLED, self.left[proving])
             if size <= 0 or not (self._proving and not self._busy if proving else self._samplers):
                 continue
+            if not proving and self._proving and self._state is None:
+                continue  # many worlds are proven by one run
             self.left[proving] -= size
-            self._turn = not proving
+            self._turn = not proving or self._most - self.left[True] < ALONE
             if proving:
                 self._busy = True
                 return Unit(self.number, "dpor", 0, size, self.stop_at_first, self._state)
@@ -158,10 +162,11 @@ class Plan:
         """The worker died. Raises WorkerLost if it was the second."""
         unit.lost += 1
         if unit.lost > 1:
-            how = f"by signal {-exitcode}" if exitcode is not None and exitcode < 0 else f"with exit code {exitcode}"
+            code = exitcode or 0
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
             raise WorkerLost(
-                f"{name}: two processes ended over the same {unit.schedules} schedules ({unit.strategy}), the last "
-                f"{how}. Out of memory? Try fewer --jobs, or a smaller world"
+                f"{name}: two processes ended over the same {counted(unit.schedules, 'schedule')} ({unit.strategy}), "
+                f"the last {how}. Out of memory? Try fewer --jobs, or a smaller world"
             )
         self._again.append(unit)
 

@@ -53,9 +53,9 @@ class Budget(NamedTuple):
 
 @dataclass
 class Failure:
-    """A problem, a schedule that shows it, when it was seen first, and how often. `normal`: the draws that did not take
-    the first option, then the labels of its causes in normal form; of all schedules that were seen to show it, that of
-    the least normal form is kept, so it does not matter which came first.
+    """A problem, a schedule that shows it, who found it `first` in which run, and how often it was seen. `normal`: the
+    draws that did not take the first option, then the labels of its causes in normal form. Of all schedules that were
+    seen to show it, that of the least normal form is kept, so it does not matter which came first.
     """
 
     problem: Problem
@@ -72,8 +72,8 @@ class Failure:
     def add(self, other: Failure) -> None:
         """The same problem, seen elsewhere."""
         if (len(other.normal), other.normal) < (len(self.normal), self.normal):
-            self.problem, self.schedule, self.normal, self.by = other.problem, other.schedule, other.normal, other.by
-        self.first = min(self.first, other.first)
+            self.problem, self.schedule, self.normal = other.problem, other.schedule, other.normal
+        self.first, self.by = min((self.first, self.by), (other.first, other.by))
         self.seen += other.seen
 
 

@@ -56,6 +56,8 @@ def scope(text: str) -> Scope:
             near = difflib.get_close_matches(name, Scope._fields, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ScenarioError(f"--all-up-to: {name!r} is no size{hint} (there are {', '.join(Scope._fields)})")
+        if name in sizes:
+            raise ScenarioError(f"--all-up-to: {name} is given twice")
         least = 0 if name == "abort" else 1
         if not equals or not value.isdecimal() or not least <= int(value) <= (1 if name == "abort" else 1000):
             most = "0 or 1" if name == "abort" else "a number from 1 to 1000"

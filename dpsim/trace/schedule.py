@@ -25,8 +25,8 @@ class Schedule(NamedTuple):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the steps, as 64 hexadecimal digits."""
-        return hashlib.sha256("\n".join(self.steps).encode()).hexdigest()
+        """SHA-256 of the steps as JSON, as 64 hexadecimal digits."""
+        return hashlib.sha256(json.dumps(self.steps).encode()).hexdigest()
 
     def content(self) -> dict[str, Any]:
         """As plain data."""

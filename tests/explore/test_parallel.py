@@ -133,7 +133,7 @@ def test_a_unit_that_ends_two_workers_ends_the_exploration() -> None:
     with pytest.raises(WorkerLost) as raised:
         explore_all([acting(lambda: os.kill(os.getpid(), signal.SIGKILL))], "dpor", jobs=2)
     assert str(raised.value) == (
-        "wake_pause 2x2: two processes ended over the same 8 schedules (dpor), the last by signal 9. Out of memory? "
+        "wake_pause 2x2: two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory? "
         "Try fewer --jobs, or a smaller world"
     )
 

@@ -1,0 +1,129 @@
+"""Every small scenario, once, the smaller first; faults only of ranks that are there."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from dpsim.scenario import Scenario, ScenarioError, scenario_from
+from dpsim.scenario.small import LARGEST, Scope, count, scope, small_scenarios
+
+REQUEST = {"prompt_tokens": 5, "output_tokens": 6}
+BASE = {"name": "base", "topology": {"data_parallel_size": 2}, "workload": {"requests": [REQUEST]}}
+
+
+def base(**more: object) -> Scenario:
+    return scenario_from({**BASE, **more})
+
+
+SCOPES = [
+    Scope(ranks, requests, steps, prompt, output, abort)
+    for ranks, requests, steps, prompt, output, abort in product((1, 2), (1, 2), (1, 3), (1, 2), (1,), (0, 1))
+]
+
+
+@pytest.mark.parametrize("sizes", SCOPES, ids=str)
+def test_as_many_as_are_counted_and_no_two_alike(sizes: Scope) -> None:
+    texts = [one.model_dump_json() for one in small_scenarios(base(), sizes)]
+    assert len(texts) == len({*texts}) == count(sizes)
+
+
+def test_counted_by_hand() -> None:
+    assert count(Scope(ranks=1, requests=1, steps=1, prompt=1, output=1)) == 1
+    assert count(Scope(ranks=2, requests=1, steps=2, prompt=2, output=2)) == 16
+    assert count(Scope(ranks=1, requests=2, steps=2, prompt=1, output=1)) == 2 + 3  # 00, 01, 11
+    assert count(Scope(ranks=1, requests=1, steps=2, prompt=1, output=1, abort=1)) == 3 + 2
+
+
+def test_the_smaller_first() -> None:
+    sizes = [
+        (len(one.workload.requests), one.topology.data_parallel_size)
+        for one in small_scenarios(base(), Scope(ranks=3, requests=3, steps=2, prompt=1, output=1))
+    ]
+    assert sizes == sorted(sizes)
+    assert sizes[0] == (1, 1)
+
+
+def test_what_varies_and_what_does_not() -> None:
+    given = base(config={"enable_dbo": True}, protocol={"name": "dp_batch", "form": "0.14"})
+    step = given.workload.step_duration
+    seen = set()
+    for one in small_scenarios(given, Scope(1, 1, 2, 2, 2, 1)):
+        assert (one.config, one.protocol) == (given.config, given.protocol)
+        (request,) = one.workload.requests
+        abort = None if request.abort is None else request.abort // step
+        seen.add((request.arrival // step, request.prompt_tokens, request.output_tokens, abort))
+    assert seen == {
+        (arrival, prompt, output, abort)
+        for arrival, prompt, output in product((0, 1), (1, 2), (1, 2))
+        for abort in (None, *range(arrival + 1, 3))
+    }
+
+
+def test_the_step_is_that_of_base() -> None:
+    given = base(workload={"requests": [REQUEST], "step_duration": "7ms"})
+    last = [*small_scenarios(given, Scope(ranks=1, steps=3))][-1]
+    assert last.workload.step_duration == 7_000_000
+    assert last.workload.requests[0].arrival == 14_000_000
+
+
+def test_faults_of_ranks_that_are_not_there_are_left_out() -> None:
+    faults = [{"kind": "skip", "rank": rank, "at": {"site": "dp.agree", "ordinal": 0}} for rank in (0, 1)]
+    given = base(faults=faults, expect={"class": "HANG:*"})
+    for one in small_scenarios(given, Scope(ranks=2, steps=1)):
+        assert [fault.rank for fault in one.faults] == [*range(one.topology.data_parallel_size)]
+        assert one.expect.verdict == "held"
+
+
+def test_faults_count_the_ranks_of_other_dimensions() -> None:
+    """With two stages, two ranks are one data-parallel rank."""
+    faults = [{"kind": "skip", "rank": rank, "at": {"site": "dp.agree", "ordinal": 0}} for rank in (1, 2)]
+    given = base(topology={"data_parallel_size": 2, "tensor_parallel_size": 2}, faults=faults)
+    kept = [[fault.rank for fault in one.faults] for one in small_scenarios(given, Scope(2, 1, 1, 1, 1))]
+    assert kept == [[1], [1, 2]]
+
+
+def test_a_long_name_is_cut() -> None:
+    (one,) = small_scenarios(base(name="x" * 100), Scope(1, 1, 1, 1, 1))
+    assert one.name == "x" * 94 + "-small"
+
+
+def test_too_many() -> None:
+    sizes = Scope(ranks=2, requests=6, steps=4, prompt=4, output=4)
+    assert count(sizes) > LARGEST
+    with pytest.raises(
+        ScenarioError, match=r"these are [\d,]+ scenarios; expected at most 1,000,000: take smaller sizes"
+    ):
+        next(small_scenarios(base(), sizes))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("ranks=3", Scope(ranks=3)),
+        (" ranks = 3 , abort=1", Scope(ranks=3, abort=1)),
+        ("ranks=1,requests=2,steps=3,prompt=4,output=5,abort=0", Scope(1, 2, 3, 4, 5, 0)),
+    ],
+)
+def test_sizes(text: str, expected: Scope) -> None:
+    assert scope(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "'' is no size"),
+        ("ranks", "ranks: expected a number from 1 to 1000, as in ranks=1, got ''"),
+        ("ranks=two", "got 'two'"),
+        ("ranks=-1", "got '-1'"),
+        ("ranks=1001", "got '1001'"),
+        ("step=2", "'step' is no size; did you mean 'steps'?"),
+        ("ranks=1,ranks=2", "ranks is given twice"),
+        ("ranks=²", "got '²'"),
+    ],
+)
+def test_bad_sizes(text: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        scope(text)
+    assert said in str(raised.value)
