@@ -19,7 +19,6 @@ from dpsim.explore.dpor import Dpor
 pytestmark = pytest.mark.runs_once
 
 FAST = 150  # schedules
-SLOTS = "residency {} ranks 2 slots 2 streams"
 
 
 @pytest.mark.parametrize(
@@ -27,9 +26,8 @@ SLOTS = "residency {} ranks 2 slots 2 streams"
     [pytest.param(name, marks=[pytest.mark.slow] * (row[0] > FAST), id=name) for name, row in COUNTED.items()],
 )
 def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
-    """With slots to spare, acquires and releases that come otherwise in time make other classes, which nobody needs."""
-    spare = {SLOTS.format(2): 10, SLOTS.format(3): 38}.get(name, 0)
-    assert missed(CASES[name]) == (0, spare, 0)
+    """Nor does it miss a class: that with slots to spare nobody needs some of them is seen only after the fact."""
+    assert missed(CASES[name]) == (0, 0, 0)
 
 
 def small_random_worlds(first: int, last: int, limit: int) -> list[Case]:
