@@ -209,7 +209,7 @@ class CachingAllocator:
         segment = pool.grows
         step = SMALL_SEGMENT if pool.small else LARGE_SEGMENT
         if segment is None or segment.mapped + size > len(segment.memory):
-            reserve = max(EXPANDABLE_RESERVE, -(-size // step) * step)
+            reserve = -(-max(EXPANDABLE_RESERVE, size) // step) * step
             segment = pool.grows = Segment(len(self._segments), reserve, 0)
             self._segments.append(segment)
         last = self._last.get(segment.number)
@@ -217,7 +217,7 @@ class CachingAllocator:
         if last is not None and last.free:
             self._unlist(last)
             start = last.start
-        stop = max(segment.mapped, start + -(-size // step) * step)
+        stop = -(-(start + size) // step) * step  # whole pages, counted from the segment's start
         segment.mapped = stop
         block = last if last is not None and last.free else Block(pool, segment, start, stop)
         if block is last:

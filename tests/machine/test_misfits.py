@@ -66,7 +66,7 @@ FIELDS: dict[str, list[tuple[int, ...]]] = {
     "op": [(6, 6, 6), (6, 6, 6), (1, 1, 1)],
     "root": [(1, 1, 1), (1, 1, 1), (3, 3, 3)],
     "count": [(6, 6, 3), (6, 6, 3), (6, 6)],
-    "dtype": [(6, 6, 6)] * 3,
+    "dtype": [(6, 6, 6), (6, 6, 6), (6 << 32 | 6, 6, 3)],  # three numbers of four bytes come where eight are read
     "reduce": [(6, 6, 6), (6, 6, 6), (3, 3, 3)],
     "sizes": [(6, 6), (), (6,)],
 }
