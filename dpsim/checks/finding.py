@@ -25,8 +25,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     DEATH:RANK                           a rank died and nobody waits for it
     RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
     RACE:REUSED_IN_FLIGHT                an access of a buffer and the reuse of its memory, and nothing orders them
-    STALE:USE_AFTER_FREE                 an op was issued after its buffer was freed
-    STALE:REUSED_BLOCK                   so too, when another buffer had been written in its place
+    STALE:REUSED_BLOCK                   an op touches memory that was given away and written as another buffer
     STALE:UNWRITTEN                      an op reads memory that nothing wrote before
 
 `CLASSES` is this table for programs: by it a pattern that can select nothing is refused.
@@ -101,7 +100,6 @@ CLASSES = (
     "DEATH:RANK",
     "RACE:BUFFER",
     "RACE:REUSED_IN_FLIGHT",
-    "STALE:USE_AFTER_FREE",
     "STALE:REUSED_BLOCK",
     "STALE:UNWRITTEN",
 )

@@ -12,7 +12,7 @@ rest, on all ranks.
     -> stream side must wait for an event recorded on stream main after write.h
 
 The culprit is the access that lacks the order: the one issued later; for reuse the older buffer's, if nothing told
-the allocator of its stream or it was issued after the free, else the newer buffer's.
+the allocator of its stream, else the newer buffer's.
 
 Prior art: `torch.cuda._sanitizer`, whose reports name both accesses too; it has no reuse, no views, no other ranks.
 """
@@ -66,14 +66,16 @@ class Lives:
         self.journal = journal
         self.allocs: dict[int, int] = {}
         self.frees: dict[int, int] = {}
-        self.used: dict[int, dict[str, int]] = {}
+        self.used: dict[int, list[str]] = {}
         for at, raw in enumerate(journal):
             if raw[0] == "alloc":
                 self.allocs[raw[6]] = at
             elif raw[0] == "free":
                 self.frees[raw[6]] = at
             elif raw[0] == "used":
-                self.used.setdefault(raw[6], {}).setdefault(raw[5], at)
+                names = self.used.setdefault(raw[6], [])
+                if raw[5] not in names:
+                    names.append(raw[5])
 
     def site(self, buffer: int) -> str:
         at = self.allocs.get(buffer)
@@ -149,16 +151,11 @@ def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
 def _reuse(lives: Lives, old: Access, new: Access) -> tuple[Access, str]:
     """Who lacks the order where memory was reused, and what would give it."""
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name
-    freed = lives.frees.get(old.buffer)
-    if freed is not None and old.at > freed:
-        return old, f"{name} must be freed after its last use was issued, and record_stream({side}) called before"
-    if side != home:
-        used = lives.used.get(old.buffer, {}).get(side)
-        if used is None or (freed is not None and used > freed):
-            others = sorted(lives.used.get(old.buffer, {}))
-            wrong = f" (record_stream named {', '.join(others)})" if others else ""
-            return old, (
-                f"call record_stream({side}) on {name} before its free{wrong}, "
-                f"or let stream {home} wait for stream {side} before it"
-            )
+    used = lives.used.get(old.buffer, [])
+    if side != home and side not in used:
+        wrong = f" (record_stream named {', '.join(sorted(used))})" if used else ""
+        return old, (
+            f"call record_stream({side}) on {name} before its free{wrong}, "
+            f"or let stream {home} wait for stream {side} before it"
+        )
     return new, _order(new, old, lives.journal)

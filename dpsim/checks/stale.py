@@ -1,14 +1,15 @@
 """Stale: ops that come in order but touch memory that is no longer, or not yet, what they think.
 
-* STALE:USE_AFTER_FREE: an op was issued after its buffer's free, by the host's own order; no clocks are needed.
-* STALE:REUSED_BLOCK: the same, and its memory was given to a newer buffer and written before, for sure: it reads
-  another's values, or destroys them. Said instead of USE_AFTER_FREE for that op.
+* STALE:REUSED_BLOCK: the memory of its buffer was given to a newer one and written before, for sure: it reads
+  another's values, or destroys them.
 * STALE:UNWRITTEN: an op reads memory of its buffer that nothing wrote before; what `alloc` gives is undefined.
 
-A write that is not ordered with the read is a race, not a stale read. At most one finding for each class and site of
-the buffer's alloc, the earliest; the message counts the rest, on all ranks.
+A write that is not ordered with the read is a race, not a stale read. An op that is *issued* after its buffer's free
+never is: the contract has it raise. At most one finding for each class and site of the buffer's alloc, the earliest;
+the message counts the rest, on all ranks.
 
-    free a; alloc b (same place); write b; read a      ->   STALE:REUSED_BLOCK
+    stream:   main                                             side
+              free a; alloc b (same place); write b; send      receive the answer; read a      ->   STALE:REUSED_BLOCK
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from dataclasses import dataclass
 from dpsim.checks.evidence import Entry, Evidence
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.memory import Memory
-from dpsim.checks.order import REFS
 from dpsim.checks.race import Lives
-from dpsim.ops import RawRecord
 
 
 @dataclass
 class Case:
-    """One op that is stale, and how often there is one like it."""
+    """One op that is stale, and how often there is one like it. `over`: what wrote a newer buffer there before."""
 
-    klass: str
     rank: int
     at: int
     buffer: int
-    over: int | None = None
+    over: int | None
     more: int = 0
+
+    @property
+    def klass(self) -> str:
+        return "STALE:UNWRITTEN" if self.over is None else "STALE:REUSED_BLOCK"
 
 
 def check(evidence: Evidence) -> list[Finding]:
@@ -43,34 +45,11 @@ def check(evidence: Evidence) -> list[Finding]:
 def stale(evidence: Evidence, memory: Memory) -> list[Finding]:
     cases: dict[tuple[int, int, int], Case] = {}
     for rank, access, over in memory.stale:
-        klass = "STALE:REUSED_BLOCK" if over else "STALE:UNWRITTEN"
-        case = Case(klass, rank, access.at, access.buffer, over.at if over else None)
+        case = Case(rank, access.at, access.buffer, over.at if over else None)
         old = cases.setdefault((rank, access.at, access.buffer), case)
         if over and old.over is None:
             cases[rank, access.at, access.buffer] = case
-    for rank, journal in enumerate(evidence.run.journals):
-        for at, buffer in after_free(journal):
-            case = Case("STALE:USE_AFTER_FREE", rank, at, buffer)
-            if cases.setdefault((rank, at, buffer), case).klass == "STALE:UNWRITTEN":
-                cases[rank, at, buffer] = case
     return _findings(evidence, list(cases.values()))
-
-
-def after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
-    """(index of the op, buffer) of each use of a buffer that was issued after its free."""
-    freed: set[int] = set()
-    found: list[tuple[int, int]] = []
-    for at, raw in enumerate(journal):
-        kind = raw[0]
-        if kind == "free":
-            freed.add(raw[6])
-        elif freed and kind in REFS:
-            first = REFS[kind]
-            for refs in raw[first : first + 2]:
-                for ref in refs:
-                    if ref[0] in freed and (at, ref[0]) not in found[-2:]:
-                        found.append((at, ref[0]))
-    return found
 
 
 def _findings(evidence: Evidence, cases: list[Case]) -> list[Finding]:
@@ -105,10 +84,8 @@ def _finding(evidence: Evidence, lives: Lives, case: Case, position: tuple[int, 
         if at is not None:
             raw = lives.journal[at]
             details.append(f"{what} of {name} in step {raw[1]}" + (f" at {raw[4]}" if raw[4] else ""))
-    if case.klass == "STALE:UNWRITTEN":
+    if case.over is None:
         text = f"reads {name}, which nothing wrote before; what alloc gives is undefined"
-    elif case.over is None:
-        text = f"uses {name} after its free"
     else:
         raw = lives.journal[case.over]
         text = f"uses {name} after its memory was given away and overwritten by {raw[2]}[{raw[3]}]"
