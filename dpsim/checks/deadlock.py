@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from dpsim.checks import crossed
 from dpsim.checks.evidence import Entry, Evidence, ranks_text
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.ops import Collective, Take, Transfer
+from dpsim.ops import Collective, Take, Transfer, as_record
 
 
 @dataclass(frozen=True)
@@ -156,13 +156,7 @@ def describe(evidence: Evidence, stuck: Stuck) -> list[str]:
     ]
     where: dict[str, list[int]] = {}
     for rank in stuck.missing:
-        last = evidence.last(rank)
-        did = (
-            f"; last op {last.record.site}: {last.record.describe()}, step {last.step}, {last.record.where}"
-            if last
-            else ""
-        )
-        where.setdefault(f"{WORDS[evidence.end(rank)]}{did}", []).append(rank)
+        where.setdefault(f"{_ended(evidence, rank)}{_did(evidence, rank)}", []).append(rank)
     lines += [f"  missing {ranks_text(ranks)}: {text}" for text, ranks in where.items()]
     return lines
 
@@ -173,7 +167,24 @@ def wanted(entry: Entry) -> Collective | Transfer:
     return record
 
 
-WORDS = {"finished": "ended", "blocked": "blocked", "raised": "raised", "died": "died"}
+def _ended(evidence: Evidence, rank: int) -> str:
+    """How it ended, in words: to stand in an idle get is an end, but not of the program."""
+    end, last = evidence.end(rank), evidence.last(rank)
+    if end != "finished":
+        return end
+    return f"asleep in an idle get of {last.raw[5]}" if last is not None and _idle(evidence, rank) else "ended"
+
+
+def _did(evidence: Evidence, rank: int) -> str:
+    """The last op of a rank; of one that ended, what it did before."""
+    journal = evidence.run.journals[rank]
+    for at in range(len(journal) - 1, -1, -1):
+        if journal[at][0] not in ("injected", "learned", "finished"):
+            record = as_record(journal[at])
+            where = f", {record.where}" if record.where else ""
+            return f"; last op {record.site}: {record.describe()}, step {record.step}{where}"
+    return ""
+
 
 CLASSES = {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}
 
@@ -191,7 +202,7 @@ def _missing(evidence: Evidence, stuck: list[Stuck], rank: int, details: tuple[s
         klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
-        f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({WORDS[evidence.end(rank)]})",
+        f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(evidence, rank)})",
         culprit=Culprit(rank, record.step, record.site, record.where),
         position=evidence.position(entry),
         details=details,

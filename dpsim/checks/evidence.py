@@ -113,11 +113,14 @@ class Evidence:
         return self.end(rank) == "finished" or self.reached(rank) > step
 
     def position(self, entry: Entry) -> tuple[int, int]:
-        """(step, number of the op within the step): comparable between ranks that run the same program."""
-        journal, first = self.run.journals[entry.rank], entry.at
-        while first and journal[first - 1][1] == entry.step:
-            first -= 1
-        return entry.step, entry.at - first
+        """(step, number of the op within the step): comparable between ranks that run the same program. What is no
+        op, a probe in one branch or an injection, is not counted.
+        """
+        journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
+        while at >= 0 and journal[at][1] == entry.step:
+            number += journal[at][0] not in ("probe", "injected")
+            at -= 1
+        return entry.step, number
 
 
 def call(entry: Entry) -> Collective:

@@ -1,34 +1,31 @@
 """Fault: no rank raised, no rank died.
 
 What a rank's exception or death does to its peers is the deadlock check's; here it is only stated, with the place.
+Ranks that raised the same in one step and at one place are told in one finding, and none of them is to blame: nothing
+tells them apart.
+
+    rank 1 raised ValueError in step 3: ...         ->   CRASH:VALUEERROR, culprit rank 1
+    ranks 0, 1 raised ValueError in step 3: ...     ->   CRASH:VALUEERROR, no culprit
 """
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence
+from dpsim.checks.evidence import Entry, Evidence, ranks_text
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.ops import Raised
 
 
 def check(evidence: Evidence) -> list[Finding]:
-    """One finding for each rank that raised; for each that died while nobody was left to wait for it."""
+    """One finding for each exception, on however many ranks; one for each rank that died while nobody was left to wait
+    for it.
+    """
     findings = []
+    alike: dict[tuple[int, str, str], list[Entry]] = {}
     for rank, end in enumerate(evidence.run.ends):
         journal = evidence.run.journals[rank]
         if end == "raised" and journal:
             entry = Entry(rank, len(journal) - 1, journal[-1])
-            record = entry.record
-            message = record.message if isinstance(record, Raised) else "no record of the exception"
-            where = record.where
-            findings.append(
-                Finding(
-                    check="fault",
-                    klass=f"CRASH:{record.site.upper()}",
-                    message=f"rank {rank} raised {record.site} in step {record.step}: {message}",
-                    culprit=Culprit(rank, record.step, record.site, where),
-                    position=evidence.position(entry),
-                )
-            )
+            alike.setdefault((entry.step, entry.record.site, entry.record.where), []).append(entry)
         elif end == "died" and "blocked" not in evidence.run.ends:
             step = evidence.reached(rank)
             last = evidence.last(rank)
@@ -43,4 +40,23 @@ def check(evidence: Evidence) -> list[Finding]:
                     position=(step, 0),
                 )
             )
-    return findings
+    return findings + [_crash(evidence, entries) for entries in alike.values()]
+
+
+def _crash(evidence: Evidence, entries: list[Entry]) -> Finding:
+    said: dict[str, list[int]] = {}
+    for entry in entries:
+        record = entry.record
+        message = record.message if isinstance(record, Raised) else "no record of the exception"
+        said.setdefault(message, []).append(entry.rank)
+    record, ranks = entries[0].record, [entry.rank for entry in entries]
+    alone = len(entries) == 1
+    at = f" at {record.where}" if record.where and not alone else ""
+    return Finding(
+        check="fault",
+        klass=f"CRASH:{record.site.upper()}",
+        message=f"{ranks_text(ranks)} raised {record.site} in step {record.step}{at}: {next(iter(said))}",
+        culprit=Culprit(ranks[0], record.step, record.site, record.where) if alone else None,
+        position=min(evidence.position(entry) for entry in entries),
+        details=tuple(f"{ranks_text(own)}: {message}" for message, own in said.items()) if len(said) > 1 else (),
+    )

@@ -67,6 +67,25 @@ def test_an_idle_take_is_no_hang() -> None:
     assert "HANG:COLLECTIVE:MISSING_RANK" in made.classes("blocked", "blocked")
 
 
+@pytest.mark.parametrize(("end", "words"), [
+    ("idle", "asleep in an idle get of box; last op idle: idle box, step 0, here.py:1"),
+    ("program", "ended; last op kernel: kernel on stream main, step 0, here.py:0"),
+    ("nothing", "ended"),
+])  # fmt: skip
+def test_a_rank_that_never_joins_is_said_to_sleep_or_to_have_ended(end: str, words: str) -> None:
+    made = Made(2)
+    made[0].collective("dp", "main")
+    if end != "nothing":
+        made[1].launch("kernel", "main")
+    if end == "idle":
+        made[1].take("idle")
+    else:
+        made[1].journal.append(("finished", 0, "end", 0, ""))
+    found = next(one for one in made.findings("blocked", "finished") if one.check == "deadlock")
+    assert found.message.endswith(f"which never joins ({words.partition(';')[0]})")
+    assert found.details[-1] == f"  missing rank 1: {words}"
+
+
 # ---- what members have to say alike
 
 
