@@ -20,6 +20,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     MISMATCH:COLLECTIVE:ROOT             another root
     MISMATCH:COLLECTIVE:REDUCE           another reduction
     MISMATCH:COLLECTIVE:SIZES            other pieces
+    MISMATCH:TRANSFER:COUNT              a rank sends another number of elements than its peer receives
+    MISMATCH:TRANSFER:DTYPE              another type of elements
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
     CRASH:<EXCEPTION>                    a rank's program raised
     DEATH:RANK                           a rank died and nobody waits for it
@@ -95,6 +97,8 @@ CLASSES = (
     "MISMATCH:COLLECTIVE:ROOT",
     "MISMATCH:COLLECTIVE:REDUCE",
     "MISMATCH:COLLECTIVE:SIZES",
+    "MISMATCH:TRANSFER:COUNT",
+    "MISMATCH:TRANSFER:DTYPE",
     "DISAGREEMENT:<LABEL>",
     "CRASH:<EXCEPTION>",
     "DEATH:RANK",

@@ -33,9 +33,7 @@ class Check(NamedTuple):
 
 
 CHECKS: dict[str, Check] = {
-    "ledger": Check(
-        ledger.check, ("MISMATCH:COLLECTIVE", "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:EXTRA_CALL")
-    ),
+    "ledger": Check(ledger.check, ("MISMATCH", "HANG:COLLECTIVE:MISSING_RANK", "HANG:COLLECTIVE:EXTRA_CALL")),
     "agreement": Check(agreement.check, ("DISAGREEMENT",)),
     "fault": Check(fault.check, ("CRASH", "DEATH")),
     "deadlock": Check(deadlock.check, ("HANG:COLLECTIVE:[!E]*", "HANG:[!C]*")),

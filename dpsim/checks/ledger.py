@@ -14,7 +14,8 @@ Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
 communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
 
-The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i.
+The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i. So are the
+two sides of a transfer (`transfers`).
 
 A rank that did nothing at all in a step left it out, however many did the same; so did one that made no call where
 every step before has one. Otherwise the majority is right, and where there is none, habit decides. Where that cannot
@@ -23,6 +24,7 @@ either, no rank is blamed, and whether a call is missing or one too many is a gu
 
 from __future__ import annotations
 
+from dpsim.checks import transfers
 from dpsim.checks.evidence import (
     SIGNATURE,
     Entry,
@@ -41,8 +43,10 @@ from dpsim.checks.habit import Habit
 
 
 def check(evidence: Evidence) -> list[Finding]:
-    """At most one finding for each communicator: later differences follow from the first."""
-    findings = []
+    """At most one finding for each communicator, and for each pair of ranks that transfer: later differences follow
+    from the first.
+    """
+    findings = transfers.unequal(evidence)
     habit: Habit | None = None
     for communicator, members in evidence.collectives.items():
         if _alike(list(members.values())):

@@ -88,12 +88,19 @@ class Hand:
         return self.note("collective", f"{communicator}.{op}", stream, *form, tuple(reads), tuple(writes))
 
     def transfer(
-        self, op: str, peer: int, stream: str | None, buffer: Ref | None = None, group: int | None = None
+        self,
+        op: str,
+        peer: int,
+        stream: str | None,
+        buffer: Ref | None = None,
+        group: int | None = None,
+        count: int = 8,
+        dtype: str = "int32",
     ) -> tuple[str, int]:
         seq = self.number(("line", op, peer))
         refs = () if buffer is None else (buffer,)
         sides = (refs, ()) if op == "send" else ((), refs)
-        return self.note("transfer", op, stream, "pp", seq, op, 8, "int32", peer, group, *sides)
+        return self.note("transfer", op, stream, "pp", seq, op, count, dtype, peer, group, *sides)
 
     def post(self, to: int, message: Any, box: str = "box") -> None:
         self.note("post", "post", to, box, message)

@@ -262,15 +262,56 @@ def test_an_eager_send_takes_what_its_memory_has_when_it_comes_to_the_head_of_it
     holds(script, [None, (3,)], told(2))
 
 
-@pytest.mark.xfail(reason="no check holds the two sides of a transfer against each other, and there is no class for it")
-@pytest.mark.parametrize(("values", "dtype"), [([0, 0, 0], "int32"), ([0, 0], "float32")], ids=["count", "dtype"])
-def test_a_transfer_whose_sides_do_not_fit_is_named(values: list[int], dtype: Any) -> None:
-    async def script(rank: Rank) -> None:
-        main, group = rank.stream("main"), rank.device("d")
+UNEQUAL: dict[str, Any] = {
+    "count, too few": ([1, 2], "int32", [0] * 3, "int32", (1, 2, 0)),
+    "count, too many": ([1, 2, 3], "int32", [0] * 2, "int32", (1, 2)),
+    "dtype, of another kind": ([1.0, -2.0], "float32", [0] * 2, "int32", (0x3F800000, -0x40000000)),
+    "dtype, twice as long": ([1, 2], "int32", [0] * 2, "int64", (1 + (2 << 32), 0)),
+    "dtype, half as long": ([1 + (2 << 32), 3], "int64", [0] * 2, "int32", (1, 2)),
+}
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
+@pytest.mark.parametrize("case", UNEQUAL)
+def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: str, device: bool, right: bool) -> None:
+    """A type is what either side makes of the bytes. On a host that receives, what does not come is zero."""
+    sent, sent_as, room, read_as, comes = UNEQUAL[case]
+    room, read_as, comes = (sent, sent_as, tuple(sent)) if right else (room, read_as, comes)
+
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        if not device:
+            if rank.rank == 1:
+                return numbers(await rank.host("h").recv(len(room), read_as, 0))
+            await rank.host("h").send(np.array(sent, sent_as), 1)
+            return None
         if rank.rank == 0:
-            group.send(filled(main, [1, 2]), 1, main)
-        else:
-            group.recv(filled(main, values, dtype=dtype), 0, main)
+            rank.device("d").send(filled(main, sent, dtype=sent_as), 1, main)
+            return None
+        target = filled(main, [0] * len(room), dtype=read_as)
+        rank.device("d").recv(target, 0, main)
+        return numbers(await target.read("read"))
+
+    klass = case.partition(",")[0].upper()
+    for seen in everywhere(script):
+        assert seen.classes == ([] if right else [f"MISMATCH:TRANSFER:{klass}"]), seen.mode
+        assert seen.run.finished
+        assert seen.learned == [None, comes], seen.mode
+
+
+@pytest.mark.parametrize("odd", [None, 0, 1])
+def test_in_a_pipeline_the_side_that_departs_from_its_habit_is_the_culprit(odd: int | None) -> None:
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        for rank.step in range(4):
+            count = 5 if rank.step == 2 and rank.rank == odd else 4
+            hidden = filled(main, [rank.step] * count, "hidden")
+            if rank.rank == 0:
+                rank.device("d").send(hidden, 1, main, site="give")
+            else:
+                rank.device("d").recv(hidden, 0, main, site="take")
 
     for seen in everywhere(script):
-        assert seen.findings, seen.mode
+        culprits = [one.culprit and (one.culprit.rank, one.culprit.step, one.culprit.site) for one in seen.findings]
+        assert culprits == ([] if odd is None else [(odd, 2, "give" if odd == 0 else "take")]), seen.mode

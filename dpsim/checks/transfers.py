@@ -1,0 +1,64 @@
+"""Transfers: what a rank sends is what its peer receives, in number and type of elements.
+
+The k-th send of a rank to a peer on a communicator belongs to the peer's k-th receive from it, on every backend, so the
+two lists are held against each other as they stand. Where they do not fit, hardware copies bytes as far as they go: the
+run goes on, with wrong numbers.
+
+    rank 0   send float32[64] to rank 1      send float32[64] to rank 1
+    rank 1   recv float32[64] from rank 0    recv float32[32] from rank 0      ->   MISMATCH:TRANSFER:COUNT
+
+Two sides have no majority. The one that departs from what the line has always been, in all its other transfers and on
+both sides, is the culprit; where that changes anyway, nobody is. A transfer that only one side made is no question
+of this check but of the deadlock's.
+"""
+
+from __future__ import annotations
+
+from dpsim.checks.evidence import Entry, Evidence, Line
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.ops import RawRecord
+
+FIELDS = {"count": 9, "dtype": 10}
+"""What both sides say alike, and where a record has it."""
+
+
+def unequal(evidence: Evidence) -> list[Finding]:
+    """At most one finding for each direction between two ranks of a communicator: later ones may follow from it."""
+    findings = []
+    for line in evidence.transfers.values():
+        for index, (send, receive) in enumerate(zip(*line, strict=False)):
+            if send.raw[9:11] != receive.raw[9:11]:
+                findings.append(_finding(evidence, line, index))
+                break
+    return findings
+
+
+def _finding(evidence: Evidence, line: Line, index: int) -> Finding:
+    send, receive = line.sends[index], line.receives[index]
+    field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
+    odd = _odd(line, index, FIELDS[field])
+    blamed = None if odd is None else odd.record
+    said = [f"rank {side.rank} called {_told(side)}" for side in (send, receive)]
+    return Finding(
+        check="ledger",
+        klass=f"MISMATCH:TRANSFER:{field.upper()}",
+        message=" and ".join(said),
+        culprit=Culprit(odd.rank, blamed.step, blamed.site, blamed.where) if odd and blamed else None,
+        position=min(evidence.position(send), evidence.position(receive)),
+    )
+
+
+def _odd(line: Line, index: int, field: int) -> Entry | None:
+    """The side that departs from what all other transfers of the line are alike in; None if that does not tell."""
+    others: list[RawRecord] = [
+        entry.raw for side in line for at, entry in enumerate(side[: min(map(len, line))]) if at != index
+    ]
+    usual = {raw[field] for raw in others}
+    departs = [entry for entry in (line.sends[index], line.receives[index]) if entry.raw[field] not in usual]
+    return departs[0] if len(usual) == 1 and len(departs) == 1 else None
+
+
+def _told(entry: Entry) -> str:
+    record = entry.record
+    at = f" at {record.where}" if record.where else ""
+    return f"{record.site} ({record.describe()}, step {record.step}){at}"

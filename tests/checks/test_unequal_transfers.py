@@ -1,0 +1,86 @@
+"""The two sides of a transfer: what differs is named, and who is to blame only where the line has a habit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from handmade import Made
+
+Side = tuple[int, str]
+"""Count and dtype."""
+
+
+def line(*pairs: tuple[Side, Side]) -> Made:
+    """Rank 0 sends to rank 1, a transfer a step: what the one sends and the other receives."""
+    made = Made(2)
+    for step, (sent, received) in enumerate(pairs):
+        for hand, op, (count, dtype) in ((made[0], "send", sent), (made[1], "recv", received)):
+            hand.step = step
+            hand.transfer(op, 1 - hand.rank, "main", count=count, dtype=dtype)
+    return made
+
+
+USUAL, SHORT, FLOAT, BOTH = (8, "int32"), (7, "int32"), (8, "float32"), (7, "float32")
+FITS = (USUAL, USUAL)
+
+
+@pytest.mark.parametrize("healthy", [(), (FITS,), (FITS, (SHORT, SHORT), (FLOAT, FLOAT)), ((BOTH, BOTH),)])
+def test_sides_that_fit_are_no_finding_however_they_change(healthy: Any) -> None:
+    assert line(*healthy).classes() == []
+
+
+@pytest.mark.parametrize(("odd", "klass"), [(SHORT, "COUNT"), (FLOAT, "DTYPE"), (BOTH, "COUNT")])
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("step", [0, 1, 2])
+def test_the_side_that_departs_from_the_habit_of_its_line_is_the_culprit(
+    step: int, side: int, odd: Side, klass: str
+) -> None:
+    pairs = [FITS] * 3
+    pairs[step] = (odd, USUAL) if side == 0 else (USUAL, odd)
+    [found] = line(*pairs).findings()
+    assert found.klass == f"MISMATCH:TRANSFER:{klass}"
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step, found.culprit.where) == (side, step, f"here.py:{step}")
+    assert found.position[0] == step
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [(USUAL, SHORT)],  # no history
+        [FITS, (USUAL, SHORT), (SHORT, SHORT)],  # either is usual
+        [FITS, (SHORT, (6, "int32")), FITS],  # neither is
+        [FITS, (USUAL, SHORT), (SHORT, USUAL)],  # it goes on
+    ],
+)
+def test_where_there_is_no_habit_nobody_is_blamed(pairs: Any) -> None:
+    [found] = line(*pairs).findings()
+    assert (found.klass, found.culprit) == ("MISMATCH:TRANSFER:COUNT", None)
+
+
+def test_the_message_names_both_calls() -> None:
+    [found] = line(FITS, (USUAL, FLOAT)).findings()
+    assert found.message == (
+        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1 and "
+        "rank 1 called recv (recv float32[8] from rank 0 on pp #1, step 1) at here.py:1"
+    )
+
+
+def test_directions_are_lines_of_their_own_and_the_first_difference_of_each_is_told() -> None:
+    made = Made(2)
+    for hand in made.hands:
+        for count in (8, 6 + hand.rank, 4 + hand.rank):
+            hand.transfer("send", 1 - hand.rank, None, count=count)
+        for count in (8, 5, 5):
+            hand.transfer("recv", 1 - hand.rank, None, count=count)
+    assert [one.message[:58] for one in made.findings()] == [
+        "rank 0 called send (send int32[6] to rank 1 on pp #1, step",
+        "rank 1 called send (send int32[7] to rank 0 on pp #1, step",
+    ]
+
+
+def test_a_side_that_is_missing_is_a_hang_and_no_mismatch() -> None:
+    made = line(FITS, FITS)
+    made[1].transfer("recv", 0, "main", count=3)
+    assert made.classes("finished", "blocked") == ["HANG:P2P:UNMATCHED_RECV"]
