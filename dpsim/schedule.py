@@ -59,7 +59,7 @@ class Strategy(ABC):
         """The index of an option; the first is the ordinary one."""
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
-        """These acquires cannot have what they want now. Told when the run is over; may be told before any pick."""
+        """These acquires cannot have what they want now. Told before every pick, and at the end of the run."""
 
 
 class ByLabel(Strategy):

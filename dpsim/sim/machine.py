@@ -200,12 +200,12 @@ class Machine:
         if dead:
             self.enabled = [op for op in self.enabled if op.life not in dead]
         able = [op for op in self.enabled if op.guard is None or op.guard.open()]
+        if len(able) < len(self.enabled):
+            strategy.blocked([op for op in self.enabled if op not in able])
         if able:
             op = able[strategy.pick(able)]
             self.enabled.remove(op)
             self.fire(op)
-        elif self.enabled:
-            strategy.blocked(self.enabled)
         return bool(able)
 
     # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such

@@ -61,6 +61,7 @@ class Recorder(Strategy):
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
         labels = [candidate.label for candidate in candidates]
+        self.left = ()
         self._check(candidates, labels)
         index = self.choose(labels)
         op = candidates[index]

@@ -49,6 +49,8 @@ _CASES = [
     kills.pipeline(_SMALL_PIPELINE),
     *[residency.case(ranks, slots) for ranks in (2, 3) for slots in (1, 2)],
     residency.case(2, 1, ("main", "main")),
+    residency.mortal(1),
+    residency.mortal(2),
     residency.case(2, 1, opposite=True),
     *[
         agreement.case(ranks, steps, domain, bug)
@@ -114,6 +116,8 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
     "residency 3 ranks 1 slots 2 streams": (108, 8, 2, 36),
     "residency 3 ranks 2 slots 2 streams": (2520, 46, 1, 0),
     "residency 2 ranks 1 slots 1 streams": (4, 1, 1, 0),
+    "residency 2 ranks 1 slots 2 streams kill": (906, 56, 3, 0),
+    "residency 2 ranks 2 slots 2 streams kill": (5138, 162, 3, 0),
     "residency 2 ranks 1 slots 2 streams opposite": (12, 4, 2, 4),
     "agreement host 2x3": (1, 1, 1, 0),
     "agreement host 2x3 bug": (1, 1, 1, 1),

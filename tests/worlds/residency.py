@@ -9,12 +9,14 @@ order is never seen to happen there.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from worlds.case import Case, world_of
 
 from dpsim.interface import Rank
 from dpsim.registry import Program
+from dpsim.world import Kill
 
 
 def set_to(buffer: Any, value: int) -> None:
@@ -44,3 +46,10 @@ def case(ranks: int = 2, slots: int = 1, streams: tuple[str, str] = ("left", "ri
         args=(streams, opposite),
         bug="HANG" if bug else None,
     )
+
+
+def mortal(slots: int) -> Case:
+    """Rank 1 may be killed meanwhile: an acquire that stands blocked when its rank dies competed all the same."""
+    whole = case(2, slots)
+    name, world = f"{whole.name} kill", replace(whole.world, kills=(Kill(1, 0),))
+    return replace(whole, name=name, world=world, bug=None, tolerated=("DEATH", "HANG"))
