@@ -15,8 +15,6 @@ from cli_protocols import Look, Lost, scenario
 from dpsim.interface import Rank
 from dpsim.trace import read_trace
 
-pytestmark = pytest.mark.runs_once  # a schedule is used up
-
 MODULE = ("--module", "cli_protocols")
 
 

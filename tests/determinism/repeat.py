@@ -10,15 +10,19 @@ and names the first record that differs:
       first:  ('decision', 3, 'plan', 3, 'dpsim/protocol/step.py:120', 'dp_cpu', 8)
       second: ('decision', 3, 'plan', 3, 'dpsim/protocol/step.py:120', 'dp_cpu', 9)
 
-To repeat all runs, or none: DPSIM_REPEAT=100 pytest, DPSIM_REPEAT=0 pytest. A test whose program cannot be run twice
-(it takes from an iterator, say) has the marker `runs_once`. A program that writes into the test, as to a list that
-the test reads afterwards, is recognised and left alone: a second run would change what the test sees.
+A run under a strategy of exploration is repeated by replaying the schedule that it took, strictly: the strategy itself
+has gone on. It, and the backend that was asked, notice nothing of the second run.
+
+To repeat all runs, or none: DPSIM_REPEAT=100 pytest, DPSIM_REPEAT=0 pytest. A test whose program or function of choice
+cannot be run twice (it takes from an iterator, say) has the marker `runs_once`. A program that writes into the test, as
+to a list that the test reads afterwards, is recognised and left alone: a second run would change what the test sees.
 
 Prior art: TigerBeetle's and FoundationDB's simulators replay seeds in CI to find what is not controlled by the seed.
 """
 
 from __future__ import annotations
 
+import copy
 import functools
 import inspect
 import zlib
@@ -28,6 +32,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from dpsim.explore.replay import Mismatch, Replay
+from dpsim.explore.search import Search
+from dpsim.schedule import ByLabel
 from dpsim.world import Progress, Run, World
 
 Runner = Callable[..., Run]
@@ -64,15 +71,22 @@ class Repeats:
             if not (self.active and self.chosen(world, program)):
                 self.runs += 1
                 return run_program(backend, world, program, prepared, progress)
-            before = captured((program, prepared))
+            before, asked = captured((program, prepared)), len(taken(backend.strategy))
             first = run_program(backend, world, program, prepared, progress)
             self.runs += 1
-            if captured((program, prepared)) != before or sum(map(len, first.journals)) > MANY_RECORDS:
+            again = another(backend, asked)
+            written = captured((program, prepared)) != before
+            if again is None or written or sum(map(len, first.journals)) > MANY_RECORDS:
                 self.left_alone.append(name(program))
                 return first
-            second = run_program(backend, world, program, prepared)
+            try:
+                second = run_program(again, world, program, prepared)
+                if isinstance(again.strategy, Replay):
+                    again.strategy.end(whole=True)
+                found = difference(first, second)
+            except Mismatch as mismatch:
+                found = f"  {mismatch}"
             self.repeated += 1
-            found = difference(first, second)
             if found is not None:
                 what = f'program "{name(program)}" on {world.size} ranks ({self.percent:g} % of runs are repeated)'
                 raise NotDeterministic(f"the simulation is not deterministic: {what}\n{found}")
@@ -85,6 +99,24 @@ class Repeats:
         base = zlib.crc32(f"{self.test} {name(program)} {world}".encode())
         self._seen[base] += 1
         return zlib.crc32(f"{base} {self._seen[base]}".encode()) % 10_000 < 100 * self.percent
+
+
+def taken(strategy: Any) -> list[str]:
+    """The schedule of the run that a strategy is in, or was in last; empty for one that notes none."""
+    return strategy.current.schedule if isinstance(strategy, Search) else []
+
+
+def another(backend: Any, asked: int) -> Any:
+    """A backend like this one that makes its last run again, before which `asked` words of the schedule were there;
+    None where nobody knows how.
+    """
+    strategy, again = backend.strategy, copy.copy(backend)
+    if isinstance(strategy, Search):
+        again.strategy = Replay(taken(strategy)[asked:])
+        again.strategy.begin()
+    elif not (strategy is None or isinstance(strategy, ByLabel)):
+        return None
+    return again
 
 
 def name(program: Any) -> str:

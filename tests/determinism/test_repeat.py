@@ -7,14 +7,18 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from determinism.repeat import NotDeterministic, Repeats, captured, difference
 
+from dpsim.explore.dpor import Dpor
+from dpsim.explore.walks import RandomWalk
 from dpsim.interface import Rank
 from dpsim.registry import Program
+from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, CommunicatorSpec, Delay, Run, World
 
@@ -101,6 +105,94 @@ def test_ends_and_times_are_compared_too() -> None:
     assert difference(one, other) == f"  elapsed_ns\n  first:  {one.elapsed_ns}\n  second: {other.elapsed_ns}"
     other.journals[1].pop()
     assert str(difference(one, other)).endswith("\n  second: no record: the journal ends")
+
+
+# ---- under a strategy
+
+
+class Polls(Program):
+    """Rank 0 polls for what rank 1 sends, and goes on by what came."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if rank.rank:
+            rank.send(0, "box", 1, "send")
+            return
+        for step in range(3):
+            rank.step = step
+            rank.decide("what", await rank.mailbox("box").poll("poll"), "dp_cpu")
+
+
+class Forgets(Polls):
+    """Faulty: every other run polls once more."""
+
+    turns = itertools.count()
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if rank.rank == 0 and next(self.turns) % 2:
+            await rank.mailbox("box").poll("poll")
+        await super().run(rank, prepared)
+
+
+class Draws(Polls):
+    """Faulty: the schedule fits, and what is decided differs."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        await super().run(rank, prepared)
+        rank.decide("what", random.random(), "dp_cpu")
+
+
+def searched(program: Program, repeats: Repeats) -> list[tuple[list[str], Run]]:
+    """All runs of an exploration, with their schedules."""
+    search, found = Dpor(), []
+    while search.begin():
+        backend = SimBackend(choose=search)
+        journals = repeats.around(PLAIN)(backend, WORLD, program, None)
+        assert backend.strategy is search
+        found.append((list(search.schedule), journals))
+        search.end(whole=True)
+    assert search.exhausted
+    return found
+
+
+def test_a_run_under_a_strategy_is_repeated_along_its_schedule_and_the_strategy_notices_nothing() -> None:
+    repeats = Repeats(100)
+    all_of_them, alone = searched(Polls(), repeats), searched(Polls(), Repeats(0))
+    assert all_of_them == alone
+    assert len(alone) == repeats.repeated == 4, "the message comes before one of three polls, or after them"
+    assert repeats.left_alone == []
+
+
+@pytest.mark.parametrize(("faulty", "says"), [
+    (Forgets, r"the run ended after step|step \d+ of \d+ of the schedule: expected"),
+    (Draws, r"rank \d, record \d+\n  first:  \('decision'"),
+])  # fmt: skip
+def test_a_program_that_does_not_follow_its_schedule_is_caught(faulty: type[Program], says: str) -> None:
+    with pytest.raises(NotDeterministic, match=says):
+        searched(faulty(), Repeats(100))
+
+
+def test_a_strategy_that_runs_on_without_a_beginning_is_repeated_from_where_the_run_began() -> None:
+    search, repeats = RandomWalk(seed=1), Repeats(100)
+    for _ in range(5):
+        repeats.around(PLAIN)(SimBackend(choose=search), WORLD, Polls(), None)
+    assert (repeats.repeated, repeats.left_alone) == (5, [])
+
+
+class Unknown(Strategy):
+    """A strategy that notes nothing."""
+
+    def pick(self, candidates: Sequence[Candidate]) -> int:
+        return 0
+
+    def draw(self, label: str, options: Sequence[str]) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(("choose", "repeated"), [(Unknown(), 0), (lambda label, options: 0, 1)])
+def test_a_strategy_that_notes_nothing_is_left_alone_unless_it_is_a_function(choose: Any, repeated: int) -> None:
+    repeats = Repeats(100)
+    repeats.around(PLAIN)(SimBackend(choose=choose), WORLD, Polls(), None)
+    assert (repeats.repeated, len(repeats.left_alone)) == (repeated, 1 - repeated)
 
 
 # ---- what it leaves alone

@@ -25,8 +25,6 @@ from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
 from dpsim.world import CommunicatorSpec, World
 
-pytestmark = pytest.mark.runs_once  # a strategy goes on from run to run
-
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
 ONE_TOKEN = {"prompt_tokens": 1, "output_tokens": 1}
 

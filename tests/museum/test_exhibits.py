@@ -37,7 +37,6 @@ def test_says_what_is_registered(entry: VariantEntry) -> None:
         assert matches(scenario.expect.klass, entry.expected)
 
 
-@pytest.mark.runs_once  # a run under a strategy cannot be repeated without telling the strategy
 @pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
 def test_is_as_registered(entry: VariantEntry) -> None:
     shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")

@@ -17,9 +17,6 @@ from dpsim.cli import app
 from dpsim.exhibition import SEEDS
 from dpsim.explore import STRATEGIES
 
-# A run under a strategy of exploration cannot be repeated without telling the strategy.
-pytestmark = pytest.mark.runs_once
-
 
 def museum(*words: str | Path) -> tuple[int, str, str]:
     """Exit code, stdout, stderr."""

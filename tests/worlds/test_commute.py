@@ -13,8 +13,6 @@ from worlds.commute import complaints
 from dpsim.schedule import Footprint
 from dpsim.sim.machine import Op
 
-pytestmark = pytest.mark.runs_once
-
 
 @pytest.mark.parametrize("name", CASES)
 def test_ops_that_do_not_conflict_commute(name: str) -> None:

@@ -23,8 +23,6 @@ from dpsim.explore.search import Search
 from dpsim.explore.walks import RandomWalk
 from dpsim.schedule import Strategy
 
-pytestmark = pytest.mark.runs_once  # a strategy goes on from run to run
-
 SLOTS_FOR_ALL = [name for name in CASES if "2 slots" in name]
 """Whether a slot is taken before or after another is given back is an order, but no race: classes that differ in
 nothing else are one to DPOR.

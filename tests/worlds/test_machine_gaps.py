@@ -9,7 +9,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
-import pytest
 from worlds.brute import Found, enumerate_schedules, schedules
 from worlds.case import Case, world_of
 from worlds.commute import complaints
@@ -18,8 +17,6 @@ from worlds.explored import missed
 from dpsim.interface import Rank
 from dpsim.registry import Program
 from dpsim.world import Kill, Run, World
-
-pytestmark = pytest.mark.runs_once
 
 Script = Callable[[Rank], Coroutine[Any, Any, None]]
 

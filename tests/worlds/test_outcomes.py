@@ -16,8 +16,6 @@ from worlds.random_world import random_case
 
 from dpsim.explore.dpor import Dpor
 
-pytestmark = pytest.mark.runs_once
-
 FAST = 150  # schedules
 
 

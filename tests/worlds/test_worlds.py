@@ -17,8 +17,6 @@ from worlds.commute import Walk
 
 from dpsim.checks.finding import matches
 
-pytestmark = pytest.mark.runs_once  # a strategy answers from a list that is used up
-
 FAST = 500  # schedules
 
 
