@@ -11,6 +11,8 @@ rest, on all ranks.
     rank 0 step 3: kernel write.h on stream main  and  kernel use.h on stream side
     -> stream side must wait for an event recorded on stream main after write.h
 
+Where several accesses of a stream are in no order with a later one, the cure names the last of them.
+
 The culprit is the access that lacks the order: the one issued later; for reuse the older buffer's, if nothing told
 the allocator of its stream, else the newer buffer's.
 
@@ -39,12 +41,16 @@ def races(evidence: Evidence, memory: Memory) -> list[Finding]:
     count: Counter[tuple[str, str, str]] = Counter()
     ranks: dict[tuple[str, str, str], set[int]] = {}
     seen: set[tuple[int, int, int, int, int]] = set()
+    latest: dict[tuple[int, int, str, int], Access] = {}  # of those that a later access has no order with
     for pair in memory.pairs:
         rank, first, second = pair
         once = rank, first.at, second.at, first.buffer, second.buffer
         if once in seen:  # the same two ops on another piece
             continue
         seen.add(once)
+        place = rank, second.at, first.stream.name, first.buffer
+        if place not in latest or first.at > latest[place].at:
+            latest[place] = first
         klass = "RACE:BUFFER" if first.buffer == second.buffer else "RACE:REUSED_IN_FLIGHT"
         sites = lives[rank].site(first.buffer), lives[rank].site(second.buffer)
         key = klass, min(sites), max(sites)
@@ -53,10 +59,13 @@ def races(evidence: Evidence, memory: Memory) -> list[Finding]:
         ranks.setdefault(key, set()).add(rank)
         if key not in earliest or (position, rank) < (earliest[key][0], earliest[key][1].rank):
             earliest[key] = position, pair
-    return [
-        _finding(evidence, lives[pair.rank], key[0], pair, position, count[key] - 1, len(ranks[key]))
-        for key, (position, pair) in earliest.items()
-    ]
+    found = []
+    for key, (position, pair) in earliest.items():
+        rank, first, second = pair
+        last = latest[rank, second.at, first.stream.name, first.buffer]
+        more = count[key] - 1, len(ranks[key])
+        found.append(_finding(evidence, lives[rank], key[0], pair, last, position, more))
+    return found
 
 
 class Lives:
@@ -101,15 +110,22 @@ def told(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
 
 
 def _finding(
-    evidence: Evidence, lives: Lives, klass: str, pair: Pair, position: tuple[int, int], more: int, ranks: int
+    evidence: Evidence,
+    lives: Lives,
+    klass: str,
+    pair: Pair,
+    last: Access,
+    position: tuple[int, int],
+    more: tuple[int, int],
 ) -> Finding:
+    """`last`: of the accesses like the first. `more`: how many other pairs there are, and on how many ranks."""
     rank, first, second = pair
     journal = evidence.run.journals[rank]
-    culprit, cure = second, _order(second, first, journal)
+    culprit, cure = second, _order(second, last, journal)
     if klass == "RACE:REUSED_IN_FLIGHT":
-        culprit, cure = _reuse(lives, min(first, second, key=_buffer), max(first, second, key=_buffer))
+        culprit, cure = _reuse(lives, min(last, second, key=_buffer), max(last, second, key=_buffer))
     raw = journal[culprit.at]
-    rest = f" (and {more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if more else ""
+    rest = f" (and {more[0]} more like it, on {more[1]} rank{'s' * (more[1] > 1)})" if more[0] else ""
     what = lives.name(first.buffer)
     if klass == "RACE:REUSED_IN_FLIGHT":
         old, new = sorted((first.buffer, second.buffer))

@@ -40,6 +40,24 @@ def test_a_race_names_both_accesses_and_the_cure() -> None:
     assert "use[0] (kernel on stream side) reads hidden[0] on stream side at here.py:2" in found.details[1]
 
 
+def test_the_cure_is_behind_the_last_access_of_the_other_stream() -> None:
+    """An event after the write would leave the race with the read."""
+    cures = []
+    for taken in (None, "write", "use"):
+        made, a = one()
+        x = a.alloc("side", 8)
+        event = None
+        for site, touches in (("write", {"writes": [x]}), ("use", {"reads": [x]}), ("other", {})):
+            a.launch(site, "side", **touches)
+            event = a.mark("side") if site == taken else event
+        if event is not None:
+            a.wait("main", event)
+        a.launch("overwrite", "main", writes=[x])
+        cures.append([one.details[2] for one in made.findings()])
+    after_use = "to order them: stream main must wait for an event recorded on stream side after use[0]"
+    assert cures == [[after_use], [after_use], []]
+
+
 @pytest.mark.parametrize(("early", "found"), [(False, []), (True, BUFFER)])
 def test_an_event_that_was_recorded_too_early_orders_nothing(early: bool, found: list[str]) -> None:
     made, a = one()
