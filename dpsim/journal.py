@@ -18,13 +18,13 @@ returns.
 
 from __future__ import annotations
 
-import sys
 import traceback
 import zlib
 from collections import defaultdict
 from collections.abc import Callable
+from sys import _getframe
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -35,10 +35,23 @@ PROMPT = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask"}
 """Kinds of op that cannot be late: a delay there never happens."""
 
 
-_PLACES: dict[tuple[str, int], tuple[CodeType, str]] = {}
-"""Where calls came from, by site and position in the bytecode. Shared by all journals of the process, so a place is
-worked out once. The code object is compared, not looked up: its hash runs over all of its constants.
+Places: TypeAlias = dict[int, tuple[CodeType, str]]
+"""Where calls came from, by position in the bytecode. The code object is compared, not looked up: its hash runs over
+all of its constants.
 """
+
+_PLACES: defaultdict[str, Places] = defaultdict(dict)
+"""By site. Shared by all journals of the process, so a place is worked out once."""
+
+
+class Site:
+    """What a journal has of a site: how often its rank came there, and from where."""
+
+    __slots__ = ("count", "places")
+
+    def __init__(self, site: str) -> None:
+        self.count = 0
+        self.places = _PLACES[site]
 
 
 class RankDied(BaseException):
@@ -69,9 +82,9 @@ class Journal:
     def __init__(self, rank: int, world: World, sink: Callable[[RawRecord], None]) -> None:
         self.rank = rank
         self.step = -1
-        self.site = "start"  # of the op that was issued last
+        self.site, self.ordinal = "start", -1  # of the op that was issued last
         self._sink = sink
-        self._ordinals: defaultdict[str, int] = defaultdict(int)
+        self._sites: dict[str, Site] = {}
         self._seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
         self._numbers: defaultdict[str, int] = defaultdict(int)
         self._faults: dict[tuple[str | None, int | None], Fault] = {}
@@ -86,33 +99,33 @@ class Journal:
 
     # ---- ops
 
-    def note(self, kind: str, site: str, *fields: Any) -> tuple[int, int]:
-        """Journal an op: `fields` are those of its record after `where`. The answer is its ordinal and its delay in
-        ns.
-        """
-        ordinals = self._ordinals
-        ordinal = ordinals[site]
-        ordinals[site] = ordinal + 1
+    def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
+        """Journal an op: `fields` are those of its record after `where`. The answer is its delay in ns."""
+        known = self._sites.get(site) or self._new(site)
+        ordinal = self.ordinal = known.count
+        known.count = ordinal + 1
         self.site = site
-        frame = sys._getframe(2)
-        place = _PLACES.get((site, frame.f_lasti))
-        where = place[1] if place is not None and place[0] is frame.f_code else _where(site, frame)
+        frame = _getframe(2)
+        place = known.places.get(frame.f_lasti)
+        where = place[1] if place is not None and place[0] is frame.f_code else _where(known.places, frame)
         delay = self._meet(site, ordinal, where, kind not in PROMPT) if self._injects else 0
-        self._sink((kind, self.step, site, ordinal, where, *fields))
-        return ordinal, delay
+        self._sink((kind, self.step, site, ordinal, where) + fields)  # noqa: RUF005  # the star takes twice as long
+        return delay
 
     def collective(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
         """Journal a collective and say what to issue."""
         seq = self._seqs[communicator]
-        ordinal, where, issues = self._admit(site, communicator, seq, issue)
-        for index, (op, count, dtype, root, reduce, sizes, _, _, _, _) in enumerate(issues):
-            if index:
-                ordinal = self._next_ordinal(site)
-            at = self.step, site, ordinal, where, stream, communicator, seq + index
-            self._sink(("collective", *at, op, count, dtype, root, reduce, sizes, reads, writes))
-        self._seqs[communicator] = seq + len(issues)
+        where, issues = self._admit(site, communicator, seq, issue)
+        again = False
+        for op, count, dtype, root, reduce, sizes, _, _, _, _ in issues:
+            at = self._again(site) if again else self.ordinal
+            form = op, count, dtype, root, reduce, sizes, reads, writes
+            self._sink(("collective", self.step, site, at, where, stream, communicator, seq) + form)  # noqa: RUF005
+            again = True
+            seq += 1
+        self._seqs[communicator] = seq
         return issues
 
     def transfer(
@@ -121,26 +134,23 @@ class Journal:
         """Journal a send or a receive and say what to issue. Transfers have no (communicator, seq) address for
         faults.
         """
-        ordinal, where, issues = self._admit(site, None, None, issue)
-        for index, (op, count, dtype, _, _, _, peer, group, _, _) in enumerate(issues):
-            if index:
-                ordinal = self._next_ordinal(site)
+        where, issues = self._admit(site, None, None, issue)
+        again = False
+        for op, count, dtype, _, _, _, peer, group, _, _ in issues:
+            at = self._again(site) if again else self.ordinal
             line = communicator, op, peer
             seq = self._seqs[line]
             self._seqs[line] = seq + 1
-            at = self.step, site, ordinal, where, stream, communicator, seq
-            self._sink(("transfer", *at, op, count, dtype, peer, group, reads, writes))
+            form = op, count, dtype, peer, group, reads, writes
+            self._sink(("transfer", self.step, site, at, where, stream, communicator, seq) + form)  # noqa: RUF005
+            again = True
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
         """A free has the address of its alloc. The answer is where it was called."""
-        where = _where(site, sys._getframe(2))
+        where = _where(_PLACES[site], _getframe(2))
         self._sink(("free", self.step, site, ordinal, where, stream, buffer))
         return where
-
-    def last_ordinal(self, site: str) -> int:
-        """The ordinal of the latest op at that site."""
-        return self._ordinals[site] - 1
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """An awaited op returned: an array, or what else was learned."""
@@ -181,17 +191,17 @@ class Journal:
 
     def _admit(
         self, site: str, communicator: str | None, seq: int | None, issue: Issue
-    ) -> tuple[int, str, list[Issue]]:
-        """Address and place of a collective or transfer, and what becomes of it."""
-        ordinals = self._ordinals
-        ordinal = ordinals[site]
-        ordinals[site] = ordinal + 1
+    ) -> tuple[str, list[Issue]]:
+        """The place of a collective or transfer, and what becomes of it."""
+        known = self._sites.get(site) or self._new(site)
+        ordinal = self.ordinal = known.count
+        known.count = ordinal + 1
         self.site = site
-        frame = sys._getframe(4)  # the program called a method of a communicator, which journals by another one
-        place = _PLACES.get((site, frame.f_lasti))
-        where = place[1] if place is not None and place[0] is frame.f_code else _where(site, frame)
+        frame = _getframe(4)  # the program called a method of a communicator, which journals by another one
+        place = known.places.get(frame.f_lasti)
+        where = place[1] if place is not None and place[0] is frame.f_code else _where(known.places, frame)
         if not self._injects:
-            return ordinal, where, [issue]
+            return where, [issue]
         delay = self._meet(site, ordinal, where)
         late = self._delays.get((communicator, seq), 0) if communicator is not None else 0
         if late:
@@ -202,13 +212,13 @@ class Journal:
         if fault is None and communicator is not None:
             fault = self._faults.get((communicator, seq))
         if fault is None:
-            return ordinal, where, [issue]
+            return where, [issue]
         issues = self._apply(fault, issue)
         if issues != [issue]:  # a change to what it is already changes nothing
             self._inject(f"{fault.describe()}{_by_seq(fault.at)}", site, ordinal, where)
         if fault.kind == "die":
             raise RankDied(str(fault.at))
-        return ordinal, where, issues
+        return where, issues
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
         """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
@@ -221,10 +231,16 @@ class Journal:
             raise RankDied(site)
         return delay
 
-    def _next_ordinal(self, site: str) -> int:
-        ordinal = self._ordinals[site]
-        self._ordinals[site] = ordinal + 1
-        return ordinal
+    def _new(self, site: str) -> Site:
+        known = self._sites[site] = Site(site)
+        return known
+
+    def _again(self, site: str) -> int:
+        """The ordinal of an op that is repeated."""
+        known = self._sites[site]
+        self.ordinal = known.count
+        known.count += 1
+        return self.ordinal
 
     def _apply(self, fault: Fault, issue: Issue) -> list[Issue]:
         if fault.kind == "skip":
@@ -244,12 +260,11 @@ class Journal:
         self._sink(("injected", self.step, site, ordinal, where, what))
 
 
-def _where(site: str, frame: FrameType) -> str:
-    """The place of a frame that issues an op at this site, to be found again in `_PLACES`."""
-    key, code = (site, frame.f_lasti), frame.f_code
-    known = _PLACES.get(key)
-    if known is None or known[0] is not code:
-        known = _PLACES[key] = code, _place(frame, frame.f_lineno)
+def _where(places: Places, frame: FrameType) -> str:
+    """The place of a frame that issues an op, to be found again among the places of its site."""
+    known = places.get(frame.f_lasti)
+    if known is None or known[0] is not frame.f_code:
+        known = places[frame.f_lasti] = frame.f_code, _place(frame, frame.f_lineno)
     return known[1]
 
 

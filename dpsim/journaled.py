@@ -43,10 +43,11 @@ class Work:
 
     __slots__ = ("_journal", "_ordinal", "_outcome", "_site", "_taken")
 
-    def __init__(self, journal: Journal, site: str, ordinal: int, outcome: Outcome) -> None:
+    def __init__(self, journal: Journal, outcome: Outcome) -> None:
+        """Of the op that was journaled last."""
         self._journal = journal
-        self._site = site
-        self._ordinal = ordinal
+        self._site = journal.site
+        self._ordinal = journal.ordinal
         self._outcome = outcome
         self._taken = False
 
@@ -97,14 +98,14 @@ class JournaledBuffer(Buffer):
     def read(self, site: str, stream: Stream | None = None) -> Work:
         on = stream or self.stream
         journal = self.stream.journal
-        ordinal, delay = journal.note("read", site, on.name, self.count, self.dtype, ref_of(self))
+        delay = journal.note("read", site, (on.name, self.count, self.dtype, ref_of(self)))
         if delay:
             of_this_backend(on, JournaledStream)._spin(delay)
-        return Work(journal, site, ordinal, self._copy(on))
+        return Work(journal, self._copy(on))
 
     def record_stream(self, stream: Stream) -> None:
         base = self.base or self
-        self.stream.journal.note("used", "record_stream", stream.name, refs([base])[0][0])
+        self.stream.journal.note("used", "record_stream", (stream.name, refs([base])[0][0]))
         if stream is not base.stream:
             base._hold(stream)
 
@@ -146,12 +147,12 @@ class JournaledEvent(Event):
         self.number = number
 
     def query(self, site: str) -> Work:
-        ordinal, _ = self.journal.note("ask", site, "query", self.number)
-        return Work(self.journal, site, ordinal, self._query())
+        self.journal.note("ask", site, ("query", self.number))
+        return Work(self.journal, self._query())
 
     def synchronize(self, site: str) -> Work:
-        ordinal, _ = self.journal.note("ask", site, "synchronize", self.number)
-        return Work(self.journal, site, ordinal, self._synchronize())
+        self.journal.note("ask", site, ("synchronize", self.number))
+        return Work(self.journal, self._synchronize())
 
     @abstractmethod
     def _query(self) -> Outcome:
@@ -174,8 +175,8 @@ class JournaledStream(Stream):
         if dtype not in DTYPES:
             raise TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
-        ordinal, _ = self.journal.note("alloc", site, self.name, number, buffer.count, dtype, buffer.place)
-        buffer.named(number, site, ordinal)
+        self.journal.note("alloc", site, (self.name, number, buffer.count, dtype, buffer.place))
+        buffer.named(number, site, self.journal.ordinal)
         return buffer
 
     def launch(
@@ -193,16 +194,17 @@ class JournaledStream(Stream):
                 f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
                 "not as they are now. Pass the values in args"
             )
-        ordinal, delay = self.journal.note("launch", site, self.name, refs(reads), refs(writes))
+        journal = self.journal
+        delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
         if delay:
             self._spin(delay)
-        self._launch(f"rank {self.journal.rank} {site}[{ordinal}]", kernel, reads, writes, args, cost)
+        self._launch(f"rank {journal.rank} {site}[{journal.ordinal}]", kernel, reads, writes, args, cost)
 
     def record(self) -> Event:
         journal = self.journal
         number = journal.number("event")
         event = self._record(number)
-        journal.note("mark", "record", self.name, number)
+        journal.note("mark", "record", (self.name, number))
         return event
 
     def wait(self, event: Event) -> None:
@@ -210,7 +212,7 @@ class JournaledStream(Stream):
             number = event.number  # type: ignore[attr-defined]
         except AttributeError:
             number = of_this_backend(event, JournaledEvent).number  # which says what is wrong
-        self.journal.note("wait", "wait", self.name, number)
+        self.journal.note("wait", "wait", (self.name, number))
         self._wait(event)  # type: ignore[arg-type]
 
     @abstractmethod
@@ -258,13 +260,15 @@ class JournaledMailbox(Mailbox):
         self.name = name
 
     def poll(self, site: str) -> Work:
-        ordinal, delay = self.rank.journal.note("take", site, self.name, "poll")
-        return Work(self.rank.journal, site, ordinal, self.rank._take(self.name, "poll", delay))
+        journal = self.rank.journal
+        delay = journal.note("take", site, (self.name, "poll"))
+        return Work(journal, self.rank._take(self.name, "poll", delay))
 
     def get(self, site: str, *, idle: bool = False) -> Work:
         how = "idle" if idle else "get"
-        ordinal, delay = self.rank.journal.note("take", site, self.name, how)
-        return Work(self.rank.journal, site, ordinal, self.rank._take(self.name, how, delay))
+        journal = self.rank.journal
+        delay = journal.note("take", site, (self.name, how))
+        return Work(journal, self.rank._take(self.name, how, delay))
 
 
 class JournaledRank(Rank):
@@ -304,19 +308,19 @@ class JournaledRank(Rank):
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         if message is None:
             raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
-        _, delay = self.journal.note("post", site, to, mailbox, message)
+        delay = self.journal.note("post", site, (to, mailbox, message))
         self._post(to, mailbox, message, delay)
 
     def sleep(self, ns: int, site: str) -> Work:
-        ordinal, delay = self.journal.note("sleep", site, ns)
-        return Work(self.journal, site, ordinal, self._sleep(ns + delay))
+        delay = self.journal.note("sleep", site, (ns,))
+        return Work(self.journal, self._sleep(ns + delay))
 
     def decide(self, label: str, value: Frozen, kind: str) -> None:
         name = self.hosts[kind].name if kind in self.hosts else self.device(kind).name
-        self.journal.note("decision", label, name, value)
+        self.journal.note("decision", label, (name, value))
 
     def probe(self, label: str) -> None:
-        self.journal.note("probe", label)
+        self.journal.note("probe", label, ())
 
     @abstractmethod
     def _stream(self, name: str) -> Stream:

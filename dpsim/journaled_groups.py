@@ -106,13 +106,13 @@ class JournaledHostCommunicator(Plans, HostCommunicator):
         site = site or f"{self.name}.{issue.op}"
         _check_dtype(array, site)
         issues = self.journal.collective(self.name, issue, None, site)
-        return Work(self.journal, site, self.journal.last_ordinal(site), self._start(issues, array, shape))
+        return Work(self.journal, self._start(issues, array, shape))
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
         _check_dtype(array, site)
         issues = self.journal.transfer(self.name, issue, None, site)
-        return Work(self.journal, site, self.journal.last_ordinal(site), self._start(issues, array, shape))
+        return Work(self.journal, self._start(issues, array, shape))
 
     @abstractmethod
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:

@@ -109,8 +109,7 @@ class SimRank(JournaledRank):
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
         if not self.machine.visible:
             return ""
-        site = self.journal.site
-        return f"rank {self.rank} {verb}{' ' * bool(verb)}{site}[{self.journal.last_ordinal(site)}]"
+        return f"rank {self.rank} {verb}{' ' * bool(verb)}{self.journal.site}[{self.journal.ordinal}]"
 
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         self.issue()
