@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,37 +23,26 @@ from dpsim.world import CommunicatorSpec
 _NAMES: dict[np.dtype[Any], str] = {np.dtype(name): name for name in DTYPES}
 
 
-class Plans:
-    """The issues of a communicator, made once each: most are the same in every step."""
-
-    def __init__(self) -> None:
-        self._issues: dict[Any, Issue] = {}
-
-    def _plan(self, *fields: Any) -> Issue:
-        """`Issue(*fields)`."""
-        issue = self._issues.get(fields)
-        if issue is None:
-            issue = self._issues[fields] = Issue(*fields)
-        return issue
+plan = lru_cache(4096)(Issue)
+"""An issue, made once: most are the same in every step, and for all members of a group."""
 
 
-class JournaledHostCommunicator(Plans, HostCommunicator):
+class JournaledHostCommunicator(HostCommunicator):
     """Host collectives and transfers of one rank."""
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
-        super().__init__()
         self.journal = journal
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
 
     def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
-        issue = self._plan("all_reduce", array.size, _dtype(array), None, _reduction(op))
+        issue = plan("all_reduce", array.size, _dtype(array), None, _reduction(op))
         return self._collective(issue, array, array.shape, site)
 
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
         check_member(self, root, "root")
-        issue = self._plan("broadcast", array.size, _dtype(array), root)
+        issue = plan("broadcast", array.size, _dtype(array), root)
         return self._collective(issue, array, array.shape, site)
 
     def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
@@ -61,12 +51,12 @@ class JournaledHostCommunicator(Plans, HostCommunicator):
             raise ValueError(
                 f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
             )
-        issue = self._plan("all_gather", array.size, _dtype(array), None, None, _given(sizes))
+        issue = plan("all_gather", array.size, _dtype(array), None, None, _given(sizes))
         return self._collective(issue, array, (sum(whole),), site)
 
     def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
         whole = check_sizes(self, "sizes", sizes, array.size)
-        issue = self._plan("reduce_scatter", array.size, _dtype(array), None, "sum", _given(sizes))
+        issue = plan("reduce_scatter", array.size, _dtype(array), None, "sum", _given(sizes))
         return self._collective(issue, array, (whole[self.index],), site)
 
     def all_to_all(
@@ -84,22 +74,22 @@ class JournaledHostCommunicator(Plans, HostCommunicator):
         else:
             go = check_sizes(self, "source_sizes", source_sizes, array.size)
             sizes = (*go, *check_sizes(self, "output_sizes", output_sizes, come))
-        issue = self._plan("all_to_all", array.size, _dtype(array), None, None, sizes)
+        issue = plan("all_to_all", array.size, _dtype(array), None, None, sizes)
         return self._collective(issue, array, (come,), site)
 
     def barrier(self, *, site: str | None = None) -> Work:
-        return self._collective(self._plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
+        return self._collective(plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
 
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
         check_peer(self, to)
-        issue = self._plan("send", array.size, _dtype(array), None, None, (), to)
+        issue = plan("send", array.size, _dtype(array), None, None, (), to)
         return self._transfer(issue, array, (0,), site)
 
     def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
         check_peer(self, source)
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         array = np.empty(shape, dtype)
-        issue = self._plan("recv", array.size, dtype, None, None, (), source)
+        issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
 
     def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
@@ -121,11 +111,10 @@ class JournaledHostCommunicator(Plans, HostCommunicator):
         """
 
 
-class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
+class JournaledDeviceCommunicator(DeviceCommunicator):
     """Device collectives and transfers of one rank."""
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
-        super().__init__()
         self.journal = journal
         self.name = spec.name
         self.ranks = spec.ranks
@@ -134,12 +123,12 @@ class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
         self._together: Stream | None = None
 
     def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
-        issue = self._plan("all_reduce", count_of(buffer), buffer.dtype, None, _reduction(op))
+        issue = plan("all_reduce", count_of(buffer), buffer.dtype, None, _reduction(op))
         self._collective(issue, buffer, buffer, stream, site)
 
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
         check_member(self, root, "root")
-        issue = self._plan("broadcast", count_of(buffer), buffer.dtype, root)
+        issue = plan("broadcast", count_of(buffer), buffer.dtype, root)
         self._collective(issue, buffer, buffer, stream, site)
 
     def all_gather(
@@ -155,7 +144,7 @@ class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
         whole = check_sizes(self, "sizes", sizes, brings * self.size)
         self._check_fits("source", brings, whole[self.index])
         self._check_fits("output", count_of(output), sum(whole))
-        issue = self._plan("all_gather", brings, source.dtype, None, None, _given(sizes))
+        issue = plan("all_gather", brings, source.dtype, None, None, _given(sizes))
         self._collective(issue, output, source, stream, site)
 
     def reduce_scatter(
@@ -171,7 +160,7 @@ class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
         whole = check_sizes(self, "sizes", sizes, brings)
         self._check_fits("source", brings, sum(whole))
         self._check_fits("output", count_of(output), whole[self.index])
-        issue = self._plan("reduce_scatter", brings, source.dtype, None, "sum", _given(sizes))
+        issue = plan("reduce_scatter", brings, source.dtype, None, "sum", _given(sizes))
         self._collective(issue, output, source, stream, site)
 
     def all_to_all(
@@ -196,17 +185,17 @@ class JournaledDeviceCommunicator(Plans, DeviceCommunicator):
             come_from = check_sizes(self, "output_sizes", output_sizes, comes)
             self._check_fits("output", comes, sum(come_from))
             sizes = (*go, *come_from)
-        issue = self._plan("all_to_all", brings, source.dtype, None, None, sizes)
+        issue = plan("all_to_all", brings, source.dtype, None, None, sizes)
         self._collective(issue, output, source, stream, site)
 
     def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
         check_peer(self, to)
-        issue = self._plan("send", count_of(buffer), buffer.dtype, None, None, (), to)
+        issue = plan("send", count_of(buffer), buffer.dtype, None, None, (), to)
         self._transfer(issue, buffer, stream, site)
 
     def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
         check_peer(self, source)
-        issue = self._plan("recv", count_of(buffer), buffer.dtype, None, None, (), source)
+        issue = plan("recv", count_of(buffer), buffer.dtype, None, None, (), source)
         self._transfer(issue, buffer, stream, site)
 
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:

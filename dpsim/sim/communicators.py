@@ -79,15 +79,16 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
+        rank, machine = self.rank, self.rank.machine
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            part = Part(issue, flat_of(output), flat_of(source), on.heads(), self.rank.machine.env._now)
-            if self.rank.machine.memory:
+            part = Part(issue, flat_of(output), flat_of(source), on.heads(), machine.env._now)
+            if machine.memory:
                 root = issue.root
-                reads = [source] if root is None or root == self.rank.rank else []
-                part.touches = touched(reads, [output] if root != self.rank.rank else [])
-            on.tail = self.group.join(self.rank, part)
+                reads = [source] if root is None or root == rank.rank else []
+                part.touches = touched(reads, [output] if root != rank.rank else [])
+            on.tail = self.group.join(rank, part)
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)

@@ -124,6 +124,14 @@ class Slots:
         self._free -= 1
 
 
+class Joint(Op):
+    """A collective: what its members bring, by rank."""
+
+    __slots__ = ("parts",)
+
+    parts: dict[int, Part]
+
+
 class Group:
     """A communicator: the collectives and transfers under way."""
 
@@ -140,7 +148,7 @@ class Group:
         self._cost = costs.on_host if spec.domain == "host" else costs.on_device
         self._transfer_cost = costs.host_transfer if spec.domain == "host" else costs.device_transfer
         self._next_seq = dict.fromkeys(spec.ranks, 0)
-        self._open: dict[int, tuple[Op, dict[int, Part]]] = {}
+        self._open: dict[int, Joint] = {}
         self._unfired: dict[Op, Sequence[int]] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
         self._mortal = machine.mortal.intersection(spec.ranks) if spec.domain == "device" else frozenset()
@@ -159,36 +167,35 @@ class Group:
     def join(self, host: Host, part: Part) -> Op:
         """The part of a member, whose host joins; the answer is the joint op."""
         rank, issue, machine = host.rank, part.issue, self.machine
-        if issue.root is not None and issue.root not in self.spec.ranks:
+        if issue.root is not None and issue.root not in self._places:
             members = self.spec.ranks
             raise ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
         seq = self._next_seq[rank]
         self._next_seq[rank] = seq + 1
-        meeting = self._open.get(seq)
-        if meeting is None:
-            meeting = self._open[seq] = self._begin(seq), {}
-        op, parts = meeting
-        parts[rank] = part
+        op = self._open.get(seq) or self._begin(seq)
+        op.parts[rank] = part
         if not machine.timed:
             host.before(op)
         if self._device:
             if self._moved and rank in self.last:
                 machine.edge(self.last[rank], op)
             self.last[rank] = op
-        if len(parts) == self._size:
+        if len(op.parts) == self._size:
             del self._open[seq]
-            self._all_joined(op, parts, issue)
+            self._all_joined(op, issue)
         if self.slots:
             self._reside(host, seq, op, part)
         else:
-            self._after(part, op)
+            for before in part.before:
+                machine.edge(before, op)
             machine.submit(op)
         return op
 
-    def _begin(self, seq: int) -> Op:
+    def _begin(self, seq: int) -> Joint:
         """The joint op of a collective that nobody has joined yet."""
         machine = self.machine
-        op = Op(f"{self.spec.name} #{seq}" if machine.visible else "")
+        op = self._open[seq] = Joint(f"{self.spec.name} #{seq}" if machine.visible else "")
+        op.parts = {}
         op.pending = self._size
         machine.mark(op)
         machine.edge(self._latest, op)
@@ -196,19 +203,15 @@ class Group:
         self._unfired[op] = self.spec.ranks
         return op
 
-    def _all_joined(self, op: Op, parts: dict[int, Part], last: Issue) -> None:
+    def _all_joined(self, op: Joint, last: Issue) -> None:
         """What the joint op costs, does and touches is known now."""
-        largest = 0
-        for part in parts.values():
-            if part.source.size > largest:
-                largest = part.source.size
-            if part.output.size > largest:
-                largest = part.output.size
+        parts = op.parts.values()
+        largest = max([max(part.source.size, part.output.size) for part in parts])
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
-        op.effect, op.args = self._complete, (op, parts)
+        op.effect, op.args = self._complete, (op,)
         if self.machine.visible:
             uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
-            uses += [part.touches for part in parts.values()]
+            uses += [part.touches for part in parts]
             op.footprint = self._with_lives(sum(uses, ()))
 
     def lose(self, rank: int) -> None:
@@ -239,17 +242,17 @@ class Group:
         machine.submit(head)
         machine.submit(op)
 
-    def _complete(self, op: Op, parts: dict[int, Part]) -> None:
+    def _complete(self, op: Joint) -> None:
         """Do a collective: all is sent before anything is received. What each member waited for the last one is added
         up.
         """
         del self._unfired[op]
         machine, waited, slots = self.machine, self._waited, self.slots
-        results = Results(self._places, parts).all()
-        start = machine.now - op.cost
-        for (rank, part), result in zip(parts.items(), results, strict=True):
+        timed, start = machine.timed, machine.now - op.cost
+        parts, op.parts = op.parts, {}  # an op is kept by events, for long
+        for (rank, part), result in zip(parts.items(), Results(self._places, parts).all(), strict=True):
             part.receive(result)
-            if machine.timed:
+            if timed:
                 came = part.joined
                 for before in part.before:
                     if before.at > came:

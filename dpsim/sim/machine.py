@@ -182,7 +182,8 @@ class Machine:
 
     def _ready_timed(self, op: Op) -> None:
         if op.cost:
-            self.env.schedule(op, delay=op.cost)
+            env = self.env
+            heappush(env._queue, (env._now + op.cost, 1, next(env._eid), op))  # type: ignore[misc]
         else:
             self.fire(op)
 

@@ -156,7 +156,7 @@ class SimRank(JournaledRank):
                 yield machine.until(op, waiter)
             if self.killed:
                 yield machine.waiter()  # which is never due
-            return op.value if result is None else result
+            return result if result is not None else op.value
         if self.lives is not None:
             after = self.op(f"rank {self.rank} goes on #{self._resumed}")
             self._resumed += 1
@@ -225,6 +225,7 @@ class SimStream(JournaledStream):
     def __init__(self, rank: SimRank, name: str) -> None:
         super().__init__(rank.journal, name)
         self.rank = rank
+        self.machine = rank.machine
         self.tail: Op | None = None
         self._waits: list[Op] = []
         self._points = 0
@@ -234,7 +235,7 @@ class SimStream(JournaledStream):
         if self._waits:
             self._join(op)
         before, self.tail = self.tail, op
-        machine = self.rank.machine
+        machine = self.machine
         if not machine.timed:
             machine.mark(op)
         machine.follow(before, op)
@@ -243,22 +244,24 @@ class SimStream(JournaledStream):
         """The op after which all that the stream has so far is done; None if there is nothing."""
         if self._waits:
             self._points += 1
-            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.rank.machine.visible else ""
+            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.machine.visible else ""
             self.append(self.rank.op(label))
         return self.tail
 
-    def heads(self) -> tuple[Op, ...]:
+    def heads(self) -> Sequence[Op]:
         """What the next op comes after, for one that is not put at the end by `append`."""
-        if not self._waits or not self.rank.machine.timed:
+        if not self._waits or not self.machine.timed:
             end = self.end()
             return () if end is None else (end,)
         waits, self._waits = self._waits, []
-        return tuple(waits) if self.tail is None else (self.tail, *waits)
+        if self.tail is not None:
+            waits.append(self.tail)
+        return waits
 
     def _join(self, op: Op) -> None:
-        for before in self._waits:
-            self.rank.machine.edge(before, op)
-        self._waits = []
+        waits, self._waits = self._waits, []
+        for before in waits:
+            self.machine.edge(before, op)
 
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
         return SimBuffer(self, shape, dtype)
@@ -272,17 +275,16 @@ class SimStream(JournaledStream):
         args: tuple[Frozen, ...],
         cost: int | None,
     ) -> None:
-        rank = self.rank
+        rank, machine = self.rank, self.machine
         try:
-            arrays = (*map(ARRAY, reads), *map(ARRAY, writes))
+            arrays = (*map(ARRAY, reads), *map(ARRAY, writes), *args)
         except AttributeError:
-            arrays = tuple([array_of(buffer) for buffer in (*reads, *writes)])  # which says what is wrong
-        ns = rank.costs.kernel if cost is None else cost
-        op = Launch(address, ns, kernel, rank.lives, rank.rank, (*arrays, *args))
+            arrays = (*map(array_of, reads), *map(array_of, writes), *args)  # which says what is wrong
+        op = Launch(address, rank.costs.kernel if cost is None else cost, kernel, rank.lives, rank.rank, arrays)
         op.rank = rank
-        if not rank.machine.timed:
+        if not machine.timed:
             rank.before(op)
-        if rank.machine.memory:
+        if machine.memory:
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
         self.append(op)
 
@@ -293,7 +295,7 @@ class SimStream(JournaledStream):
         op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
         if op is not None and op.at < 0:
             self._waits.append(op)
-        elif op is not None and not self.rank.machine.timed:
+        elif op is not None and not self.machine.timed:
             self._waits.append(op)  # what it knows goes along the edge
 
     def _spin(self, ns: int) -> None:

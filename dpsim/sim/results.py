@@ -18,6 +18,9 @@ from dpsim.journal import Issue
 if TYPE_CHECKING:
     from dpsim.sim.groups import Part
 
+SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
+"""Collectives of which all members get the same."""
+
 REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum, None: np.add}
 
 
@@ -27,11 +30,21 @@ class Results:
     def __init__(self, places: Mapping[int, int], parts: Mapping[int, Part]) -> None:
         self.places = places
         self.parts = parts
-        self.wires = [parts[rank].sent() for rank in places]
+        own = [parts[rank] for rank in places]
+        self.wires = [part.sent() if part.issue.altered else part.source for part in own]
         self._shared: dict[Any, HostArray] = {}
 
     def all(self) -> list[HostArray]:
         """In the order of `parts`."""
+        issues = [part.issue for part in self.parts.values()]
+        issue, members = issues[0], len(issues)
+        if issues.count(issue) == members:
+            if issue.op in SHARED:
+                return [self._one(0, issue)] * members
+            if issue.op == "all_to_all" and not issue.sizes and not issue.count % members:
+                matrix = np.concatenate(self.wires).reshape(members, members, issue.count // members)
+                rows = matrix.transpose(1, 0, 2).reshape(members, issue.count)
+                return [rows[self.places[rank]] for rank in self.parts]
         return [self._one(rank, part.issue) for rank, part in self.parts.items()]
 
     def _one(self, rank: int, issue: Issue) -> HostArray:
@@ -61,22 +74,12 @@ class Results:
         return total
 
     def _exchanged(self, rank: int) -> HostArray:
-        """What all members send to this one. With equal pieces of equal wires: a row of a transposed matrix."""
+        """What all members send to this one."""
         wires, members = self.wires, len(self.wires)
-        if "rows" not in self._shared:
-            sizes = [part.issue.sizes for part in self.parts.values()]
-            length = len(wires[0])
-            if any(sizes) or length % members or len(set(map(len, wires))) > 1:
-                self._shared["rows"] = np.empty((0, 0))
-            else:
-                matrix = np.concatenate(wires).reshape(members, members, length // members)
-                self._shared["rows"] = matrix.transpose(1, 0, 2).reshape(members, length)
-        rows, place = self._shared["rows"], self.places[rank]
-        if len(rows):
-            row: HostArray = rows[place]
-            return row
         sizes = [self.parts[member].issue.sizes[:members] for member in self.places]
-        return np.concatenate([cut(wire, size, members)[place] for wire, size in zip(wires, sizes, strict=True)])
+        return np.concatenate(
+            [cut(wire, size, members)[self.places[rank]] for wire, size in zip(wires, sizes, strict=True)]
+        )
 
 
 def reduce(how: str | None, wires: Sequence[HostArray]) -> HostArray:
