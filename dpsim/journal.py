@@ -19,12 +19,12 @@ returns.
 from __future__ import annotations
 
 import traceback
-import zlib
 from collections import defaultdict
 from collections.abc import Callable
 from sys import _getframe
 from types import CodeType, FrameType
 from typing import Any, NamedTuple, TypeAlias
+from zlib import crc32
 
 import numpy as np
 
@@ -101,7 +101,10 @@ class Journal:
 
     def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
         """Journal an op: `fields` are those of its record after `where`. The answer is its delay in ns."""
-        known = self._sites.get(site) or self._new(site)
+        try:
+            known = self._sites[site]
+        except KeyError:
+            known = self._sites[site] = Site(site)
         ordinal = self.ordinal = known.count
         known.count = ordinal + 1
         self.site = site
@@ -154,7 +157,7 @@ class Journal:
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """An awaited op returned: an array, or what else was learned."""
-        outcome = zlib.crc32(result.tobytes()) if isinstance(result, np.ndarray) else result
+        outcome = crc32(result.tobytes()) if isinstance(result, np.ndarray) else result
         self._sink(("learned", self.step, site, ordinal, "", outcome))
 
     def number(self, what: str) -> int:
@@ -189,11 +192,12 @@ class Journal:
 
     # ---- inside
 
-    def _admit(
-        self, site: str, communicator: str | None, seq: int | None, issue: Issue
-    ) -> tuple[str, list[Issue]]:
+    def _admit(self, site: str, communicator: str | None, seq: int | None, issue: Issue) -> tuple[str, list[Issue]]:
         """The place of a collective or transfer, and what becomes of it."""
-        known = self._sites.get(site) or self._new(site)
+        try:
+            known = self._sites[site]
+        except KeyError:
+            known = self._sites[site] = Site(site)
         ordinal = self.ordinal = known.count
         known.count = ordinal + 1
         self.site = site
@@ -230,10 +234,6 @@ class Journal:
             self._inject("die", site, ordinal, where)
             raise RankDied(site)
         return delay
-
-    def _new(self, site: str) -> Site:
-        known = self._sites[site] = Site(site)
-        return known
 
     def _again(self, site: str) -> int:
         """The ordinal of an op that is repeated."""

@@ -60,7 +60,7 @@ class Environment(simpy.Environment):
 
     def run_down(self, tick: Callable[[], None] | None = None) -> None:
         """Until nothing can happen any more. `tick` is called every TICK things that happen."""
-        due, queue, fire, idle = self.due, self._queue, self._fire, self._idle
+        due, queue, fire, idle, plain = self.due, self._queue, self._fire, self._idle, simpy.Event
         while True:
             for _ in range(TICK):
                 if due:
@@ -69,7 +69,7 @@ class Environment(simpy.Environment):
                     continue
                 elif queue:
                     self._now, _, _, event = heappop(queue)  # type: ignore[assignment]
-                    if not isinstance(event, simpy.Event):
+                    if not isinstance(event, plain):
                         fire(event)
                         continue
                 else:

@@ -186,8 +186,7 @@ class Group:
         if self.slots:
             self._reside(host, seq, op, part)
         else:
-            for before in part.before:
-                machine.edge(before, op)
+            machine.edges(part.before, op)
             machine.submit(op)
         return op
 
@@ -234,8 +233,7 @@ class Group:
         if not machine.timed:
             host.before(start)
         head.effect, head.args = slots.enter, (start,)
-        for before in part.before:
-            machine.edge(before, head)
+        machine.edges(part.before, head)
         machine.edge(head, start)
         machine.edge(start, op)
         part.before = (start,)
@@ -294,7 +292,7 @@ class Group:
             sent.effect = part.keep
             machine.mark(sent)
             self._touch(sent, [part])
-            self._after(part, sent)
+            machine.edges(part.before, sent)
             if waiting:
                 op, their = waiting.popleft()
                 machine.edge(sent, op)
@@ -308,7 +306,7 @@ class Group:
         else:
             op = self._joint(label, pair, self._transfer_cost)
             self._sends[pair].append((op, part))
-        self._after(part, op)
+        machine.edges(part.before, op)
         return op
 
     def _receive(self, label: str, pair: tuple[int, int], part: Part) -> Op:
@@ -323,12 +321,8 @@ class Group:
                 sent, op = op, self._joint(label, pair, 0)
                 self.machine.edge(sent, op)
             self._match(op, their, part)
-        self._after(part, op)
+        self.machine.edges(part.before, op)
         return op
-
-    def _after(self, part: Part, op: Op) -> None:
-        for before in part.before:
-            self.machine.edge(before, op)
 
     def _joint(self, label: str, pair: tuple[int, int], cost: int) -> Op:
         """An op that happens when both sides have come."""

@@ -156,6 +156,19 @@ class Machine:
             after.known |= before.known
             after.past |= before.past
 
+    def edges(self, before: Sequence[Op], after: Op) -> None:
+        """An edge from each of them."""
+        for op in before:
+            if op.at < 0:
+                after.pending += 1
+                if op.successors is None:
+                    op.successors = [after]
+                else:
+                    op.successors.append(after)
+            elif not self.timed:
+                after.known |= op.known
+                after.past |= op.past
+
     def submit(self, op: Op) -> None:
         """The op exists now: all edges that its issuer knows of are drawn."""
         op.pending -= 1

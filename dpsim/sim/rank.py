@@ -232,10 +232,11 @@ class SimStream(JournaledStream):
 
     def append(self, op: Op) -> None:
         """Put an op at the end."""
-        if self._waits:
-            self._join(op)
-        before, self.tail = self.tail, op
         machine = self.machine
+        if self._waits:
+            machine.edges(self._waits, op)
+            self._waits = []
+        before, self.tail = self.tail, op
         if not machine.timed:
             machine.mark(op)
         machine.follow(before, op)
@@ -257,11 +258,6 @@ class SimStream(JournaledStream):
         if self.tail is not None:
             waits.append(self.tail)
         return waits
-
-    def _join(self, op: Op) -> None:
-        waits, self._waits = self._waits, []
-        for before in waits:
-            self.machine.edge(before, op)
 
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
         return SimBuffer(self, shape, dtype)
