@@ -156,6 +156,34 @@ class Mismatch(Program):
         return buffer
 
 
+@register_protocol("real_answered")
+class Answered(Program):
+    """Rank 0 posts the receive of its answer on a side stream before it asks on the main one; rank 1 answers what it
+    got. `back`: the communicator of the answer.
+    """
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 0
+        if rank.rank > 1:
+            return
+        main, side, there, back = (
+            rank.stream("main"),
+            rank.stream("side"),
+            rank.device("dp"),
+            rank.device(prepared["back"]),
+        )
+        mine, answer = main.alloc(4, "int32", "mine"), side.alloc(4, "int32", "answer")
+        main.launch("fill", fill, writes=[mine], args=(5,))
+        if rank.rank == 0:
+            back.recv(answer, 1, side, site="answer")
+            there.send(mine, 1, main, site="ask")
+            assert (await answer.read("read")).tolist() == [5] * 4
+        else:
+            there.recv(mine, 0, main, site="ask")
+            back.send(mine, 0, main, site="answer")
+            await mine.read("read")
+
+
 @register_protocol("real_unprepared")
 class Unprepared(Program):
     """Its arguments are never right."""

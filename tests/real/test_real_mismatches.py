@@ -110,3 +110,17 @@ def test_streams_that_wait_for_one_another_while_their_hosts_ran_ahead(backend: 
     world, real, simulated = both(backend, size, "order of streams")
     assert outcome(real) == outcome(simulated) == "hangs"
     assert said(world, real) == said(world, simulated)
+
+
+@pytest.mark.parametrize(("back", "ends"), [("dp", "hangs"), ("ep", "completes")])
+@pytest.mark.parametrize("backend", [pytest.param("nccl", id="nccl", marks=pytest.mark.gpu(2))], indirect=True)
+def test_on_one_communicator_an_early_receive_holds_up_the_send(backend: TorchBackend, back: str, ends: str) -> None:
+    """As in the simulation: NCCL keeps the order of a rank's calls on a communicator, whatever their streams. gloo does
+    not.
+    """
+    reason = backend.unavailable(2)
+    if reason is not None:
+        pytest.skip(reason)
+    world = make_world(2, stall_ns=4_000_000_000)
+    assert outcome(SimBackend().run(world, "real_answered", {"back": back})) == ends
+    assert outcome(backend.run(world, "real_answered", {"back": back})) == ends
