@@ -269,15 +269,18 @@ class Group:
         rank, peer, way = host.rank, part.issue.peer, part.issue.op
         assert peer is not None
         pair = (rank, peer) if way == "send" else (peer, rank)
-        number = self._counts[(*pair, way)]
-        self._counts[(*pair, way)] = number + 1
-        label = f"{self.spec.name} {pair[0]}>{pair[1]} #{number}" if self.machine.visible else ""
+        label = self._label(pair, way) if self.machine.visible else ""
         op = self._send(label, pair, part) if way == "send" else self._receive(label, pair, part)
         if not self.machine.timed:
             host.before(op)
         self.machine.edge(after, op)
         self.machine.submit(op)
         return op
+
+    def _label(self, pair: tuple[int, int], way: str) -> str:
+        number = self._counts[(*pair, way)]
+        self._counts[(*pair, way)] = number + 1
+        return f"{self.spec.name} {pair[0]}>{pair[1]} #{number}"
 
     def _send(self, label: str, pair: tuple[int, int], part: Part) -> Op:
         """The op of a send; the sender has yet to submit it."""

@@ -41,7 +41,8 @@ class Mailboxes:
             )
         box, machine = self._box(to, name), self._machine
         delivery.effect, delivery.args = self._deliver, (box, message, delivery)
-        delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), (("mailbox", to, name), "w"))
+        if machine.visible:
+            delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), (("mailbox", to, name), "w"))
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)
@@ -53,8 +54,9 @@ class Mailboxes:
         box, machine = self._box(rank, name), self._machine
         op.effect, op.args = self._next, (box, op)
         if how == "poll":
-            lives = op.touches()
-            op.footprint = lambda: (*self._position(rank, name, box.taken, "r"), *lives)
+            if machine.visible:
+                lives = op.touches()
+                op.footprint = lambda: (*self._position(rank, name, box.taken, "r"), *lives)
         elif not box.messages:
             op.pending += 1
             box.getters.append(op)
@@ -63,9 +65,10 @@ class Mailboxes:
         machine.submit(op)
 
     def _box(self, rank: int, name: str) -> _Box:
-        if (rank, name) not in self._boxes:
-            self._boxes[rank, name] = _Box()
-        return self._boxes[rank, name]
+        box = self._boxes.get((rank, name))
+        if box is None:
+            box = self._boxes[rank, name] = _Box()
+        return box
 
     def _deliver(self, box: _Box, message: Frozen, delivery: Op) -> None:
         box.messages.append((message, delivery))
