@@ -18,7 +18,7 @@ from dpsim.interface import Rank
 from dpsim.registry import Program
 from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.machine import Op
+from dpsim.sim.op import Op
 from dpsim.world import CommunicatorSpec, Run, World
 
 PROCESSES, TIMEOUTS = 64, 1_000

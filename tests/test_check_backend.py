@@ -16,9 +16,11 @@ import pytest
 
 from dpsim import journaled
 from dpsim.ops import RawRecord
+from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
 from dpsim.sim import groups as sim_groups
 from dpsim.sim import rank as sim_rank
+from dpsim.sim import streams as sim_streams
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import CONFORMANCE, check_backend
 from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
@@ -103,11 +105,11 @@ class RunsAStreamOutOfOrder(Twin):
     """An op does not wait for the one before it on its stream."""
 
     def broken(self) -> None:
-        def append(stream: sim_rank.SimStream, op: sim_rank.Op) -> None:
+        def append(stream: sim_streams.SimStream, op: sim_streams.Op) -> None:
             stream.tail = op
             stream.rank.machine.submit(op)
 
-        self.patch.setattr(sim_rank.SimStream, "append", append)
+        self.patch.setattr(sim_streams.SimStream, "append", append)
 
 
 class SendsLate(Twin):
@@ -129,7 +131,7 @@ class _NoCopy:
 
 class ForgetsRecordStream(Twin):
     def broken(self) -> None:
-        self.patch.setattr(sim_rank.SimBuffer, "_hold", lambda buffer, stream: None)
+        self.patch.setattr(sim_buffers.SimBuffer, "_hold", lambda buffer, stream: None)
 
 
 class HasOneStream(Twin):
@@ -138,12 +140,12 @@ class HasOneStream(Twin):
     def broken(self) -> None:
         tails: dict[Any, Any] = {}
 
-        def put(stream: sim_rank.SimStream, op: Any) -> None:
+        def put(stream: sim_streams.SimStream, op: Any) -> None:
             if op is not None:  # as a new stream has it
                 tails[stream.rank] = op
 
         tail = property(lambda stream: tails.get(stream.rank), put)
-        self.patch.setattr(sim_rank.SimStream, "tail", tail, raising=False)
+        self.patch.setattr(sim_streams.SimStream, "tail", tail, raising=False)
 
 
 class CoalescesNothing(Twin):

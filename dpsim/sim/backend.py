@@ -21,10 +21,12 @@ from dpsim.schedule import ByLabel, Choose, Strategy
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.environment import rare_collections
-from dpsim.sim.groups import Group, Slots
-from dpsim.sim.machine import Machine, Op
+from dpsim.sim.groups import Group
+from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.op import Op
 from dpsim.sim.rank import SimRank
+from dpsim.sim.residency import Slots
 from dpsim.world import End, Progress, Run, World
 
 

@@ -12,9 +12,11 @@ from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.journal import Issue
 from dpsim.journaled import Outcome, of_this_backend
 from dpsim.journaled_groups import JournaledDeviceCommunicator, JournaledHostCommunicator
+from dpsim.sim.buffers import flat_of, touched
 from dpsim.sim.groups import Group, Part
-from dpsim.sim.machine import Op
-from dpsim.sim.rank import SimRank, SimStream, flat_of, touched
+from dpsim.sim.op import Op
+from dpsim.sim.rank import SimRank
+from dpsim.sim.streams import SimStream
 
 
 class SimHostCommunicator(JournaledHostCommunicator):

@@ -8,11 +8,6 @@ the journals.
 A transfer is matched by direction and sequence number. A *rendezvous* is one joint op. An *eager* send is an op of the
 sender alone, and the receive comes after it: which one it is depends on the size in timed mode, and is a choice where
 there is no time, for a protocol must hold under both.
-
-While a device collective waits for its peers its kernel occupies the GPU. Where residency is finite, a member's
-part first acquires a slot of its rank, when it has come to the head of its stream, and the joint op releases it: two
-communicators on two streams and one slot can block each other for ever. In timed mode slots are given in the order in
-which parts come; where there is no time, who gets one is a choice.
 """
 
 from __future__ import annotations
@@ -29,7 +24,9 @@ from dpsim.journaled import resized
 from dpsim.ops import DTYPES
 from dpsim.schedule import Footprint
 from dpsim.sim.costs import Costs
-from dpsim.sim.machine import Machine, Op
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
+from dpsim.sim.residency import Slots
 from dpsim.sim.results import Results
 from dpsim.world import CommunicatorSpec
 
@@ -87,41 +84,6 @@ class Host(Protocol):
 
     def before(self, op: Op) -> None:
         """Untimed: the op comes after what the host knows and has issued."""
-
-
-class Slots:
-    """The residency of one rank: so many device collectives at a time."""
-
-    def __init__(self, machine: Machine, rank: int, number: int) -> None:
-        self._machine = machine
-        self._free = number
-        self._queue: deque[Op] = deque()
-        self.acquires: Footprint = ((("slots", rank), "a"),)
-        self.releases: Footprint = ((("slots", rank), "l"),)
-
-    def open(self) -> bool:
-        return self._free > 0
-
-    def enter(self, op: Op) -> None:
-        """`op` may start when a slot is free; called when nothing else holds it back."""
-        if not self._machine.timed:
-            op.guard = self
-            op.effect = self._take
-            self._machine.submit(op)
-        elif self._free:
-            self._take()
-            self._machine.submit(op)
-        else:
-            self._queue.append(op)
-
-    def leave(self) -> None:
-        self._free += 1
-        if self._queue:
-            self._take()
-            self._machine.submit(self._queue.popleft())
-
-    def _take(self) -> None:
-        self._free -= 1
 
 
 class Joint(Op):

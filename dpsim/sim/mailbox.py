@@ -13,7 +13,8 @@ from typing import Any
 
 from dpsim.interface import Frozen
 from dpsim.schedule import Footprint
-from dpsim.sim.machine import Machine, Op
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
 
 
 class _Box:

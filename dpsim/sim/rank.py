@@ -1,34 +1,25 @@
-"""The contract on the simulated machine: one rank, its streams, events and memory.
+"""The contract on the simulated machine: one rank, whose host waits, sends, and may be killed.
 
-A stream is a chain of ops: its tail is what the next one waits for. Events are points in such chains, and waiting
-for one is an edge to the stream's next op. Memory comes from a caching allocator and is real: buffers are views
-into segments, so memory that is reused too early gives wrong numbers, as on a device.
+Its device is in `dpsim.sim.streams` and `dpsim.sim.buffers`, its communicators in `dpsim.sim.communicators`.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
+from dpsim.interface import Frozen, Stream
 from dpsim.journal import Journal
-from dpsim.journaled import (
-    JournaledBuffer,
-    JournaledEvent,
-    JournaledRank,
-    JournaledStream,
-    KernelError,
-    Outcome,
-    of_this_backend,
-)
-from dpsim.ops import DTYPES, DType, RawRecord
+from dpsim.journaled import JournaledRank, KernelError, Outcome
+from dpsim.ops import RawRecord
 from dpsim.schedule import Footprint
-from dpsim.sim.allocator import ROUND, SMALL, Block, CachingAllocator
+from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.costs import Costs
-from dpsim.sim.machine import Machine, Op
+from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.op import Op
+from dpsim.sim.streams import SimStream
 
 if TYPE_CHECKING:
     from dpsim.sim.groups import Group
@@ -201,232 +192,3 @@ class SimRank(JournaledRank):
         self.machine.kill(self.rank)
         for group in self.groups:
             group.lose(self.rank)
-
-
-ARRAY = attrgetter("array")
-
-
-class Launch(Op):
-    """A kernel of a rank; one that raises stops the device."""
-
-    __slots__ = ("rank",)
-
-    rank: SimRank
-
-    def failed(self, effect: Callable[..., Any], error: Exception) -> None:
-        failed = KernelError.of(self.label, effect, error)
-        failed.__cause__ = error
-        self.rank.fail(failed)
-
-
-class SimStream(JournaledStream):
-    """A chain of ops."""
-
-    def __init__(self, rank: SimRank, name: str) -> None:
-        super().__init__(rank.journal, name)
-        self.rank = rank
-        self.machine = rank.machine
-        self.tail: Op | None = None
-        self._waits: list[Op] = []
-        self._points = 0
-
-    def append(self, op: Op) -> None:
-        """Put an op at the end."""
-        machine = self.machine
-        if self._waits:
-            machine.edges(self._waits, op)
-            self._waits = []
-        before, self.tail = self.tail, op
-        if not machine.timed:
-            machine.mark(op)
-        machine.follow(before, op)
-
-    def end(self) -> Op | None:
-        """The op after which all that the stream has so far is done; None if there is nothing."""
-        if self._waits:
-            self._points += 1
-            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.machine.visible else ""
-            self.append(self.rank.op(label))
-        return self.tail
-
-    def heads(self) -> Sequence[Op]:
-        """What the next op comes after, for one that is not put at the end by `append`."""
-        if not self._waits or not self.machine.timed:
-            end = self.end()
-            return () if end is None else (end,)
-        waits, self._waits = self._waits, []
-        if self.tail is not None:
-            waits.append(self.tail)
-        return waits
-
-    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
-        return SimBuffer(self, shape, dtype)
-
-    def _launch(
-        self,
-        address: str,
-        kernel: Kernel,
-        reads: Sequence[Buffer],
-        writes: Sequence[Buffer],
-        args: tuple[Frozen, ...],
-        cost: int | None,
-    ) -> None:
-        rank, machine = self.rank, self.machine
-        try:
-            arrays = (*map(ARRAY, reads), *map(ARRAY, writes), *args)
-        except AttributeError:
-            arrays = (*map(array_of, reads), *map(array_of, writes), *args)  # which says what is wrong
-        op = Launch(address, rank.costs.kernel if cost is None else cost, kernel, rank.lives, rank.rank, arrays)
-        op.rank = rank
-        if not machine.timed:
-            rank.before(op)
-        if machine.memory:
-            op.footprint = (*op.touches(), *touched(reads, writes)) or None
-        self.append(op)
-
-    def _record(self, number: int) -> JournaledEvent:
-        return SimEvent(self.rank, number, self.end() if self._waits else self.tail)
-
-    def _wait(self, event: JournaledEvent) -> None:
-        op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
-        if op is not None and op.at < 0:
-            self._waits.append(op)
-        elif op is not None and not self.machine.timed:
-            self._waits.append(op)  # what it knows goes along the edge
-
-    def _spin(self, ns: int) -> None:
-        self.append(self.rank.op(self.rank.address("is late for"), ns))
-
-
-class SimEvent(JournaledEvent):
-    """A point in a chain of ops; `op` None: before all of them."""
-
-    def __init__(self, rank: SimRank, number: int, op: Op | None) -> None:
-        self.journal = rank.journal
-        self.number = number
-        self.rank = rank
-        self.op = op
-        self._seen: Op | None = None
-
-    def _query(self) -> Outcome:
-        """Untimed, the device may be slower than it looks: that the point is seen to have passed is an op of its own,
-        made when somebody asks, and conflicts with the asking. What the host knows to have passed has.
-        """
-        rank, point, machine = self.rank, self.op, self.rank.machine
-        op = rank.op(rank.address(), 0, self._passed)
-
-        def outcome() -> Generator[Any, Any, bool]:
-            if not machine.timed and not self._known():
-                event = ("event", rank.rank, self.number)
-                if self._seen is None:
-                    self._seen = rank.op(f"rank {rank.rank} event {self.number} passes")
-                    self._seen.footprint = (*self._seen.touches(), (event, "w"))
-                    machine.edge(point, self._seen)
-                    machine.submit(self._seen)
-                op.footprint = (*op.touches(), (event, "r"))
-            machine.submit(op)
-            yes: bool = yield from rank.wait(op)
-            if yes and point is not None:
-                rank.known |= point.known
-                rank.past |= point.past
-            return yes
-
-        return outcome
-
-    def _known(self) -> bool:
-        return self.op is None or bool(self.rank.known & self.rank.machine.marks[self.op])
-
-    def _passed(self) -> bool:
-        if self.rank.machine.timed:
-            return self.op is None or self.op.at >= 0
-        return self._known() or (self._seen is not None and self._seen.at >= 0)
-
-    def _synchronize(self) -> Outcome:
-        def outcome() -> Generator[Any, Any, None]:
-            if self.op is not None:
-                yield from self.rank.wait_for_device(self.op)
-
-        return outcome
-
-
-class SimBuffer(JournaledBuffer):
-    """A piece of a segment of the rank's allocator."""
-
-    def __init__(self, stream: SimStream, shape: tuple[int, ...], dtype: DType, whole: SimBuffer | None = None) -> None:
-        super().__init__(stream, shape, dtype)
-        self.on = stream
-        if whole is None:
-            allocator = stream.rank.allocator
-            self.block: Block = allocator.alloc(stream.name, max(self.count * DTYPES[dtype], 1))
-            self.place = self.block.place
-            self.array: HostArray = allocator.array(self.block, dtype, shape)
-            self.flat = self.array if len(shape) == 1 else self.array.reshape(-1)
-        else:
-            self.block, self.place = whole.block, whole.place
-        self._users: list[SimStream] = []
-
-    def _view(self, start: int, stop: int) -> JournaledBuffer:
-        piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
-        piece.array = self.array[start:stop]
-        piece.flat = piece.array.reshape(-1)
-        return piece
-
-    def _copy(self, stream: Stream) -> Outcome:
-        on = of_this_backend(stream, SimStream)
-        rank = on.rank
-        op = rank.op(rank.address(), rank.costs.read, self.array.copy)
-        if rank.machine.memory:
-            op.footprint = (*op.touches(), *touched([self], []))
-        on.append(op)
-        return lambda: rank.wait_for_device(op)
-
-    def _hold(self, stream: Stream) -> None:
-        user = of_this_backend(stream, SimStream)
-        if user not in self._users:
-            self._users.append(user)
-
-    def _release(self) -> None:
-        rank = self.on.rank
-        marks = [_mark(rank, point) for user in self._users if (point := user.end()) is not None]
-        rank.allocator.free(self.block, marks)
-
-
-def _mark(rank: SimRank, point: Op) -> Any:
-    """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it was
-    told.
-    """
-    if rank.machine.timed:
-        return lambda: point.at >= 0
-    bit = rank.machine.marks[point]
-    return lambda: bool(rank.known & bit)
-
-
-def array_of(buffer: Buffer) -> HostArray:
-    array: HostArray = of_this_backend(buffer, SimBuffer).array
-    return array
-
-
-def flat_of(buffer: Buffer) -> HostArray:
-    """Its memory in one dimension."""
-    flat: HostArray = buffer.flat if type(buffer) is SimBuffer else of_this_backend(buffer, SimBuffer).flat
-    return flat
-
-
-def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
-    """Device memory as resources: pieces of segments, so coarse that neighbours may seem to share one and so fine that
-    whatever does share memory is seen to.
-    """
-    return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
-
-
-def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
-    pieces = []
-    for buffer in buffers:
-        own: SimBuffer = of_this_backend(buffer, SimBuffer)
-        assert own.place is not None
-        size, (segment, start, _) = DTYPES[own.dtype], own.place
-        grain = ROUND if own.block.pool.small else SMALL
-        first, last = start + own.ref[1] * size, start + own.ref[2] * size - 1
-        rank = own.on.rank.rank
-        pieces += [("memory", rank, segment, at) for at in range(first // grain, last // grain + 1)]
-    return pieces

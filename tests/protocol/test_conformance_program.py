@@ -20,8 +20,10 @@ from dpsim.journal import Issue
 from dpsim.ops import DTYPES, RECORDS, ROOTED
 from dpsim.protocol.conformance import PARTS, ground
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.buffers import SimBuffer
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
-from dpsim.sim.rank import SimBuffer, SimEvent, SimRank, SimStream
+from dpsim.sim.rank import SimRank
+from dpsim.sim.streams import SimEvent, SimStream
 from dpsim.world import CommunicatorSpec, Run, World
 
 

@@ -12,7 +12,8 @@ from dpsim.interface import Rank
 from dpsim.registry import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
-from dpsim.sim.machine import Machine, Op
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 
 FREE = Costs(*[0] * len(Costs._fields))

@@ -11,7 +11,7 @@ from worlds.cases import CASES, COUNTED
 from worlds.commute import complaints
 
 from dpsim.schedule import Footprint
-from dpsim.sim.machine import Op
+from dpsim.sim.op import Op
 
 
 @pytest.mark.parametrize("name", CASES)

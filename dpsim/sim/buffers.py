@@ -1,0 +1,106 @@
+"""Memory of the simulated machine: buffers are views into the segments of a caching allocator, so memory that is reused
+too early gives wrong numbers, as on a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+from dpsim.interface import Buffer, HostArray, Stream
+from dpsim.journaled import JournaledBuffer, Outcome, of_this_backend
+from dpsim.ops import DTYPES, DType
+from dpsim.schedule import Footprint
+from dpsim.sim.allocator import ROUND, SMALL, Block
+from dpsim.sim.op import Op
+
+if TYPE_CHECKING:
+    from dpsim.sim.rank import SimRank
+    from dpsim.sim.streams import SimStream
+
+
+class SimBuffer(JournaledBuffer):
+    """A piece of a segment of the rank's allocator."""
+
+    def __init__(self, stream: SimStream, shape: tuple[int, ...], dtype: DType, whole: SimBuffer | None = None) -> None:
+        super().__init__(stream, shape, dtype)
+        self.on = stream
+        if whole is None:
+            allocator = stream.rank.allocator
+            self.block: Block = allocator.alloc(stream.name, max(self.count * DTYPES[dtype], 1))
+            self.place = self.block.place
+            self.array: HostArray = allocator.array(self.block, dtype, shape)
+            self.flat = self.array if len(shape) == 1 else self.array.reshape(-1)
+        else:
+            self.block, self.place = whole.block, whole.place
+        self._users: list[SimStream] = []
+
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
+        piece.array = self.array[start:stop]
+        piece.flat = piece.array.reshape(-1)
+        return piece
+
+    def _copy(self, stream: Stream) -> Outcome:
+        on: SimStream = of_this_backend(stream, type(self.on))
+        rank = on.rank
+        op = rank.op(rank.address(), rank.costs.read, self.array.copy)
+        if rank.machine.memory:
+            op.footprint = (*op.touches(), *touched([self], []))
+        on.append(op)
+        return lambda: rank.wait_for_device(op)
+
+    def _hold(self, stream: Stream) -> None:
+        user: SimStream = of_this_backend(stream, type(self.on))
+        if user not in self._users:
+            self._users.append(user)
+
+    def _release(self) -> None:
+        rank = self.on.rank
+        marks = [_mark(rank, point) for user in self._users if (point := user.end()) is not None]
+        rank.allocator.free(self.block, marks)
+
+
+def _mark(rank: SimRank, point: Op) -> Any:
+    """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it was
+    told.
+    """
+    if rank.machine.timed:
+        return lambda: point.at >= 0
+    bit = rank.machine.marks[point]
+    return lambda: bool(rank.known & bit)
+
+
+ARRAY = attrgetter("array")
+
+
+def array_of(buffer: Buffer) -> HostArray:
+    array: HostArray = of_this_backend(buffer, SimBuffer).array
+    return array
+
+
+def flat_of(buffer: Buffer) -> HostArray:
+    """Its memory in one dimension."""
+    flat: HostArray = buffer.flat if type(buffer) is SimBuffer else of_this_backend(buffer, SimBuffer).flat
+    return flat
+
+
+def touched(reads: Sequence[Buffer], writes: Sequence[Buffer]) -> Footprint:
+    """Device memory as resources: pieces of segments, so coarse that neighbours may seem to share one and so fine that
+    whatever does share memory is seen to.
+    """
+    return tuple([(piece, mode) for buffers, mode in ((reads, "r"), (writes, "w")) for piece in _pieces(buffers)])
+
+
+def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
+    pieces = []
+    for buffer in buffers:
+        own: SimBuffer = of_this_backend(buffer, SimBuffer)
+        assert own.place is not None
+        size, (segment, start, _) = DTYPES[own.dtype], own.place
+        grain = ROUND if own.block.pool.small else SMALL
+        first, last = start + own.ref[1] * size, start + own.ref[2] * size - 1
+        rank = own.on.rank.rank
+        pieces += [("memory", rank, segment, at) for at in range(first // grain, last // grain + 1)]
+    return pieces

@@ -1,0 +1,78 @@
+"""What the machine's graph is made of: an op, with what comes after it and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import simpy
+
+from dpsim.schedule import Footprint
+
+
+class Guard(Protocol):
+    """Something finite that an op acquires when it fires."""
+
+    def open(self) -> bool:
+        """Whether there is any left."""
+
+
+class Op:
+    """An operation of the graph.
+
+    `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is submitted.
+    `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`. `footprint` may be a
+    function, for what depends on how far others are. `life`: the rank with which the op dies, None for joint ops.
+    `guard`: what has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that
+    whoever knows of this op knows of, and `past`, which is the strategy's.
+    """
+
+    __slots__ = (
+        "args",
+        "at",
+        "cost",
+        "effect",
+        "footprint",
+        "guard",
+        "known",
+        "label",
+        "life",
+        "past",
+        "pending",
+        "successors",
+        "value",
+        "waiters",
+    )
+
+    def __init__(
+        self,
+        label: str,
+        cost: int = 0,
+        effect: Callable[..., Any] | None = None,
+        footprint: Footprint | Callable[[], Footprint] | None = None,
+        life: int | None = None,
+        args: tuple[Any, ...] = (),
+    ) -> None:
+        self.label = label
+        self.cost = cost
+        self.effect = effect
+        self.args = args
+        self.footprint = footprint
+        self.life = life
+        self.guard: Guard | None = None
+        self.known = 0
+        self.past = 0
+        self.pending = 1
+        self.successors: list[Op] | None = None
+        self.at = -1
+        self.value: Any = None
+        self.waiters: list[simpy.Event] | None = None
+
+    def failed(self, effect: Callable[..., Any], error: Exception) -> None:
+        """The effect raised. Only of kernels that is a matter of the program."""
+        raise error
+
+    def touches(self) -> Footprint:
+        """Its footprint as it would fire now."""
+        footprint = self.footprint
+        return footprint() if callable(footprint) else footprint or ()
