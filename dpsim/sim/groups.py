@@ -1,4 +1,4 @@
-"""Communicators of the simulated machine, as their members share them: collectives, transfers, residency.
+"""Communicators of the simulated machine, as their members share them: collectives and transfers.
 
 A collective has a part for each member, found by the member's own sequence number on the communicator; with the
 last part it becomes a joint op like any other. A mismatch does not stop the machine, as it does not always stop
