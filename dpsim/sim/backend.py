@@ -95,7 +95,12 @@ class SimBackend:
             for rank in ranks:
                 rank.allocator.close()
         for rank in ranks:
-            if rank.idle and ends[rank.rank] == "blocked" and rank.device_is_done():
+            if not rank.idle or ends[rank.rank] != "blocked":
+                continue
+            if rank.error is not None:  # nobody waited for the device any more
+                ends[rank.rank] = "raised"
+                rank.journal.raised(rank.error)
+            elif rank.device_is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         self.order = machine.order
         self.learned = [rank.learned for rank in ranks]

@@ -37,7 +37,7 @@ class SimHostCommunicator(JournaledHostCommunicator):
             rank.issue()
             late = rank.issued
             if issue.delay_ns:
-                late = rank.op(rank.address("is late for"), issue.delay_ns)
+                late = rank.op(rank.address("is late for"), issue.delay_ns, host=True)
                 machine.submit(late)
             if last is not None:  # a repeated one has memory of its own: both are under way at the same time
                 source = _flat_copy(array)

@@ -253,7 +253,7 @@ class Group:
             eager = machine.draw(label, ("eager", "rendezvous")) == 0
         if eager:
             part.eager = True
-            sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0])
+            sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0] if self._device else ~pair[0])
             sent.effect = part.keep
             machine.mark(sent)
             self._touch(sent, [part])

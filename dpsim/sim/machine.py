@@ -260,9 +260,9 @@ class Machine:
         """A choice that is no op. The first option, where there is time."""
         return 0 if self._strategy is None else self._strategy.draw(label, options)
 
-    def kill(self, rank: int) -> None:
-        """What the rank has not done yet does not happen any more. Joint ops that need it stay unfired."""
-        self.dead[rank] = True
+    def kill(self, life: int) -> None:
+        """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""
+        self.dead[life] = True
 
     def host(self, program: Coroutine[Any, Any, None]) -> simpy.Process:
         """Start a host thread: SimPy drives a coroutine object as it is."""

@@ -20,11 +20,12 @@ class Guard(Protocol):
 class Op:
     """An operation of the graph.
 
-    `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is submitted.
-    `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`. `footprint` may be a
-    function, for what depends on how far others are. `life`: the rank with which the op dies, None for joint ops.
-    `guard`: what has to be open for it to fire. Untimed, two sets of bits go along the edges: `known`, the marks that
-    whoever knows of this op knows of, and `past`, which is the strategy's.
+    `pending` counts what has yet to happen before it may start: edges from unfired ops, plus one until it is
+    submitted. `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`.
+    `footprint` may be a function, for what depends on how far others are. `life`: what the op dies with: the device
+    of rank r (r), its host (~r), or nothing (None). `guard`: what has to be open for it to fire. Untimed, two sets of
+    bits go along the edges: `known`, the marks that whoever knows of this op knows of, and `past`, which is the
+    strategy's.
     """
 
     __slots__ = (

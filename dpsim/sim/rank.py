@@ -63,9 +63,9 @@ class SimRank(JournaledRank):
     def _stream(self, name: str) -> Stream:
         return SimStream(self, name)
 
-    def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None) -> Op:
-        """Something that this rank does, after what its host knows and has issued."""
-        op = Op(label, cost, effect, self.lives, self.rank)
+    def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None, host: bool = False) -> Op:
+        """Something that this rank does, on its device or on its host, after what its host knows and has issued."""
+        op = Op(label, cost, effect, self.lives, ~self.rank if host else self.rank)
         if not self.machine.timed:
             self.before(op)
         return op
@@ -82,7 +82,7 @@ class SimRank(JournaledRank):
         """
         if self.lives is None or self.machine.timed:
             return
-        op = self.op(self.address("issues"))
+        op = self.op(self.address("issues"), host=True)
         self._unsure.append((op, len(self.records) - 1))
         self.issued = op
         self.machine.submit(op)
@@ -94,6 +94,7 @@ class SimRank(JournaledRank):
             self._unsure.popleft()
         if self._unsure:
             del self.records[self._unsure[0][1] :]
+        self.machine.kill(~self.rank)
         self.lose_device()
 
     def address(self, verb: str = "") -> str:
@@ -113,7 +114,7 @@ class SimRank(JournaledRank):
         label = self.address()
 
         def look() -> Generator[Any, Any, Any]:
-            op = self.op(label)
+            op = self.op(label, host=True)
             self._boxes.take(op, self.rank, mailbox, how)
             return self.wait(op)
 
@@ -133,7 +134,7 @@ class SimRank(JournaledRank):
 
     def pause(self, ns: int, label: str = "") -> Generator[Any, Any, None]:
         """Let the host stand still."""
-        op = self.op(label, ns)
+        op = self.op(label, ns, host=True)
         self.machine.submit(op)
         return self.wait(op)
 
@@ -149,7 +150,7 @@ class SimRank(JournaledRank):
                 yield machine.waiter()  # which is never due
             return result if result is not None else op.value
         if self.lives is not None:
-            after = self.op(f"rank {self.rank} goes on #{self._resumed}")
+            after = self.op(f"rank {self.rank} goes on #{self._resumed}", host=True)
             self._resumed += 1
             machine.edge(op, after)
             machine.submit(after)

@@ -131,7 +131,7 @@ class SimEvent(JournaledEvent):
         made when somebody asks, and conflicts with the asking. What the host knows to have passed has.
         """
         rank, point, machine = self.rank, self.op, self.rank.machine
-        op = rank.op(rank.address(), 0, self._passed)
+        op = rank.op(rank.address(), 0, self._passed, host=True)
 
         def outcome() -> Generator[Any, Any, bool]:
             if not machine.timed and not self._known():
@@ -144,6 +144,8 @@ class SimEvent(JournaledEvent):
                 op.footprint = (*op.touches(), (event, "r"))
             machine.submit(op)
             yes: bool = yield from rank.wait(op)
+            if rank.error is not None:
+                raise rank.error
             if yes and point is not None:
                 rank.known |= point.known
                 rank.past |= point.past

@@ -288,3 +288,37 @@ def test_the_healthy_program_holds(twin: Twin) -> None:
 @twins.each
 def test_the_wrong_twin_is_caught(twin: Twin) -> None:
     twin.check_wrong()
+
+
+def fails_meanwhile(wait: str) -> Any:
+    """The kernel fails while the host is elsewhere; it hears of it when it next waits for its device."""
+
+    async def script(rank: Rank) -> Any:
+        main, box = rank.stream("main"), rank.mailbox("in")
+        if rank.rank == 1:
+            await rank.sleep(500_000, "later")
+            rank.send(0, "in", "go on", "send")
+            return None
+        buffer = main.alloc(1, "int32", "buffer")
+        main.launch("bad", divide, writes=[buffer], args=(0,), cost=10)
+        done = main.record()
+        if wait == "sleep":
+            await rank.sleep(1_000_000, "sleep")
+        elif wait == "get":
+            assert await box.get("get") == "go on"
+        elif wait == "query":
+            await rank.sleep(1_000_000, "sleep")
+            await done.query("query")
+        elif wait == "idle":
+            await box.get("get")
+            await box.get("idle", idle=True)
+        return numbers(await buffer.read("read"))
+
+    return script
+
+
+@pytest.mark.parametrize("wait", ["sleep", "get", "query", "idle"])
+def test_a_host_that_is_elsewhere_goes_on_when_its_kernel_fails(wait: str) -> None:
+    for seen in everywhere(fails_meanwhile(wait), told(2)):
+        assert seen.run.ends == ["raised", "finished"], seen.mode
+        assert [finding.klass for finding in seen.findings] == ["CRASH:KERNELERROR"], seen.mode
