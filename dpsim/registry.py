@@ -31,7 +31,12 @@ from dpsim.ops import RawRecord
 ENTRY_POINTS = "dpsim.protocols"
 """Group of entry points whose modules register protocols when they are imported."""
 
-_BUILT_IN = ("dpsim.protocol.step", "dpsim.protocol.conformance", "dpsim.museum.batch")
+_BUILT_IN = (
+    "dpsim.protocol.step",
+    "dpsim.protocol.stage",
+    "dpsim.protocol.conformance",
+    "dpsim.museum.batch",
+)
 
 
 class UnknownName(ValueError):

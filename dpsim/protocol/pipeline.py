@@ -1,0 +1,149 @@
+"""Hidden states from one pipeline stage to the next (specification chapter 7.2).
+
+In each step with tokens a stage first sends, over host memory, what will come (names, types and shapes: a size, then as
+many numbers), then the tensors over the device communicator, in the order in which it named them. The next stage
+allocates by what it was told, receives in that order, and waits before it first looks at them.
+
+Three published ways, one class each:
+
+    0.14         everything is in the order of the main stream; the host waits until its description was taken
+    source-002   tensors go on streams of their own, and are waited for before the next forward overwrites them (0.24)
+    0.33         the description is not waited for at once either
+
+A send reads buffers that the stage uses again in its next step: `begin` is what keeps the two apart (I-PS-3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.interface import Buffer, Event, HostArray, Rank, Stream
+from dpsim.ops import DType
+
+
+class Received(NamedTuple):
+    """Tensors that are on their way, by name. `ready`: a point of the stream on which they come, None for main."""
+
+    tensors: dict[str, Buffer]
+    ready: Event | None
+
+
+class Transfer:
+    """One stage's ends of the transfers, as in 0.33. Methods in the order in which a step calls them."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+        self.main = rank.stream("main")
+        self.host, self.device = rank.host("pp_cpu"), rank.device("pp")
+        ranks, stage = self.device.ranks, self.device.index
+        self.before = ranks[stage - 1] if stage else None
+        self.after = ranks[stage + 1] if stage + 1 < len(ranks) else None
+        self.described: list[Awaitable[HostArray]] = []  # of the step before, each to be awaited once
+        self.sent: Event | None = None
+
+    async def begin(self) -> None:
+        """Before anything of a step: what the step before sent may be overwritten from here on."""
+        for work in self.described:
+            await work
+        self.described = []
+        if self.sent is not None:
+            self.wait_sent(self.sent)
+        self.sent = None
+
+    def wait_sent(self, sent: Event) -> None:
+        self.main.wait(sent)
+
+    # ---- from the stage before
+
+    async def receive(self) -> Received:
+        """Hear what comes, and post the receives."""
+        assert self.before is not None
+        size = await self.host.recv(1, "int64", self.before, site="size.receive")
+        described = await self.host.recv(int(size[0]), "int32", self.before, site="description.receive")
+        stream = self.receiving()
+        if stream is not self.main:
+            stream.wait_stream(self.main)  # memory is not taken over what the main stream still uses
+        tensors = {}
+        for name, dtype, shape in parse(described):
+            tensors[name] = stream.alloc(shape, dtype, f"{name}.received")
+            self.device.recv(tensors[name], self.before, stream, site=f"{name}.receive")
+            if stream is not self.main:
+                tensors[name].record_stream(self.main)
+        return Received(tensors, None if stream is self.main else stream.record())
+
+    def receiving(self) -> Stream:
+        """The stream on which tensors come."""
+        return self.rank.stream("pp_receive")
+
+    def first_access(self, received: Received) -> dict[str, Buffer]:
+        """From here on the main stream may look at them."""
+        if received.ready is not None:
+            self.main.wait(received.ready)
+        return received.tensors
+
+    # ---- to the stage after
+
+    async def send(self, tensors: Mapping[str, Buffer]) -> None:
+        assert self.after is not None
+        described = describe(tensors)
+        size = np.array([len(described)], np.int64)
+        self.described = [
+            self.host.send(size, self.after, site="size.send"),
+            self.host.send(described, self.after, site="description.send"),
+        ]
+        await self.describing()
+        stream = self.sending()
+        if stream is not self.main:
+            stream.wait_stream(self.main)
+        for name, buffer in tensors.items():
+            self.device.send(buffer, self.after, stream, site=f"{name}.send")
+        self.sent = None if stream is self.main else stream.record()
+
+    async def describing(self) -> None:
+        """Wait for what the other side was told, or not yet."""
+
+    def sending(self) -> Stream:
+        """The stream on which tensors go."""
+        return self.rank.stream("pp_send")
+
+
+class WaitsForDescription(Transfer):
+    """As up to 0.24: the host goes on when its description was taken; tensors are on their way meanwhile."""
+
+    async def describing(self) -> None:
+        for work in self.described:
+            await work
+        self.described = []
+
+
+class Blocking(WaitsForDescription):
+    """As in 0.14: tensors, too, are sent and received in the order of the main stream."""
+
+    def receiving(self) -> Stream:
+        return self.main
+
+    def sending(self) -> Stream:
+        return self.main
+
+
+def describe(tensors: Mapping[str, Buffer]) -> HostArray:
+    """Names, types and shapes as numbers, int32: the text's characters."""
+    lines = (f"{name} {buffer.dtype} {' '.join(map(str, buffer.shape))}" for name, buffer in tensors.items())
+    return np.frombuffer("\n".join(lines).encode(), np.uint8).astype(np.int32)
+
+
+def parse(described: HostArray) -> list[tuple[str, DType, tuple[int, ...]]]:
+    """The reverse of `describe`."""
+    found: list[tuple[str, Any, tuple[int, ...]]] = []
+    for line in described.astype(np.uint8).tobytes().decode().splitlines():
+        name, dtype, *shape = line.split()
+        found.append((name, dtype, tuple(map(int, shape))))
+    return found
+
+
+TRANSFERS: dict[str, type[Transfer]] = {"source-002": WaitsForDescription, "0.14": Blocking, "0.33": Transfer}
+
+__all__ = ["TRANSFERS", "Blocking", "Received", "Transfer", "WaitsForDescription", "describe", "parse"]

@@ -1,0 +1,416 @@
+"""One pipeline stage, put together: the engine's calls, a worker's step, and what must come of it.
+
+Every stage has the same history of calls (`dpsim.protocol.requests.History`) and works through it alone. A step of a
+worker is that of vLLM's V2 runner (specification 10.1): wait for the sends of the step before, receive, take over the
+tokens that were sampled `stages` steps ago, free slots and fill them, prepare the inputs, run the layers, send; then
+the last stage samples and broadcasts, and the others post the receive of its tokens. A batch without tokens only takes
+over, frees and fills. Slots are handed out last in, first out, by each stage for itself, from what the engine tells.
+
+When the engine takes a result, each stage reads what the inputs of that step were and compares them with the oracle:
+tokens, positions (so the computed counts), lengths, histories. What differs is raised, with request, step and the op
+that delivered the token. The host waits for nothing else of its device.
+
+    protocol: {name: pp_tokens, form: source-002}
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dpsim.config import EngineConfig, Topology
+from dpsim.interface import Buffer, Event, Rank
+from dpsim.ops import DType, RawRecord
+from dpsim.protocol import model
+from dpsim.protocol.model import Span
+from dpsim.protocol.pipeline import TRANSFERS, Received, Transfer
+from dpsim.protocol.requests import Batch, History, PipelineScheduler, Row
+from dpsim.protocol.sampled_tokens import DROPPED, Arrived, SampledTokens
+from dpsim.protocol.scheduler import Request
+from dpsim.registry import Program, register_protocol, variant
+
+LAYERS_NS = 20_000  # reference: one small layer
+
+
+class Wrong(AssertionError):
+    """A stage's state is not what the oracle says."""
+
+
+class WrongCount(Wrong):
+    """Another number of computed tokens: the cache is written at wrong positions."""
+
+
+class WrongLength(Wrong):
+    """Another number of tokens."""
+
+
+class WrongToken(Wrong):
+    """Another token goes into the model."""
+
+
+class WrongHistory(Wrong):
+    """Another token before the last."""
+
+
+class WrongOutput(Wrong):
+    """Another token comes out of the model."""
+
+
+class LostTokens(Wrong):
+    """Tokens that somebody needs are left in the queue at the end."""
+
+
+class Step(NamedTuple):
+    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie."""
+
+    batch: Batch
+    slots: tuple[int, ...]
+    mapping: Buffer
+    spans: tuple[Span, ...]
+    inputs: Buffer
+
+
+class Result(NamedTuple):
+    """What a step leaves for the one who takes its result. `delivered`: the step whose tokens came last, by row."""
+
+    batch: Batch
+    inputs: Buffer | None
+    tokens: Buffer | None
+    counts: Buffer | None
+    delivered: tuple[int | None, ...]
+    done: Event
+
+
+class Prepared(NamedTuple):
+    """What all stages share. `pieces` of the protocol: any may be a variant's."""
+
+    history: History
+    stage: type[Stage]
+    tokens: type[SampledTokens]
+    transfer: type[Transfer]
+
+
+class Stage:
+    """One rank's part. Methods in the order in which a run calls them."""
+
+    def __init__(self, rank: Rank, prepared: Prepared) -> None:
+        history = prepared.history
+        self.rank, self.history, config = rank, history, history.config
+        self.stages = history.stages
+        self.index = rank.device("pp").index if self.stages > 1 else 0
+        self.is_first, self.is_last = self.index == 0, self.index == self.stages - 1
+        self.main, self.output = rank.stream("main"), rank.stream("output")
+        slots, width = config.max_num_seqs, history.most_tokens
+        self.drafts = config.num_speculative_tokens
+        self.layers = tuple(model.stage_layers(self.index, self.stages))
+        # The table of requests, a row for each slot.
+        self.last = self.state((slots,), "int64", "last_sampled_tokens")
+        self.total = self.state((slots,), "int32", "total_len")
+        self.computed = self.state((slots,), "int32", "num_computed_tokens")
+        self.ids = self.state((slots, width), "int32", "all_token_ids")
+        self.draft = self.state((slots, max(self.drafts, 1)), "int64", "draft_tokens")
+        self.cache = self.state((len(self.layers), slots, width), "int64", "kv_cache")
+        # What a forward takes and leaves: at the same place in each step, as a graph needs it.
+        largest = history.largest
+        self.hidden = {name: self.state((largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
+        self.outgoing = {name: self.state((largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
+        self.transfer = prepared.transfer(rank) if self.stages > 1 else None
+        self.tokens = prepared.tokens(rank, slots, self.drafts) if self.stages > 1 else None
+        self.free = list(range(slots))
+        self.slot_of: dict[int, int] = {}
+        self.delivered: dict[int, int] = {}
+        self.results: deque[Result] = deque()
+        self.sampled: dict[int, list[tuple[int, int]]] = {}  # request -> (step, token)
+
+    def state(self, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
+        """Memory that is there for the whole run, zero at first."""
+        buffer = self.main.alloc(shape, dtype, site)
+        self.main.launch("state.clear", model.fill, writes=[buffer], args=(0,), cost=0)
+        return buffer
+
+    # ---- the engine
+
+    async def run(self) -> None:
+        """All calls, then the end."""
+        for number, call in enumerate(self.history.calls):
+            self.rank.step = number
+            if call.batch is not None:
+                await self.execute(call.batch)
+            if call.takes:
+                await self.take(self.results.popleft())
+        await self.drain()
+
+    async def take(self, result: Result) -> None:
+        """Wait for a step's result, and look at it."""
+        self.output.wait(result.done)
+        if result.inputs is None:
+            return
+        inputs = (await result.inputs.read("inputs.read", self.output)).tolist()
+        result.inputs.free()
+        number = result.batch.number
+        self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), "ep")
+        start = 0
+        for row, came in zip(result.batch.rows, result.delivered, strict=True):
+            self.compare(row, number, [line[start : start + row.scheduled] for line in inputs], came)
+            start += row.scheduled
+        if result.tokens is not None and result.counts is not None:
+            tokens = (await result.tokens.read("tokens.read", self.output)).tolist()
+            counts = (await result.counts.read("counts.read", self.output)).tolist()
+            result.tokens.free()
+            result.counts.free()
+            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(map(tuple, counts))), "ep")
+            for row, new, count in zip(result.batch.rows, tokens, counts[0], strict=True):
+                if row.samples:
+                    first = row.position + (row.scheduled if row.prefilling else 1)
+                    said = self.sampled.setdefault(row.request, [])
+                    said += [(number, first + place, token) for place, token in enumerate(new[:count])]
+
+    def compare(self, row: Row, step: int, came: Sequence[Sequence[int]], delivered: int | None) -> None:
+        """Raise what differs from the oracle in a row of the inputs of a step."""
+        oracle, position = self.history.oracles[row.request], row.position
+        length = row.prefill if row.prefilling else position + 1
+        if row.prefilling:
+            tokens = [oracle.token(position + place) for place in range(row.scheduled)]
+        else:
+            tokens = [oracle.token(position), *oracle.drafts(position, row.drafts)]
+        told: tuple[tuple[int, type[Wrong], str, list[int]], ...] = (
+            (1, WrongCount, "position", [position + place for place in range(row.scheduled)]),
+            (2, WrongLength, "length", [length] * row.scheduled),
+            (0, WrongToken, "token", tokens),
+            (3, WrongHistory, "history", [oracle.digest(length)] * row.scheduled),
+        )
+        for line, wrong, what, wanted in told:
+            for place in range(row.scheduled):
+                if came[line][place] != wanted[place]:
+                    by = "nothing was" if delivered is None else f"tokens of step {delivered} were the last that was"
+                    raise wrong(
+                        f"request {row.request} in step {step}, place {place} of {row.scheduled}: "
+                        f"{what} {came[line][place]}, the model says {wanted[place]}; {by} delivered to its slot"
+                    )
+
+    async def drain(self) -> None:
+        """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""
+        if self.transfer is not None:
+            await self.transfer.begin()
+        assert not self.results, f"{len(self.results)} results were never taken"
+        if self.tokens is not None:
+            missed = self.tokens.drain()
+            if missed:
+                raise LostTokens(f"somebody needs the tokens of the steps {missed}, which were never taken over")
+        for request, said in sorted(self.sampled.items()):
+            for step, position, token in said:
+                wanted = self.history.oracles[request].token(position)
+                if token != wanted:
+                    raise WrongOutput(
+                        f"request {request} got token {token} at position {position} from step {step}, "
+                        f"the model says {wanted}"
+                    )
+        await self.last.read("state.read")
+
+    # ---- a step of the worker
+
+    async def execute(self, batch: Batch) -> None:
+        """One step; its result goes into the queue of batches."""
+        if self.transfer is not None:
+            await self.transfer.begin()
+        received = None
+        if self.transfer is not None and self.transfers(batch) and not self.is_first:
+            received = await self.transfer.receive()
+        self.before_inputs(batch)
+        if not batch.rows:
+            self.results.append(Result(batch, None, None, None, (), self.main.record()))
+            return
+        step = self.prepare(batch)
+        await self.forward(step, received)
+        delivered = tuple(self.delivered.get(slot) for slot in step.slots)
+        tokens, counts = self.sample(step)
+        self.results.append(Result(batch, step.inputs, tokens, counts, delivered, self.main.record()))
+        step.mapping.free()
+
+    def transfers(self, batch: Batch) -> bool:
+        """Whether hidden states are sent and received in this step (I-PS-9)."""
+        return batch.num_tokens > 0
+
+    def before_inputs(self, batch: Batch) -> None:
+        """Tokens are taken over first, so that what a slot's new owner begins with comes after (6.8)."""
+        self.consume()
+        self.update_slots(batch)
+
+    def consume(self) -> None:
+        """Take over the tokens that were sampled as many steps ago as there are stages."""
+        if self.tokens is None or self.is_last:
+            return
+        arrived = self.tokens.consume()
+        if arrived is None:
+            return
+        self.take_over(arrived)
+        arrived.free()
+
+    def take_over(self, arrived: Arrived) -> None:
+        mapping = self.put(arrived.mapping, "arrived.mapping")
+        # Their lengths counted as computed when they ran, so only what was rejected is left.
+        self.update(arrived.tokens, arrived.counts, mapping, (0,) * len(arrived.mapping))
+        if arrived.drafts is not None:
+            self.store_drafts(arrived, arrived.drafts, mapping)
+        mapping.free()
+        for slot in arrived.mapping:
+            if slot != DROPPED:
+                self.delivered[slot] = arrived.step
+
+    def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
+        self.main.launch("drafts.store", model.store, reads=[drafts, mapping], writes=[self.draft])
+
+    def update_slots(self, batch: Batch) -> None:
+        """Free, then fill."""
+        for request in self.in_order(batch.freed):
+            slot = self.slot_of.pop(request)
+            self.free.append(slot)
+            self.delivered.pop(slot, None)
+            if self.tokens is not None:
+                self.tokens.freed(slot)
+        for one in batch.admitted:
+            self.slot_of[one.request] = self.free.pop()
+        if batch.admitted:
+            slots = tuple(self.slot_of[one.request] for one in batch.admitted)
+            known = tuple(one.tokens for one in batch.admitted)
+            self.main.launch(
+                "requests.add", model.admit, writes=[self.total, self.computed, self.ids], args=(slots, known)
+            )
+
+    def in_order(self, freed: Sequence[int]) -> Sequence[int]:
+        """The order of freeing is that of the slots handed out later: the same everywhere."""
+        return sorted(freed)
+
+    def prepare(self, batch: Batch) -> Step:
+        slots = tuple(self.slot_of[row.request] for row in batch.rows)
+        spans, start = [], 0
+        for row in batch.rows:
+            spans.append(Span(start, row.scheduled, row.prefilling, row.samples))
+            start += row.scheduled
+        mapping = self.put(slots, "mapping")
+        inputs = self.main.alloc((4, start), "int64", "inputs")
+        reads = [self.ids, self.last, self.draft, self.computed, self.total, mapping]
+        self.main.launch("inputs.prepare", model.prepare, reads=reads, writes=[inputs], args=(tuple(spans),))
+        if self.tokens is not None:
+            self.rank.decide("need", self.tokens.need(batch.rows), "pp")
+        return Step(batch, slots, mapping, tuple(spans), inputs)
+
+    async def forward(self, step: Step, received: Received | None) -> None:
+        """This stage's layers, from the stage before to the one after."""
+        count = step.batch.num_tokens
+        hidden = {name: buffer.view(0, count) for name, buffer in self.hidden.items()}
+        if self.is_first:
+            self.main.launch("embed", model.embed, reads=[step.inputs], writes=[*hidden.values()])
+        elif self.transfer is not None and received is not None:
+            for name, buffer in self.transfer.first_access(received).items():
+                self.main.launch(f"{name}.copy", model.copy, reads=[buffer], writes=[hidden[name]])
+                buffer.free()
+        outgoing = {name: buffer.view(0, count) for name, buffer in self.outgoing.items()}
+        self.main.launch(
+            "layers",
+            model.forward,
+            reads=[*hidden.values(), step.inputs, step.mapping],
+            writes=[self.cache, *outgoing.values()],
+            args=(self.layers, step.spans),
+            cost=LAYERS_NS * len(self.layers),
+        )
+        if self.transfer is not None and not self.is_last:
+            await self.transfer.send(outgoing)
+
+    def sample(self, step: Step) -> tuple[Buffer | None, Buffer | None]:
+        """The last stage samples and tells the others, who prepare to hear it."""
+        lengths = tuple(row.scheduled for row in step.batch.rows)
+        if not self.is_last:
+            assert self.tokens is not None
+            self.tokens.receive(step.batch.rows, step.slots)
+            self.main.launch("computed.advance", model.advance, reads=[step.mapping], writes=[self.computed], args=(lengths,))
+            return None, None
+        rows, count = step.batch.rows, step.batch.num_tokens
+        width = self.sampled_width(rows)
+        tokens = self.main.alloc((len(rows), width), "int64", "tokens.sampled")
+        counts = self.main.alloc((2, len(rows)), "int32", "counts.sampled")
+        hidden = [buffer.view(0, count) for buffer in self.outgoing.values()]
+        self.main.launch(
+            "sample", model.sample, reads=[*hidden, step.inputs], writes=[tokens, counts], args=(step.spans,)
+        )
+        if self.tokens is not None:
+            self.tokens.broadcast(rows, tokens, counts)
+        self.update(tokens, counts, step.mapping, lengths)
+        if self.drafts:
+            self.draft_tokens(step)
+        for slot in step.slots:
+            self.delivered[slot] = step.batch.number
+        return tokens, counts
+
+    def sampled_width(self, rows: Sequence[Row]) -> int:
+        """Places for tokens of a row, as the sampler has them."""
+        return 1 + self.drafts if any(row.drafts for row in rows) else 1
+
+    def draft_tokens(self, step: Step) -> None:
+        """The drafter: what may come after the tokens just sampled."""
+        self.main.launch("drafts.propose", model.propose, reads=[self.last, step.mapping], writes=[self.draft])
+        if self.tokens is not None:
+            drafts = self.main.alloc((len(step.slots), self.drafts), "int64", "drafts.sent")
+            self.main.launch("drafts.gather", model.gather, reads=[self.draft, step.mapping], writes=[drafts])
+            self.tokens.broadcast_drafts(drafts)
+            drafts.free()
+
+    def update(self, tokens: Buffer, counts: Buffer, mapping: Buffer, lengths: tuple[int, ...]) -> None:
+        """Write sampled tokens into the table of requests."""
+        self.main.launch(
+            "tokens.update",
+            model.update,
+            reads=[tokens, counts, mapping],
+            writes=[self.last, self.total, self.ids, self.computed],
+            args=(lengths,),
+        )
+
+    def put(self, values: tuple[int, ...], site: str) -> Buffer:
+        """Numbers of the host, on the device."""
+        buffer = self.main.alloc((len(values),), "int64", site)
+        self.main.launch("put", model.put, writes=[buffer], args=(values,), cost=0)
+        return buffer
+
+
+@register_protocol("pp_tokens", forms=tuple(TRANSFERS))
+class PipelineTokens(Program):
+    """Sampled tokens of a pipeline, and the hidden states between its stages.
+
+    Arguments: as of `dp_batch`. Data and tensor parallel sizes are 1. A variant replaces the stage, the broadcast of
+    tokens, the transfer of hidden states, or the scheduler.
+    """
+
+    probes = ("pp.some_excluded", "pp.all_excluded")
+
+    def prepare(self, args: Mapping[str, Any]) -> Prepared:
+        config = EngineConfig.model_validate(args["config"])
+        topology = Topology.model_validate(args["topology"])
+        if topology.world_size != topology.pipeline_parallel_size or topology.world_size > model.LAYERS:
+            raise ValueError(
+                f"pp_tokens runs on one pipeline of 1 to {model.LAYERS} stages; the topology is {topology}"
+            )
+        requests = [Request(*request) for request in args["requests"]]
+        pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
+        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args["form"]]}
+        if args.get("variant"):
+            made = variant(args["variant"]).make
+            pieces |= {base: made for base in pieces if issubclass(made, base)}
+        stages, scheduler = topology.pipeline_parallel_size, pieces[PipelineScheduler]
+        history = History(requests, stages, config, args["step_ns"], scheduler=scheduler)
+        return Prepared(history, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
+
+    def steps(self, prepared: Prepared) -> int:
+        return len(prepared.history.calls)
+
+    def figures(self, prepared: Prepared, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Of the history alone: it does not depend on the machine."""
+        batches = [call.batch for call in prepared.history.calls if call.batch is not None]
+        return {
+            "batches": len(batches),
+            "without tokens": sum(not batch.rows for batch in batches),
+            "tokens computed": sum(batch.num_tokens for batch in batches),
+        }
+
+    async def run(self, rank: Rank, prepared: Prepared) -> None:
+        await prepared.stage(rank, prepared).run()
