@@ -1,4 +1,4 @@
-"""A model of integers: kernels for devices, and an oracle that knows every token without a device.
+"""A model of integers: its arithmetic, and the kernels that compute it on a device.
 
 The stand-in for a transformer has what coordination can break: layers with a KV cache, spread over pipeline stages;
 prompts in chunks; a sampler that accepts or rejects draft tokens; state of requests in slots. A token depends on every
@@ -9,12 +9,7 @@ A kernel is written against the array API standard, with masks in place of indic
 numpy and torch, bit for bit, and nothing for which a host would have to wait for its device. All rows of state are
 told by a *mapping* from batch rows to slots; what comes with slot -1 changes nothing.
 
-`Oracle` is the same model for one request, a token at a time:
-
-    >>> [Oracle(0, 3).token(position) for position in range(6)]
-    [3, 20, 37, 186, 775, 885]
-
-Where nothing is rejected a request needs fewer steps, but its tokens are the same (speculative decoding is exact).
+`dpsim.protocol.oracle` is the same model for one request, a token at a time, without a device.
 """
 
 from __future__ import annotations
@@ -83,49 +78,6 @@ def guessed(token: Any) -> Any:
 def chosen(hidden: int, residual: int) -> int:
     """The next token: about every second one is what the drafter thinks."""
     return int(guessed(residual)) if hidden % 4 < 2 else hidden % VOCABULARY
-
-
-class Oracle:
-    """All tokens of one request, prompt first, as many as are asked for."""
-
-    def __init__(self, request: int, prompt_tokens: int) -> None:
-        self.tokens = [prompt_token(request, position) for position in range(prompt_tokens)]
-        self._sums = [0] * LAYERS  # of each layer's cache, weighted, as far as `_done`
-        self._done = 0
-
-    def token(self, position: int) -> int:
-        while len(self.tokens) <= position:
-            token = self.tokens[self._done]
-            hidden = embedded(token, self._done)
-            for layer in range(LAYERS):
-                self._sums[layer] += cached(hidden, self._done, layer) * (self._done + 1)
-                hidden = mixed(self._sums[layer] % MODULUS, hidden, layer)
-            self._done += 1
-            if self._done == len(self.tokens):
-                self.tokens.append(chosen(hidden, token))
-        return self.tokens[position]
-
-    def first(self, length: int) -> tuple[int, ...]:
-        """The first so many tokens."""
-        return tuple(self.token(position) for position in range(length))
-
-    def drafts(self, position: int, count: int) -> list[int]:
-        """What the drafter thinks comes after the token at a position."""
-        drafts = [self.token(position)]
-        for _ in range(count):
-            drafts.append(guessed(drafts[-1]))
-        return drafts[1:]
-
-    def accepted(self, position: int, count: int) -> int:
-        """How many of so many drafts after a position are right, up to the first that is not."""
-        for number, draft in enumerate(self.drafts(position, count)):
-            if draft != self.token(position + 1 + number):
-                return number
-        return count
-
-    def digest(self, length: int) -> int:
-        """One number for the first so many tokens."""
-        return sum((position + 1) * token for position, token in enumerate(self.first(length))) % MODULUS
 
 
 # ---- kernels: buffers that are read, buffers that are written, arguments
@@ -314,15 +266,19 @@ __all__ = [
     "LAYERS",
     "MODULUS",
     "VOCABULARY",
-    "Oracle",
     "Span",
     "admit",
     "advance",
+    "cached",
+    "chosen",
     "copy",
     "embed",
+    "embedded",
     "fill",
     "forward",
     "gather",
+    "guessed",
+    "mixed",
     "prepare",
     "prompt_token",
     "propose",

@@ -10,7 +10,7 @@ rejected (6.4), requests end steps after their last token was sampled, and a slo
 or a preemption, at any point between the launch of a step and the arrival of its tokens.
 
 The whole history of calls is a pure function of requests and configuration, because the model's tokens are
-(`dpsim.protocol.model.Oracle`): every stage computes it alone, and no machine can change it. One call is one tick.
+(`dpsim.protocol.oracle`): every stage computes it alone, and no machine can change it. One call is one tick.
 
     >>> from dpsim.config import EngineConfig
     >>> calls = History([Request(0, 5, 2)], stages=2, config=EngineConfig()).calls
@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.config import EngineConfig
-from dpsim.protocol.model import Oracle
+from dpsim.protocol.oracle import Oracle
 from dpsim.protocol.scheduler import Request
 
 

@@ -113,7 +113,9 @@ class SampledTokens:
         if not self.sent:
             return
         expected = (len(rows), self.width(rows))
-        assert tokens.shape == expected, f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
+        assert tokens.shape == expected, (
+            f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
+        )
         self.join_side()
         self.group.broadcast(tokens, self.last, self.side, site="tokens.send")
         self.group.broadcast(counts, self.last, self.side, site="counts.send")
@@ -159,9 +161,7 @@ class SampledTokens:
                 self.group.broadcast(buffer, self.last, self.side, site=f"{name}.receive")
                 self.keep(buffer)
         generations = tuple(self.generations[slot] for slot in slots)
-        self.put(
-            Entry(self.rank.step, tokens, counts, drafts, self.side.record(), tuple(slots), generations, needed)
-        )
+        self.put(Entry(self.rank.step, tokens, counts, drafts, self.side.record(), tuple(slots), generations, needed))
         return all(needed)
 
     def skips_receive(self, need: tuple[bool, ...] | None) -> bool:

@@ -24,6 +24,7 @@ from dpsim.interface import Buffer, Event, Rank
 from dpsim.ops import DType, RawRecord
 from dpsim.protocol import model
 from dpsim.protocol.model import Span
+from dpsim.protocol.oracle import LostTokens, WrongOutput, compare
 from dpsim.protocol.pipeline import TRANSFERS, Received, Transfer
 from dpsim.protocol.requests import Batch, History, PipelineScheduler, Row
 from dpsim.protocol.sampled_tokens import DROPPED, Arrived, SampledTokens
@@ -31,34 +32,6 @@ from dpsim.protocol.scheduler import Request
 from dpsim.registry import Program, register_protocol, variant
 
 LAYERS_NS = 20_000  # reference: one small layer
-
-
-class Wrong(AssertionError):
-    """A stage's state is not what the oracle says."""
-
-
-class WrongCount(Wrong):
-    """Another number of computed tokens: the cache is written at wrong positions."""
-
-
-class WrongLength(Wrong):
-    """Another number of tokens."""
-
-
-class WrongToken(Wrong):
-    """Another token goes into the model."""
-
-
-class WrongHistory(Wrong):
-    """Another token before the last."""
-
-
-class WrongOutput(Wrong):
-    """Another token comes out of the model."""
-
-
-class LostTokens(Wrong):
-    """Tokens that somebody needs are left in the queue at the end."""
 
 
 class Step(NamedTuple):
@@ -121,7 +94,7 @@ class Stage:
         self.slot_of: dict[int, int] = {}
         self.delivered: dict[int, int] = {}
         self.results: deque[Result] = deque()
-        self.sampled: dict[int, list[tuple[int, int]]] = {}  # request -> (step, token)
+        self.sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
 
     def state(self, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
         """Memory that is there for the whole run, zero at first."""
@@ -152,7 +125,8 @@ class Stage:
         self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), "ep")
         start = 0
         for row, came in zip(result.batch.rows, result.delivered, strict=True):
-            self.compare(row, number, [line[start : start + row.scheduled] for line in inputs], came)
+            oracle = self.history.oracles[row.request]
+            compare(oracle, row, number, [line[start : start + row.scheduled] for line in inputs], came)
             start += row.scheduled
         if result.tokens is not None and result.counts is not None:
             tokens = (await result.tokens.read("tokens.read", self.output)).tolist()
@@ -165,29 +139,6 @@ class Stage:
                     first = row.position + (row.scheduled if row.prefilling else 1)
                     said = self.sampled.setdefault(row.request, [])
                     said += [(number, first + place, token) for place, token in enumerate(new[:count])]
-
-    def compare(self, row: Row, step: int, came: Sequence[Sequence[int]], delivered: int | None) -> None:
-        """Raise what differs from the oracle in a row of the inputs of a step."""
-        oracle, position = self.history.oracles[row.request], row.position
-        length = row.prefill if row.prefilling else position + 1
-        if row.prefilling:
-            tokens = [oracle.token(position + place) for place in range(row.scheduled)]
-        else:
-            tokens = [oracle.token(position), *oracle.drafts(position, row.drafts)]
-        told: tuple[tuple[int, type[Wrong], str, list[int]], ...] = (
-            (1, WrongCount, "position", [position + place for place in range(row.scheduled)]),
-            (2, WrongLength, "length", [length] * row.scheduled),
-            (0, WrongToken, "token", tokens),
-            (3, WrongHistory, "history", [oracle.digest(length)] * row.scheduled),
-        )
-        for line, wrong, what, wanted in told:
-            for place in range(row.scheduled):
-                if came[line][place] != wanted[place]:
-                    by = "nothing was" if delivered is None else f"tokens of step {delivered} were the last that was"
-                    raise wrong(
-                        f"request {row.request} in step {step}, place {place} of {row.scheduled}: "
-                        f"{what} {came[line][place]}, the model says {wanted[place]}; {by} delivered to its slot"
-                    )
 
     async def drain(self) -> None:
         """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""
@@ -324,7 +275,9 @@ class Stage:
         if not self.is_last:
             assert self.tokens is not None
             self.tokens.receive(step.batch.rows, step.slots)
-            self.main.launch("computed.advance", model.advance, reads=[step.mapping], writes=[self.computed], args=(lengths,))
+            self.main.launch(
+                "computed.advance", model.advance, reads=[step.mapping], writes=[self.computed], args=(lengths,)
+            )
             return None, None
         rows, count = step.batch.rows, step.batch.num_tokens
         width = self.sampled_width(rows)
