@@ -111,8 +111,12 @@ class Stage:
             if call.batch is not None:
                 await self.execute(call.batch)
             if call.takes:
-                await self.take(self.results.popleft())
+                await self.take(self.next_result())
         await self.drain()
+
+    def next_result(self) -> Result:
+        """The oldest: results are told in the order of the batches (I-PS-6)."""
+        return self.results.popleft()
 
     async def take(self, result: Result) -> None:
         """Wait for a step's result, and look at it."""

@@ -16,7 +16,7 @@ collectives by these names.
     >>> [spec.name for spec in communicators(Topology(data_parallel_size=2, tensor_parallel_size=2))]
     ['dp.0', 'dp.1', 'dp_cpu.0', 'dp_cpu.1', 'ep']
 
-    >>> [spec.name for spec in communicators(Topology(pipeline_parallel_size=2))][3:]
+    >>> [spec.name for spec in communicators(Topology(pipeline_parallel_size=2))][4:]
     ['ep.0', 'ep.1', 'pp', 'pp_cpu', 'pp_broadcast']
 
 Sources: specification chapters 9.2 and 6.6.

@@ -1,0 +1,239 @@
+"""I-PP-1 to I-PP-13 of specification 6.9, each beside a twin that breaks just it.
+
+What a stage does with its queue is asked of the queue itself (`Watched`), what it sends of its journal, what it holds
+of the oracle. Not here: I-PP-10, for there are no dummy steps where there is one data-parallel rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from batch_worlds import breaks, holds
+from token_worlds import Drawn, Played, drawn_worlds
+
+from dpsim.interface import Buffer
+from dpsim.protocol.requests import PipelineScheduler, Row
+from dpsim.protocol.sampled_tokens import Arrived, Entry, SampledTokens
+from dpsim.protocol.stage import Stage
+
+SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
+
+
+class Watched(SampledTokens):
+    """Looks at its own queue."""
+
+    waited = 0
+
+    def consume(self) -> Arrived | None:
+        stages, oldest, waits = self.group.size, self.queue[0], self.waited
+        assert len(self.queue) == stages, f"I-PP-1: {len(self.queue)} entries for {stages} stages"
+        arrived = super().consume()
+        assert len(self.queue) == stages, "I-PP-1: a place for each step"
+        if oldest is None:
+            assert (arrived, self.waited) == (None, waits), "nothing to wait for"
+            return arrived
+        wanted = [
+            need and self.generations[slot] == then
+            for slot, then, need in zip(oldest.slots, oldest.generations, oldest.need, strict=True)
+        ]
+        if not any(wanted):
+            assert (arrived, self.waited) == (None, waits), "I-PP-11: nobody wants it, and nobody waits"
+        if arrived is not None:
+            for slot, now, need in zip(oldest.slots, arrived.mapping, oldest.need, strict=True):
+                assert now in (-1, slot), "I-PP-13: a row is for its slot or for none"
+                assert need or now == -1, "I-PP-6: a row that needed no token is left alone"
+        return arrived
+
+    def wait(self, entry: Entry) -> None:
+        self.waited += 1
+        super().wait(entry)
+
+
+def watched(twin: type[SampledTokens] = SampledTokens) -> type[SampledTokens]:
+    """The twin's queue, watched."""
+    return type("WatchedTwin", (Watched, twin), {})
+
+
+def healthy_or_says(drawn: Drawn, **pieces: Any) -> Played:
+    played = drawn.play(**pieces)
+    assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
+    return played
+
+
+def queue_is_a_clock(drawn: Drawn, **pieces: Any) -> None:
+    """I-PP-1, 6, 11 and 13."""
+    pieces["tokens"] = watched(pieces.get("tokens", SampledTokens))
+    healthy_or_says(drawn, **pieces)
+
+
+def state_is_the_oracles(drawn: Drawn, **pieces: Any) -> None:
+    """I-PP-2 (tokens), 5 (histories), 7 (lengths) and 8 (computed counts); I-PP-12 by the check of races."""
+    healthy_or_says(drawn, **pieces)
+
+
+def broadcasts_match(drawn: Drawn, **pieces: Any) -> None:
+    played = drawn.play(**pieces)
+    sent = [
+        [record[8:12] for record in played.records(rank, "collective") if record[6] == "pp_broadcast"]
+        for rank in range(drawn.stages)
+    ]
+    assert all(one == sent[0] for one in sent), "I-PP-3: number, order, sizes and types of broadcasts"
+    assert all(one[0] == "broadcast" and one[3] == drawn.stages - 1 for one in sent[0]), (
+        "I-PP-3: the last stage is root"
+    )
+
+
+def masks_agree(drawn: Drawn, **pieces: Any) -> None:
+    played = drawn.play(**pieces)
+    masks = [played.decided("need", rank) for rank in range(drawn.stages)]
+    assert all(one == masks[0] for one in masks), "I-PP-4: the same mask everywhere"
+
+
+def takes_no_young_entry(drawn: Drawn, **pieces: Any) -> None:
+    """I-PP-9: what the main stream waits for was sampled as many batches ago as there are stages."""
+
+    class Aged(pieces.get("tokens", SampledTokens)):  # type: ignore[misc]
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            self.steps, self.born = 0, {}
+
+        def consume(self) -> Arrived | None:
+            self.steps += 1
+            arrived: Arrived | None = super().consume()
+            if arrived is not None:
+                age = self.steps - self.born[arrived.step]
+                assert age >= self.group.size, f"I-PP-9: waits for tokens {age} steps old"
+            return arrived
+
+        def put(self, entry: Entry) -> None:
+            self.born[entry.step] = self.steps
+            super().put(entry)
+
+    healthy_or_says(drawn, **{**pieces, "tokens": Aged})
+
+
+class Longer(SampledTokens):
+    def length(self) -> int:
+        return super().length() + 1
+
+
+class Shorter(SampledTokens):
+    def length(self) -> int:
+        return super().length() - 1
+
+
+class TakesUnneeded(SampledTokens):
+    def excluded(self, entry: Entry, row: int) -> bool:
+        return self.outdated(entry, row)
+
+
+class NeverNothing(SampledTokens):
+    def nothing_left(self, mapping: tuple[int, ...]) -> bool:
+        return False
+
+
+class NextSlot(SampledTokens):
+    """A row's token goes to the slot after it."""
+
+    def consume(self) -> Arrived | None:
+        arrived = super().consume()
+        return arrived and arrived._replace(mapping=tuple(slot + (slot >= 0) for slot in arrived.mapping))
+
+
+class NoGeneration(SampledTokens):
+    def outdated(self, entry: Entry, row: int) -> bool:
+        return False
+
+
+class KeepsNothing(SampledTokens):
+    def keep(self, buffer: Buffer) -> None:
+        pass
+
+
+class WidestReceive(SampledTokens):
+    def received_width(self, rows: Sequence[Row]) -> int:
+        return 1 + self.drafts
+
+
+class LastStageKnowsBetter(SampledTokens):
+    def row_needs(self, row: Row) -> bool:
+        return super().row_needs(row) and not (self.is_last and row.computed > 4)
+
+
+class OneStepEarly(PipelineScheduler):
+    def cadence(self) -> int:
+        return super().cadence() - 1
+
+
+class LateConsume(Stage):
+    """Takes over after the inputs are read."""
+
+    def before_inputs(self, batch: Any) -> None:
+        self.update_slots(batch)
+
+    def prepare(self, batch: Any) -> Any:
+        step = super().prepare(batch)
+        self.consume()
+        return step
+
+    async def execute(self, batch: Any) -> None:
+        if not batch.rows:
+            self.consume()
+        await super().execute(batch)
+
+
+class ForgetsRejected(Stage):
+    """Takes over tokens, but not that drafts were rejected: it then takes the optimistic counts for true."""
+
+    def take_over(self, arrived: Arrived) -> None:
+        super().take_over(arrived)
+        if self.drafts and arrived.tokens.shape[1] > 1:
+            mapping = self.put(arrived.mapping, "again.mapping")
+            self.main.launch("again", add_rejected, reads=[arrived.counts, mapping], writes=[self.computed])
+            mapping.free()
+
+
+def add_rejected(counts: Any, mapping: Any, computed: Any) -> None:
+    for row, slot in enumerate(mapping):
+        if slot >= 0:
+            computed[slot] += counts[1, row]
+
+
+Property = Callable[..., None]
+
+INVARIANTS: list[tuple[str, Property, dict[str, Any], str]] = [
+    ("I-PP-1", queue_is_a_clock, {"tokens": Longer}, "I-PP-1"),
+    ("I-PP-2 early", state_is_the_oracles, {"scheduler": OneStepEarly}, "WRONG"),
+    ("I-PP-2 late", state_is_the_oracles, {"stage": LateConsume}, "WRONG"),
+    ("I-PP-3", broadcasts_match, {"tokens": WidestReceive}, "I-PP-3"),
+    ("I-PP-4", masks_agree, {"tokens": LastStageKnowsBetter}, "I-PP-4"),
+    ("I-PP-5", state_is_the_oracles, {"tokens": NoGeneration}, "WRONG"),
+    ("I-PP-6", queue_is_a_clock, {"tokens": TakesUnneeded}, "I-PP-6"),
+    ("I-PP-7", state_is_the_oracles, {"tokens": NextSlot}, "WRONG"),
+    ("I-PP-8", state_is_the_oracles, {"stage": ForgetsRejected}, "WRONGCOUNT"),
+    ("I-PP-9", takes_no_young_entry, {"tokens": Shorter}, "I-PP-9"),
+    ("I-PP-11", queue_is_a_clock, {"tokens": NeverNothing}, "I-PP-11"),
+    ("I-PP-12", state_is_the_oracles, {"tokens": KeepsNothing}, "RACE:REUSED_IN_FLIGHT"),
+    ("I-PP-13", queue_is_a_clock, {"tokens": NextSlot}, "I-PP-13"),
+]
+
+PROPERTIES = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))
+
+
+@pytest.mark.parametrize("property_", PROPERTIES, ids=lambda property_: property_.__name__)
+def test_holds(property_: Property) -> None:
+    holds(property_, SEVERAL, examples=60)
+
+
+@pytest.mark.parametrize(
+    ("property_", "twin", "says"), [one[1:] for one in INVARIANTS], ids=[one[0] for one in INVARIANTS]
+)
+def test_a_twin_breaks_it(property_: Property, twin: dict[str, Any], says: str) -> None:
+    breaks(lambda drawn: property_(drawn, **twin), SEVERAL, says)
+
+
+def test_a_shorter_queue_is_correct_all_the_same() -> None:
+    """M-PP-3: the main stream waits earlier than it has to, and that is all."""
+    holds(lambda drawn: state_is_the_oracles(drawn, tokens=Shorter), SEVERAL, examples=60)
