@@ -47,11 +47,14 @@ class Transfer:
     async def begin(self) -> None:
         """Before anything of a step: what the step before sent may be overwritten from here on."""
         for work in self.described:
-            await work
+            await self.settle(work)
         self.described = []
         if self.sent is not None:
             self.wait_sent(self.sent)
         self.sent = None
+
+    async def settle(self, work: Awaitable[HostArray]) -> None:
+        await work
 
     def wait_sent(self, sent: Event) -> None:
         self.main.wait(sent)
@@ -98,12 +101,16 @@ class Transfer:
         stream = self.sending()
         if stream is not self.main:
             stream.wait_stream(self.main)
-        for name, buffer in tensors.items():
+        for name, buffer in self.in_order(tensors):
             self.device.send(buffer, self.after, stream, site=f"{name}.send")
         self.sent = None if stream is self.main else stream.record()
 
     async def describing(self) -> None:
         """Wait for what the other side was told, or not yet."""
+
+    def in_order(self, tensors: Mapping[str, Buffer]) -> list[tuple[str, Buffer]]:
+        """Tensors go in the order in which they were named."""
+        return list(tensors.items())
 
     def sending(self) -> Stream:
         """The stream on which tensors go."""
@@ -115,7 +122,7 @@ class WaitsForDescription(Transfer):
 
     async def describing(self) -> None:
         for work in self.described:
-            await work
+            await self.settle(work)
         self.described = []
 
 

@@ -133,6 +133,14 @@ class PipelineScheduler:
         """Steps from one that samples to the next of the same request: as long as the token is on its way (6.7)."""
         return self.stages
 
+    def depth(self) -> int:
+        """Batches that the queue holds: one a stage, and one more if scheduling is asynchronous (7.4, V2 since 0.24)."""
+        return self.stages + int(self.config.async_scheduling)
+
+    def returns_early(self, batch: Batch, queued: int) -> bool:
+        """Whether a call waits for no result: the queue has room, and there was or is something to schedule."""
+        return queued < self.depth() and (batch.num_tokens > 0 or self.has_requests)
+
     def abort(self, number: int) -> None:
         """Drop a request, wherever it is."""
         self.ended += [tracked.number for tracked in self.running if tracked.number == number]
@@ -233,7 +241,7 @@ class PipelineScheduler:
 class History:
     """All calls of an engine, for some requests; computed once, then read only.
 
-    `depth`: batches that the queue holds. Raises ValueError for a request that could never end or be scheduled.
+    Raises ValueError for a request that could never end or be scheduled.
     """
 
     def __init__(
@@ -244,7 +252,6 @@ class History:
         step_ns: int = 20_000_000,
         kv_tokens: int | None = None,
         scheduler: type[PipelineScheduler] = PipelineScheduler,
-        depth: int | None = None,
     ) -> None:
         self.requests, self.stages, self.config = requests, stages, config
         for number, request in enumerate(requests):
@@ -253,7 +260,6 @@ class History:
             most = request.prompt_tokens + request.output_tokens + 2 * config.uniform_decode_query_len
             if kv_tokens is not None and most > kv_tokens:
                 raise ValueError(f"request {number} needs room for {most} tokens, the KV cache has {kv_tokens}")
-        self.depth = depth or queue_depth(stages, config)
         self.oracles = [Oracle(number, request.prompt_tokens) for number, request in enumerate(requests)]
         self.calls: list[Call] = []
         self._play(scheduler(stages, config, kv_tokens), step_ns)
@@ -293,22 +299,11 @@ class History:
                 if arrivals:
                     tick = max(tick + 1, arrivals[0][0])
                 continue
-            takes = not self.returns_early(batch, len(queue), scheduler)
+            takes = batch is None or not scheduler.returns_early(batch, len(queue))
             if takes:
                 scheduler.hear(queue.popleft())
             self.calls.append(Call(batch, takes))
             tick += 1
 
-    def returns_early(self, batch: Batch | None, queued: int, scheduler: PipelineScheduler) -> bool:
-        """Whether a call waits for no result: the queue has room, and there is or was something to schedule."""
-        if batch is None:
-            return False
-        return queued < self.depth and (batch.num_tokens > 0 or scheduler.has_requests)
 
-
-def queue_depth(stages: int, config: EngineConfig) -> int:
-    """Batches that the queue holds: one a stage, and one more if scheduling is asynchronous (7.4, V2 since 0.24)."""
-    return stages + int(config.async_scheduling)
-
-
-__all__ = ["Admission", "Batch", "Call", "History", "PipelineScheduler", "Row", "queue_depth"]
+__all__ = ["Admission", "Batch", "Call", "History", "PipelineScheduler", "Row"]

@@ -94,6 +94,7 @@ class Stage:
         self.slot_of: dict[int, int] = {}
         self.delivered: dict[int, int] = {}
         self.results: deque[Result] = deque()
+        self.heard = 0  # batches whose results were taken
         self.sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
 
     def state(self, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
@@ -119,13 +120,15 @@ class Stage:
         return self.results.popleft()
 
     async def take(self, result: Result) -> None:
-        """Wait for a step's result, and look at it."""
+        """Wait for a step's result, and look at it. The scheduler takes it for that of the oldest batch."""
+        number, oldest = result.batch.number, self.heard
+        assert number == oldest, f"the result of batch {number} is told as that of batch {oldest}"
+        self.heard += 1
         self.output.wait(result.done)
         if result.inputs is None:
             return
         inputs = (await result.inputs.read("inputs.read", self.output)).tolist()
         result.inputs.free()
-        number = result.batch.number
         self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), "ep")
         start = 0
         for row, came in zip(result.batch.rows, result.delivered, strict=True):

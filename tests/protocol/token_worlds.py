@@ -80,16 +80,14 @@ class Drawn(NamedTuple):
     form: str = "source-002"
 
     def prepared(self, **pieces: Any) -> Prepared:
-        """`pieces`: stage, tokens, transfer, scheduler, each a class; `depth` of the queue of batches."""
-        kind = pieces.get("history", History)
-        history = kind(
+        """`pieces`: stage, tokens, transfer, scheduler, each a class."""
+        history = History(
             self.requests,
             self.stages,
             EngineConfig.model_validate({"cudagraph_mode": "NONE", **self.config}),
             STEP_NS,
             self.kv_tokens,
             pieces.get("scheduler", PipelineScheduler),
-            pieces.get("depth"),
         )
         transfer = pieces.get("transfer", TRANSFERS[self.form])
         return Prepared(history, pieces.get("stage", Stage), pieces.get("tokens", SampledTokens), transfer)

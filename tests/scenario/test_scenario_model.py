@@ -203,6 +203,12 @@ def test_world() -> None:
         ("dp_cpu", "dp_cpu.1", "host", (1, 3)),
         ("ep", "ep.0", "device", (0, 2)),
         ("ep", "ep.1", "device", (1, 3)),
+        ("pp", "pp.0", "device", (0, 1)),
+        ("pp", "pp.1", "device", (2, 3)),
+        ("pp_cpu", "pp_cpu.0", "host", (0, 1)),
+        ("pp_cpu", "pp_cpu.1", "host", (2, 3)),
+        ("pp_broadcast", "pp_broadcast.0", "device", (0, 1)),
+        ("pp_broadcast", "pp_broadcast.1", "device", (2, 3)),
     ]
     assert told.faults == (Fault("alter", 0, At(communicator="ep.0", seq=5), {"count": 7}),)
     assert told.delays == (Delay(2, At("dp.agree"), 3_000_000), Delay(3, At(), 1_000_000_000))
