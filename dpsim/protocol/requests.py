@@ -134,7 +134,7 @@ class PipelineScheduler:
         return self.stages
 
     def depth(self) -> int:
-        """Batches that the queue holds: one a stage, and one more if scheduling is asynchronous (7.4, V2 since 0.24)."""
+        """Batches that the queue holds: one a stage, and one more if scheduling is asynchronous (7.4)."""
         return self.stages + int(self.config.async_scheduling)
 
     def returns_early(self, batch: Batch, queued: int) -> bool:
