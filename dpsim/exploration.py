@@ -36,6 +36,7 @@ from dpsim.scenario import Scenario
 from dpsim.scenario.build import program_args, requests, world
 from dpsim.schedule import CutOff, Strategy
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.environment import rare_collections
 from dpsim.world import Run, World
 
 
@@ -190,7 +191,8 @@ def search_subject(
             probes.update({raw[2] for journal in run.journals for raw in journal if raw[0] == "probe"})
         return [problem(findings[0], machine)] if findings else []
 
-    found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress)
+    with rare_collections():  # around all runs: after each it would look through what the run has left
+        found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress)
     found.probes = probes
     return found
 
