@@ -56,7 +56,8 @@ class Strategy(ABC):
 
     @abstractmethod
     def draw(self, label: str, options: Sequence[str]) -> int:
-        """The index of an option; the first is the ordinary one."""
+        """The index of an option: the first is the ordinary one, the last the strictest, under which others wait
+        longer."""
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
         """These acquires cannot have what they want now. Told before every pick, and at the end of the run."""

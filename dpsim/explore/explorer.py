@@ -154,6 +154,7 @@ def explore(
         except CutOff:
             whole = False
         _count(result, current, whole)
+        current.failed = bool(problems)
         if problems:
             _fail(result, current, problems[0])
         search.end(whole)

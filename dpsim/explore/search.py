@@ -42,6 +42,7 @@ class Search(Strategy):
         self.schedule: list[str] = []
         self.too_long = False
         self.redundant = False
+        self.failed = False  # something was wrong in this run; set by whoever judges it, before `end`
 
     # ---- what a strategy answers
 
@@ -61,6 +62,7 @@ class Search(Strategy):
         self.schedule = []
         self.too_long = False
         self.redundant = False
+        self.failed = False
         return True
 
     def end(self, whole: bool) -> None:

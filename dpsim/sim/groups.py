@@ -6,8 +6,8 @@ hardware: each member gets what its own description asks for, as far as it fits,
 the journals.
 
 A transfer is matched by direction and sequence number. A *rendezvous* is one joint op. An *eager* send is an op of the
-sender alone, and the receive comes after it: which one it is depends on the size in timed mode, and is a choice where
-there is no time, for a protocol must hold under both.
+sender alone, and the receive comes after it: which one it is depends on the size in timed mode. Where there is no time
+it is drawn, once for all sends of a size from one rank to another, for a protocol must hold under both.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ class Group:
         self._mortal = machine.mortal.intersection(spec.ranks) if spec.domain == "device" else frozenset()
         self._device = spec.domain == "device"
         self._moved = False
+        self._eager: dict[tuple[tuple[int, int], int], bool] = {}  # drawn
         self._latest: Op | None = None
         self.last: dict[int, Op] = {}
         """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
@@ -248,9 +249,13 @@ class Group:
         """The op of a send; the sender has yet to submit it."""
         machine, issue = self.machine, part.issue
         waiting = self._receives[pair]
-        eager = issue.count * DTYPES[issue.dtype] <= self.costs.eager_bytes
+        size = issue.count * DTYPES[issue.dtype]
+        eager = size <= self.costs.eager_bytes
         if not machine.timed:
-            eager = machine.draw(label, ("eager", "rendezvous")) == 0
+            if (pair, size) not in self._eager:
+                words = f"{self.spec.name} {pair[0]}>{pair[1]} of {size} bytes"
+                self._eager[pair, size] = machine.draw(words, ("eager", "rendezvous")) == 0
+            eager = self._eager[pair, size]
         if eager:
             part.eager = True
             sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0] if self._device else ~pair[0])

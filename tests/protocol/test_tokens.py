@@ -107,11 +107,11 @@ def test_worlds_that_are_drawn_have_something_in_them() -> None:
 @pytest.mark.runs_once
 @pytest.mark.parametrize("form", ["source-002", "0.14", "0.33"])
 def test_dpor_says_the_same_where_it_comes_to_an_end(form: str) -> None:
-    """Two steps with tokens make eight sends: 256 schedules, all proven."""
+    """Nobody polls, so the schedule in which every send waits is the proof."""
     drawn = Drawn(2, [Request(0, 2, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 4}, form=form)
     subject = Subject(world(2), PipelineTokens(), drawn.prepared())
     told = holds_in_every_schedule(subject, strategy="dpor", schedules=1000)
-    assert (told.verdict, told.exploration.runs) == ("proven", 256)
+    assert (told.verdict, told.exploration.runs) == ("proven", 1)
 
 
 def test_one_stage_is_proven_in_one_schedule() -> None:

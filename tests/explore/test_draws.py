@@ -1,0 +1,79 @@
+"""Eager or rendezvous: drawn once for all sends of a size from one rank to another, and only where it can matter.
+
+A run without any step is deterministic dataflow: if it gets through where every send waits for its receive, it gets
+through, with the same results, where some do not. So DPOR tries the strictest first, and no other if that held.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import numpy as np
+
+from dpsim.exploration import Explored, Subject, explore_subject
+from dpsim.interface import Rank
+from dpsim.registry import Program
+from dpsim.world import CommunicatorSpec, World
+
+Script = Callable[[Rank], Coroutine[Any, Any, None]]
+
+
+class Scripted(Program):
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await self.script(rank)
+
+
+def explored(script: Script, ranks: int) -> Explored:
+    world = World(ranks, (CommunicatorSpec("h", "h", "host", tuple(range(ranks))),))
+    return explore_subject(Subject(world, Scripted(script)), "dpor", schedules=200)
+
+
+async def passes_on(rank: Rank) -> None:
+    """Down the line, in messages of many sizes."""
+    for size in range(1, 9):
+        if rank.rank:
+            await rank.host("h").recv(size, "int32", rank.rank - 1)
+        if rank.rank < 2:
+            await rank.host("h").send(np.ones(size, np.int32), rank.rank + 1)
+
+
+def test_without_a_step_the_strictest_run_is_the_proof() -> None:
+    found = explored(passes_on, 3)
+    assert (found.verdict, found.exploration.runs) == ("proven", 1)
+
+
+async def both_send_first(rank: Rank) -> None:
+    await rank.host("h").send(np.ones(1, np.int32), 1 - rank.rank)
+    await rank.host("h").recv(1, "int32", 1 - rank.rank)
+
+
+def test_what_holds_only_if_sends_are_eager_is_found_at_once() -> None:
+    found = explored(both_send_first, 2)
+    assert (found.verdict, found.exploration.runs) == ("violated", 1)
+
+
+async def only_if_eager(rank: Rank) -> None:
+    """Rank 0 is ahead of its receiver only if its send does not wait; rank 2 may then hear of it too early."""
+    host = rank.host("h")
+    if rank.rank == 0:
+        await host.send(np.ones(1, np.int32), 1)
+        rank.send(2, "in", "sent", "tell")
+    elif rank.rank == 1:
+        await rank.mailbox("in").get("go")
+        await host.recv(1, "int32", 0)
+    else:
+        heard = await rank.mailbox("in").poll("poll")
+        rank.send(1, "in", "go on", "go")
+        assert heard is None
+
+
+def test_where_there_are_steps_every_draw_is_tried() -> None:
+    """The twin: were draws left out here too, this would be proven."""
+    found = explored(only_if_eager, 3)
+    assert found.verdict == "violated"
+    assert found.exploration.runs > 1, "the strictest run holds"
