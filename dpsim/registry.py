@@ -36,6 +36,7 @@ _BUILT_IN = (
     "dpsim.protocol.stage",
     "dpsim.protocol.conformance",
     "dpsim.museum.batch",
+    "dpsim.museum.tokens",
 )
 
 

@@ -214,7 +214,8 @@ class SampledTokens:
         missed = []
         for entry in self.queue:
             if entry is not None:
-                if not all(self.excluded(entry, row) for row in range(len(entry.slots))):
+                rows = zip(entry.slots, entry.generations, entry.need, strict=True)
+                if any(need and self.generations[slot] == then for slot, then, need in rows):
                     missed.append(entry.step)
                 self.discard(entry)
         self.queue.clear()
