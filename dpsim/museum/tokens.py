@@ -84,7 +84,7 @@ class ReceivesWidest(SampledTokens):
         return 1 + self.drafts
 
 
-@mutant("M-PP-7", "HANG:COLLECTIVE:*")
+@mutant("M-PP-7", "*:COLLECTIVE:*")
 class SendsAlways(SampledTokens):
     """The last stage also sends what nobody needs; the others do not receive it, or take it for the next step's."""
 
