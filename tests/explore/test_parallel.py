@@ -186,6 +186,11 @@ SCRIPT = """
             while True:
                 await rank.mailbox("nothing").poll("for ever")
 
+    def once(*_):  # both workers interrupt, and the second may come while the first is dealt with
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, once)
     try:
         explore_all([Subject(World(1, ()), Interrupts())], jobs=2)
     except KeyboardInterrupt:
