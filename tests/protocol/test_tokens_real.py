@@ -1,51 +1,31 @@
 """The same tokens, in the same order, on processes with gloo: journals are the simulation's, record by record.
 
-Worlds of two and three stages, fixed, and the scenarios that come with dpsim. What memory does is not claimed there.
+Drawn worlds of one to four stages, always the same, and the scenarios that come with dpsim. What memory does is not
+claimed there.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
+from token_worlds import DRAFTS, STAGES, fixed_worlds
 
 from dpsim.ops import RawRecord
+from dpsim.protocol.pipeline import TRANSFERS
+from dpsim.protocol.stage import PipelineTokens
 from dpsim.runner import run_scenario, warm_backends
-from dpsim.scenario import Scenario, load_scenario, scenario_from
+from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-REQUESTS = [
-    {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 6},
-    {"arrival": "20ms", "prompt_tokens": 9, "output_tokens": 5, "abort": "120ms"},
-    {"arrival": "80ms", "prompt_tokens": 3, "output_tokens": 7},
-    {"arrival": "120ms", "prompt_tokens": 2, "output_tokens": 3},
-]
-
-DRAWS = [
-    (2, "0.14", {"num_speculative_tokens": 0}),
-    (2, "source-002", {"num_speculative_tokens": 2, "async_scheduling": True}),
-    (2, "0.33", {"num_speculative_tokens": 1, "max_num_seqs": 1}),
-    (3, "0.14", {"num_speculative_tokens": 1, "async_scheduling": True}),
-    (3, "source-002", {"num_speculative_tokens": 3}),
-    (3, "0.33", {"num_speculative_tokens": 0, "async_scheduling": True}),
-]
-
-
-def scenario(stages: int, form: str, config: dict[str, object]) -> Scenario:
-    limits = {"max_num_seqs": 2, "max_num_batched_tokens": 8, "cudagraph_mode": "NONE"}
-    return scenario_from(
-        {
-            "name": f"pp{stages}",
-            "protocol": {"name": "pp_tokens", "form": form},
-            "topology": {"pipeline_parallel_size": stages},
-            "config": {**limits, **config},
-            "workload": {"requests": REQUESTS},
-            "limits": {"stall": "60s"},
-        }
-    )
+QUICK, SLOW = 30, 200
+WORLDS = [drawn._replace(kv_tokens=None) for drawn in fixed_worlds(QUICK + SLOW)]
+WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so that all workers start at once
+NUMBERS = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.slow) for number in range(QUICK, QUICK + SLOW))]
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +34,9 @@ def gloo() -> Iterator[str]:
         yield "gloo"
 
 
-def same_as_simulated(scenario: Scenario, backend: str) -> None:
-    real, simulated = run_scenario(scenario, backend), run_scenario(scenario)
+def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None = None) -> None:
+    """`really`: what is run on the other backend in place of the scenario."""
+    real, simulated = run_scenario(really or scenario, backend), run_scenario(scenario)
     assert real.findings == simulated.findings == []
     for rank in range(real.world.size):
         assert unplaced(real.run.journals[rank]) == unplaced(simulated.run.journals[rank]), f"rank {rank}"
@@ -66,13 +47,46 @@ def unplaced(journal: list[RawRecord]) -> list[RawRecord]:
     return [record[:-1] if record[0] == "alloc" else record for record in journal]
 
 
-@pytest.mark.parametrize(("stages", "form", "config"), DRAWS)
-def test_on_gloo(gloo: str, stages: int, form: str, config: dict[str, object]) -> None:
-    same_as_simulated(scenario(stages, form, config), gloo)
+@pytest.mark.parametrize("number", NUMBERS)
+def test_on_gloo(gloo: str, number: int) -> None:
+    """That no finding is there says that tokens are the oracle's and that nothing is left in the queue."""
+    same_as_simulated(WORLDS[number].scenario(), gloo)
+
+
+def test_fixed_worlds_have_something_in_them() -> None:
+    """Of the quick ones alone. Frees in flight: a request gives its slot back while a token of it is on its way."""
+    seen: Counter[str] = Counter()
+    for drawn in WORLDS[:QUICK]:
+        seen.update({f"{drawn.stages} stages": 1, drawn.form: 1, f"async {drawn.config['async_scheduling']}": 1})
+        seen.update({f"{drawn.config['num_speculative_tokens']} drafts": 1, f"{len(drawn.requests)} requests": 1})
+        batches = [call.batch for call in drawn.prepared().history.calls if call.batch]
+        seen["chunks"] += any(not row.samples for batch in batches for row in batch.rows)
+        seen["aborts"] += any(request.abort_ns is not None for request in drawn.requests)
+        decodes = [row for batch in batches for row in batch.rows if not row.prefilling]
+        seen["drafts rejected"] += any(row.computed > row.position for row in decodes)
+        seen["frees in flight"] += drawn.stages > 1 and any(
+            row.request in batch.freed and row.samples
+            for batch in batches
+            for before in batches[max(0, batch.number - drawn.stages + 1) : batch.number]
+            for row in before.rows
+        )
+        seen.update({record[2]: 1 for record in drawn.play().records(0, "probe")})
+    wanted = {f"{stages} stages" for stages in STAGES} | {f"{drafts} drafts" for drafts in DRAFTS} | {*TRANSFERS}
+    wanted |= {"async False", "async True", "chunks", "aborts", "drafts rejected", "frees in flight", "8 requests"}
+    wanted |= {*PipelineTokens.probes}
+    assert all(seen[what] >= 2 for what in wanted), seen
 
 
 def test_free_in_flight_on_gloo(gloo: str) -> None:
     same_as_simulated(load_scenario(scenario_path("pp2_free_in_flight")), gloo)
+
+
+@pytest.mark.parametrize(("variant", "seen"), [("M-PP-3", "rank 0"), ("M-PP-2", "CRASH:WRONG")])
+def test_another_order_and_other_tokens_are_seen(gloo: str, variant: str, seen: str) -> None:
+    """The first takes tokens over too early, which harms nothing, the second too late, which ends all workers."""
+    drawn = next(drawn for drawn in WORLDS if (drawn.stages, drawn.form) == (2, "source-002"))
+    with pytest.raises(AssertionError, match=seen):
+        same_as_simulated(drawn.scenario(), gloo, drawn.scenario(variant))
 
 
 @pytest.mark.gpu(2)

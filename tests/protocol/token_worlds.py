@@ -9,8 +9,9 @@ any does; and without a race all compute the same. These two, `EXTREMES`, stand 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
@@ -25,6 +26,7 @@ from dpsim.protocol.sampled_tokens import SampledTokens
 from dpsim.protocol.scheduler import Request
 from dpsim.protocol.stage import PipelineTokens, Prepared, Stage
 from dpsim.registry import variant
+from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.groups import communicators
 from dpsim.world import Run, World
 
@@ -100,6 +102,28 @@ class Drawn(NamedTuple):
         run, findings = subject.run(strategy)
         return Played(subject.world, run, prepared, findings)
 
+    def scenario(self, variant: str | None = None) -> Scenario:
+        """The same world, said in a scenario, for other backends."""
+        requests = [
+            {
+                "arrival": f"{one.arrival_ns}ns",
+                "prompt_tokens": one.prompt_tokens,
+                "output_tokens": one.output_tokens,
+                **({} if one.abort_ns is None else {"abort": f"{one.abort_ns}ns"}),
+            }
+            for one in self.requests
+        ]
+        return scenario_from(
+            {
+                "name": f"pp{self.stages}-drawn",
+                "protocol": {"name": "pp_tokens", "form": self.form, "variant": variant},
+                "topology": {"pipeline_parallel_size": self.stages},
+                "config": {"cudagraph_mode": "NONE", **self.config},
+                "workload": {"step_duration": f"{STEP_NS}ns", "requests": requests},
+                "limits": {"stall": "60s"},
+            }
+        )
+
     def classes(self, **pieces: Any) -> list[str]:
         """Of the findings in both extremes."""
         return [klass for eager in EXTREMES for klass in self.play(eager, **pieces).classes]
@@ -114,32 +138,53 @@ def pieces(name: str) -> dict[str, Any]:
     return {piece: made for piece, base in BASES.items() if issubclass(made, base)}
 
 
-@st.composite
-def drawn_worlds(
-    draw: st.DrawFn, stages: Sequence[int] = (2, 2, 3, 1, 4), drafts: Sequence[int] = (0, 1, 2, 3), most: int = 8
-) -> Drawn:
+Pick = Callable[[Sequence[Any]], Any]
+"""One of some values: drawn by Hypothesis, or with a die of one's own."""
+
+
+def a_world(pick: Pick, stages: Sequence[int], drafts: Sequence[int], most: int) -> Drawn:
     """One to four stages, few slots, some requests that come, end and are aborted at any time; chunks; preemptions."""
-    speculated = draw(st.sampled_from(drafts))
+    speculated = pick(drafts)
     q = 1 + speculated
-    slots = draw(st.sampled_from([1, 2, 2, 3, 4]))
+    slots = pick([1, 2, 2, 3, 4])
     config = {
         "max_num_seqs": slots,
-        "max_num_batched_tokens": slots * q + draw(st.sampled_from([0, 1, 3, 20])),
+        "max_num_batched_tokens": slots * q + pick([0, 1, 3, 20]),
         "num_speculative_tokens": speculated,
-        "async_scheduling": draw(st.booleans()),
+        "async_scheduling": pick([False, True]),
     }
-    ticks = st.integers(0, 8)
-    request = st.builds(
-        lambda arrival, prompt, output, abort: Request(
-            arrival * STEP_NS, prompt, output, None if not abort else (arrival + abort) * STEP_NS
-        ),
-        ticks,
-        st.one_of(st.integers(1, 3), st.integers(1, 12)),
-        st.integers(1, 7),
-        st.one_of(st.just(0), ticks),
-    )
-    requests = draw(st.lists(request, min_size=1, max_size=most))
+    requests = [a_request(pick) for _ in range(pick(range(1, most + 1)))]
     need = max(one.prompt_tokens + one.output_tokens for one in requests) + 2 * q
-    kv_tokens = draw(st.sampled_from([None, None, need, need + 4]))
-    form = draw(st.sampled_from(sorted(TRANSFERS)))
-    return Drawn(draw(st.sampled_from(stages)), requests, config, kv_tokens, form)
+    kv_tokens = pick([None, None, need, need + 4])
+    form = pick(sorted(TRANSFERS))
+    return Drawn(pick(stages), requests, config, kv_tokens, form)
+
+
+def a_request(pick: Pick) -> Request:
+    """Half of the prompts are short, half of the requests are not aborted."""
+    arrival, prompt, output = pick(range(9)), pick(pick([range(1, 4), range(1, 13)])), pick(range(1, 8))
+    abort = pick(pick([[0], range(9)]))
+    return Request(arrival * STEP_NS, prompt, output, (arrival + abort) * STEP_NS if abort else None)
+
+
+STAGES, DRAFTS, MOST = (2, 2, 3, 1, 4), (0, 1, 2, 3), 8
+
+
+@st.composite
+def drawn_worlds(
+    draw: st.DrawFn, stages: Sequence[int] = STAGES, drafts: Sequence[int] = DRAFTS, most: int = MOST
+) -> Drawn:
+    """Worlds for properties."""
+    return a_world(lambda options: draw(st.sampled_from(options)), stages, drafts, most)
+
+
+def fixed_worlds(count: int) -> list[Drawn]:
+    """The same worlds in every run, with every Python, and whatever modules there are: Hypothesis, derandomized or
+    not, draws constants of modules that it finds, and `Random.random` is the one method whose sequence Python
+    promises to keep.
+    """
+    random = Random(5)
+    return [
+        a_world(lambda options: options[int(random.random() * len(options))], STAGES, DRAFTS, MOST)
+        for _ in range(count)
+    ]
