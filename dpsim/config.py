@@ -1,8 +1,8 @@
 """Configuration: vLLM's own names, their validation, and the values derived from them.
 
-Three groups of fields, as in vLLM (`ParallelConfig`, `CompilationConfig`, `SchedulerConfig`), joined flat in
-`EngineConfig`, as on vLLM's command line. A piece of protocol asks for the group that it needs. Sources:
-specification chapters 1.3, 3.1, 5.1, 5.11 and 9.2.
+Four groups of fields, as in vLLM (`ParallelConfig`, `SchedulerConfig`, `CacheConfig`, `CompilationConfig`), joined flat
+in `EngineConfig`, as on vLLM's command line. A piece of protocol asks for the group that it needs. Sources:
+specification chapters 1.3, 3.1, 5.1, 5.11 and 9.2; vLLM's `CacheConfig`.
 
     >>> config = EngineConfig(enable_dbo=True, async_scheduling=True)
     >>> config.num_ubatches, config.syncs_on_host, config.uniform_decode_query_len
@@ -170,6 +170,17 @@ class SchedulerConfig(_Strict):
         return self
 
 
+class CacheConfig(_Strict):
+    """The KV cache of a rank. `num_gpu_blocks_override` unset means that it is never too small."""
+
+    block_size: Annotated[int, Field(ge=1, le=1024, strict=True)] = 16
+    num_gpu_blocks_override: Tokens | None = None
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that so many tokens of one request take."""
+        return -(-tokens // self.block_size)
+
+
 class CompilationConfig(_Strict):
     """CUDA graphs. `cudagraph_capture_sizes` unset means vLLM's default ladder (`EngineConfig.capture_sizes`)."""
 
@@ -179,7 +190,7 @@ class CompilationConfig(_Strict):
     cudagraph_specialize_lora: bool = True
 
 
-class EngineConfig(ParallelConfig, SchedulerConfig, CompilationConfig):
+class EngineConfig(ParallelConfig, SchedulerConfig, CacheConfig, CompilationConfig):
     """All of it, flat."""
 
     @property

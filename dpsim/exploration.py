@@ -31,9 +31,9 @@ from dpsim.explore import LONGEST, Budget, Exploration, Failure, Problem, Search
 from dpsim.explore.explorer import counted
 from dpsim.explore.normal import switches
 from dpsim.explore.replay import Replay
-from dpsim.registry import Program, protocol
+from dpsim.registry import Program
 from dpsim.scenario import Scenario
-from dpsim.scenario.build import program_args, requests, world
+from dpsim.scenario.build import prepare, world
 from dpsim.schedule import CutOff, Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.environment import rare_collections
@@ -55,9 +55,8 @@ class Subject:
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
-        """A scenario's. Raises ScenarioError for a workload that cannot be read."""
-        program = protocol(scenario.protocol.name).program()
-        prepared = program.prepare(program_args(scenario, requests(scenario, base)))
+        """A scenario's. Raises ScenarioError for what cannot be read or run."""
+        program, _, prepared = prepare(scenario, base)
         return Subject(world(scenario), program, prepared, tuple(scenario.checks.switched_off), scenario.name)
 
     def run(self, strategy: Strategy) -> tuple[Run, list[Finding]]:

@@ -33,15 +33,20 @@ ENTRY_POINTS = "dpsim.protocols"
 
 _BUILT_IN = (
     "dpsim.protocol.step",
-    "dpsim.protocol.stage",
+    "dpsim.protocol.pp_tokens",
     "dpsim.protocol.conformance",
     "dpsim.museum.batch",
+    "dpsim.museum.steps",
     "dpsim.museum.tokens",
 )
 
 
 class UnknownName(ValueError):
     """A name that nobody registered. The message lists what there is."""
+
+
+class Unsuitable(ValueError):
+    """A world or workload that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
 
 
 class Program(ABC):
@@ -58,6 +63,8 @@ class Program(ABC):
 
         `args`, from a scenario: `topology` and `config` (mappings, see `dpsim.config`), `requests` (tuples, see
         `dpsim.protocol.scheduler.Request`), `step_ns`, `form` and `variant` (names; variant may be None).
+
+        Raises Unsuitable.
         """
         return args
 

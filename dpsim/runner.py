@@ -20,9 +20,8 @@ from typing import Any, Literal
 from dpsim import checks
 from dpsim.checks.judge import judge, not_run, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
-from dpsim.registry import protocol
 from dpsim.scenario import Scenario
-from dpsim.scenario.build import program_args, requests, world
+from dpsim.scenario.build import prepare, world
 from dpsim.world import Backend, BackendUnavailable, Run, World
 
 
@@ -145,16 +144,14 @@ def run_scenario(
     `base`: the folder against which its files are resolved (that of the scenario file). `progress(done, total)` is
     called now and then with steps; total is None where the protocol does not know.
 
-    Raises ScenarioError for a workload that cannot be read, UnknownBackend, and BackendUnavailable if this machine
+    Raises ScenarioError for what cannot be read or run, UnknownBackend, and BackendUnavailable if this machine
     lacks what the backend needs. A hang, a crash, a disagreement are no errors but findings.
     """
-    program = protocol(scenario.protocol.name).program()
-    args = program_args(scenario, requests(scenario, base))
+    program, args, prepared = prepare(scenario, base)
     on, told = find_backend(backend), world(scenario)
     reason = on.unavailable(told.size)
     if reason is not None:
         raise BackendUnavailable(reason)
-    prepared = program.prepare(args)
     total = program.steps(prepared)
     run = on.run(told, scenario.protocol.name, args, None if progress is None else lambda done: progress(done, total))
     switched_off = scenario.checks.switched_off

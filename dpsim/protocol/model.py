@@ -93,6 +93,12 @@ def put(buffer: Any, values: tuple[int, ...]) -> None:
     buffer[:] = _of_host(buffer, values)
 
 
+def put_one(buffer: Any, index: int, value: int) -> None:
+    """Kernel: a value at one place, zero elsewhere."""
+    buffer[:] = 0
+    buffer[index] = value
+
+
 def copy(source: Any, target: Any) -> None:
     """Kernel: the content of one buffer, into another."""
     target[:] = source
@@ -283,6 +289,7 @@ __all__ = [
     "prompt_token",
     "propose",
     "put",
+    "put_one",
     "sample",
     "stage_layers",
     "store",

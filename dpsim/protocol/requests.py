@@ -1,4 +1,4 @@
-"""Requests on a pipeline: the engine's scheduler and its queue of batches, on the virtual step clock.
+"""Requests on a pipeline: the engine's scheduler, on the virtual step clock. `dpsim.protocol.history` plays it.
 
 An engine with P stages keeps several batches under way. In each *call* it schedules a batch, if there is anything to
 schedule, and puts it into the batch queue; it comes back at once while the queue has room, and else takes the oldest
@@ -8,16 +8,6 @@ full it waits for nothing unless the scheduler has no requests left). A batch wi
 So the scheduler knows a result some steps late. What it counts as computed is an upper bound while drafts may still be
 rejected (6.4), requests end steps after their last token was sampled, and a slot can be given back, by an end, an abort
 or a preemption, at any point between the launch of a step and the arrival of its tokens.
-
-The whole history of calls is a pure function of requests and configuration, because the model's tokens are
-(`dpsim.protocol.oracle`): every stage computes it alone, and no machine can change it. One call is one tick.
-
-    >>> from dpsim.config import EngineConfig
-    >>> calls = History([Request(0, 5, 2)], stages=2, config=EngineConfig()).calls
-    >>> [[row.scheduled for row in call.batch.rows] for call in calls if call.batch]
-    [[5], [], [1], [], []]
-    >>> [call.takes for call in calls]
-    [False, True, True, True, True, True]
 
 Sources: specification chapters 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
 """
@@ -80,14 +70,7 @@ class Batch(NamedTuple):
         return sum(row.scheduled for row in self.rows)
 
 
-class Call(NamedTuple):
-    """One call of the engine: the batch that it schedules, and whether it takes the oldest result after that."""
-
-    batch: Batch | None
-    takes: bool
-
-
-class _Tracked:
+class Tracked:
     """A request, as the scheduler sees it, and its truth."""
 
     def __init__(self, number: int, request: Request) -> None:
@@ -107,21 +90,22 @@ class _Tracked:
         return self.prompt + self.wanted
 
 
-class _Result(NamedTuple):
-    tracked: _Tracked
+class Outcome(NamedTuple):
+    """What came of a row. `life`: that in which it ran; another one's rejected drafts are of no interest."""
+
+    tracked: Tracked
     life: int
     sampled: int
     rejected: int
 
 
 class PipelineScheduler:
-    """The engine's scheduler. `kv_tokens`: how many tokens the KV cache holds; None if it never is too small."""
+    """The engine's scheduler."""
 
-    def __init__(self, stages: int, config: EngineConfig, kv_tokens: int | None = None) -> None:
-        self.config, self.kv_tokens = config, kv_tokens
-        self.stages = stages
-        self.waiting: deque[_Tracked] = deque()
-        self.running: list[_Tracked] = []
+    def __init__(self, stages: int, config: EngineConfig) -> None:
+        self.config, self.stages = config, stages
+        self.waiting: deque[Tracked] = deque()
+        self.running: list[Tracked] = []
         self.ended: list[int] = []  # the stages have not been told yet
         self.steps = 0
 
@@ -147,11 +131,11 @@ class PipelineScheduler:
         self.running = [tracked for tracked in self.running if tracked.number != number]
         self.waiting = deque(tracked for tracked in self.waiting if tracked.number != number)
 
-    def schedule(self) -> tuple[Batch, list[_Result]]:
+    def schedule(self) -> tuple[Batch, list[Outcome]]:
         """The next batch, and what will come of it."""
         number, budget = self.steps, self.config.max_num_batched_tokens
         self.steps += 1
-        rows: list[tuple[_Tracked, int]] = []
+        rows: list[tuple[Tracked, int]] = []
         preempted: list[int] = []
         for tracked in list(self.running):
             if tracked not in self.running or not self._may_run(tracked, number):
@@ -184,7 +168,7 @@ class PipelineScheduler:
             results.append(self._run(tracked, row, number))
         return Batch(number, freed, tuple(admitted), tuple(scheduled)), results
 
-    def hear(self, results: Sequence[_Result]) -> None:
+    def hear(self, results: Sequence[Outcome]) -> None:
         """The result of a batch. That of a request that was aborted meanwhile changes nothing (I-PS-12)."""
         for tracked, life, sampled, rejected in results:
             if not sampled:
@@ -199,7 +183,7 @@ class PipelineScheduler:
                 self.running = [other for other in self.running if other is not tracked]
                 self.waiting = deque(other for other in self.waiting if other is not tracked)
 
-    def _may_run(self, tracked: _Tracked, number: int) -> bool:
+    def _may_run(self, tracked: Tracked, number: int) -> bool:
         """Whether its last token is there, by the clock, and, unless scheduling is asynchronous, was heard of; and
         whether it needs another one for sure.
         """
@@ -207,16 +191,19 @@ class PipelineScheduler:
             return False
         return tracked.made + tracked.unheard < tracked.wanted
 
-    def _tokens(self, tracked: _Tracked, budget: int) -> int:
+    def _tokens(self, tracked: Tracked, budget: int) -> int:
         """Tokens of its next step: a chunk of its prompt, or one and its drafts, all of them or none."""
         if tracked.computed < tracked.prefill:
             return min(tracked.prefill - tracked.computed, budget)
         q = self.config.uniform_decode_query_len
         return q if q <= budget else 0
 
-    def _fits(self, tracked: _Tracked, tokens: int) -> bool:
-        held = sum(other.computed for other in self.running)
-        return self.kv_tokens is None or held + tokens <= self.kv_tokens
+    def _fits(self, tracked: Tracked, tokens: int) -> bool:
+        """Whether the KV cache has blocks for so many more tokens of a request."""
+        blocks, others = self.config.blocks, (other for other in self.running if other is not tracked)
+        held = blocks(tracked.computed + tokens) + sum(blocks(other.computed) for other in others)
+        most = self.config.num_gpu_blocks_override
+        return most is None or held <= most
 
     def _preempt(self) -> int:
         """The last that came has to give its slot back, and begins anew later."""
@@ -226,84 +213,16 @@ class PipelineScheduler:
         self.waiting.appendleft(victim)
         return victim.number
 
-    def _run(self, tracked: _Tracked, row: Row, number: int) -> _Result:
+    def _run(self, tracked: Tracked, row: Row, number: int) -> Outcome:
         """What the model does with a row."""
         if not row.samples:
             tracked.position += row.scheduled
-            return _Result(tracked, tracked.life, 0, 0)
+            return Outcome(tracked, tracked.life, 0, 0)
         accepted = tracked.oracle.accepted(tracked.position, row.drafts)
         tracked.position += row.scheduled if row.prefilling else accepted + 1
         tracked.eligible = number + self.cadence()
         tracked.unheard += 1
-        return _Result(tracked, tracked.life, accepted + 1, row.drafts - accepted)
+        return Outcome(tracked, tracked.life, accepted + 1, row.drafts - accepted)
 
 
-class History:
-    """All calls of an engine, for some requests; computed once, then read only.
-
-    Raises ValueError for a request that could never end or be scheduled.
-    """
-
-    def __init__(
-        self,
-        requests: Sequence[Request],
-        stages: int,
-        config: EngineConfig,
-        step_ns: int = 20_000_000,
-        kv_tokens: int | None = None,
-        scheduler: type[PipelineScheduler] = PipelineScheduler,
-    ) -> None:
-        self.requests, self.stages, self.config = requests, stages, config
-        for number, request in enumerate(requests):
-            if request.prompt_tokens < 1 or request.output_tokens < 1:
-                raise ValueError(f"request {number} needs at least one prompt and one output token, has {request}")
-            most = request.prompt_tokens + request.output_tokens + 2 * config.uniform_decode_query_len
-            if kv_tokens is not None and most > kv_tokens:
-                raise ValueError(f"request {number} needs room for {most} tokens, the KV cache has {kv_tokens}")
-        self.oracles = [Oracle(number, request.prompt_tokens) for number, request in enumerate(requests)]
-        self.calls: list[Call] = []
-        self._play(scheduler(stages, config, kv_tokens), step_ns)
-
-    @property
-    def most_tokens(self) -> int:
-        """Of a request, drafts included."""
-        longest = max((one.prompt_tokens + one.output_tokens for one in self.requests), default=1)
-        return longest + 2 * self.config.uniform_decode_query_len
-
-    @property
-    def largest(self) -> int:
-        """Tokens of the largest batch, at least one."""
-        return max((call.batch.num_tokens for call in self.calls if call.batch), default=0) or 1
-
-    def _play(self, scheduler: PipelineScheduler, step_ns: int) -> None:
-        requests = self.requests
-        order = sorted(range(len(requests)), key=lambda number: (requests[number].arrival_ns, number))
-        arrivals = deque((-(-requests[number].arrival_ns // step_ns), number) for number in order)
-        aborts = deque(
-            sorted((-(-when // step_ns), number) for number in order if (when := requests[number].abort_ns) is not None)
-        )
-        queue: deque[list[_Result]] = deque()
-        tick = 0
-        while arrivals or queue or scheduler.has_requests:
-            while arrivals and arrivals[0][0] <= tick:
-                _, number = arrivals.popleft()
-                if (abort := requests[number].abort_ns) is None or -(-abort // step_ns) > tick:
-                    scheduler.waiting.append(_Tracked(number, requests[number]))
-            while aborts and aborts[0][0] <= tick:
-                scheduler.abort(aborts.popleft()[1])
-            batch = None
-            if scheduler.has_requests:
-                batch, results = scheduler.schedule()
-                queue.append(results)
-            elif not queue:
-                if arrivals:
-                    tick = max(tick + 1, arrivals[0][0])
-                continue
-            takes = batch is None or not scheduler.returns_early(batch, len(queue))
-            if takes:
-                scheduler.hear(queue.popleft())
-            self.calls.append(Call(batch, takes))
-            tick += 1
-
-
-__all__ = ["Admission", "Batch", "Call", "History", "PipelineScheduler", "Row"]
+__all__ = ["Admission", "Batch", "Outcome", "PipelineScheduler", "Row", "Tracked"]

@@ -1,6 +1,6 @@
 """One pipeline stage, put together: the engine's calls, a worker's step, and what must come of it.
 
-Every stage has the same history of calls (`dpsim.protocol.requests.History`) and works through it alone. A step of a
+Every stage has the same history of calls (`dpsim.protocol.history`) and works through it alone. A step of a
 worker is that of vLLM's V2 runner (specification 10.1): wait for the sends of the step before, receive, take over the
 tokens that were sampled `stages` steps ago, free slots and fill them, prepare the inputs, run the layers, send; then
 the last stage samples and broadcasts, and the others post the receive of its tokens. A batch without tokens only takes
@@ -10,26 +10,25 @@ When the engine takes a result, each stage reads what the inputs of that step we
 tokens, positions (so the computed counts), lengths, histories. What differs is raised, with request, step and the op
 that delivered the token. The host waits for nothing else of its device.
 
-    protocol: {name: pp_tokens, form: source-002}
+Replicas share the experts of the model. One without tokens runs a dummy step, so that the others' experts find it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
-from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Buffer, Event, Rank
-from dpsim.ops import DType, RawRecord
+from dpsim.ops import DType
 from dpsim.protocol import model
+from dpsim.protocol.history import History
 from dpsim.protocol.model import Span
 from dpsim.protocol.oracle import LostTokens, WrongOutput, compare
-from dpsim.protocol.pipeline import TRANSFERS, Received, Transfer
-from dpsim.protocol.requests import Batch, History, PipelineScheduler, Row
+from dpsim.protocol.pipeline import Received, Transfer
+from dpsim.protocol.requests import Batch, Row
 from dpsim.protocol.sampled_tokens import DROPPED, Arrived, SampledTokens
-from dpsim.protocol.scheduler import Request
-from dpsim.registry import Program, register_protocol, variant
+from dpsim.protocol.staging import Staging
 
 LAYERS_NS = 20_000  # reference: one small layer
 
@@ -55,22 +54,13 @@ class Result(NamedTuple):
     done: Event
 
 
-class Prepared(NamedTuple):
-    """What all stages share. `pieces` of the protocol: any may be a variant's."""
-
-    history: History
-    stage: type[Stage]
-    tokens: type[SampledTokens]
-    transfer: type[Transfer]
-
-
 class Stage:
     """One rank's part. Methods in the order in which a run calls them."""
 
-    def __init__(self, rank: Rank, prepared: Prepared) -> None:
-        history = prepared.history
+    def __init__(self, rank: Rank, history: History, tokens: type[SampledTokens], transfer: type[Transfer]) -> None:
         self.rank, self.history, config = rank, history, history.config
-        self.stages = history.stages
+        self.stages, self.replicas = history.stages, rank.device("dp").size
+        self.mirrors = "pp" if self.stages > 1 else "ep"  # who has to have the same state
         self.index = rank.device("pp").index if self.stages > 1 else 0
         self.is_first, self.is_last = self.index == 0, self.index == self.stages - 1
         self.main, self.output = rank.stream("main"), rank.stream("output")
@@ -88,8 +78,10 @@ class Stage:
         largest = history.largest
         self.hidden = {name: self.state((largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
         self.outgoing = {name: self.state((largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
-        self.transfer = prepared.transfer(rank) if self.stages > 1 else None
-        self.tokens = prepared.tokens(rank, slots, self.drafts) if self.stages > 1 else None
+        self.experts = rank.device("ep")
+        self.staging = Staging(rank, self.rotations(), slots)
+        self.transfer = transfer(rank) if self.stages > 1 else None
+        self.tokens = tokens(rank, slots, self.drafts) if self.stages > 1 else None
         self.free = list(range(slots))
         self.slot_of: dict[int, int] = {}
         self.delivered: dict[int, int] = {}
@@ -113,6 +105,8 @@ class Stage:
                 await self.execute(call.batch)
             if call.takes:
                 await self.take(self.next_result())
+            if call.dummy:
+                await self.dummy()
         await self.drain()
 
     def next_result(self) -> Result:
@@ -129,18 +123,18 @@ class Stage:
             return
         inputs = (await result.inputs.read("inputs.read", self.output)).tolist()
         result.inputs.free()
-        self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), "ep")
         start = 0
         for row, came in zip(result.batch.rows, result.delivered, strict=True):
             oracle = self.history.oracles[row.request]
             compare(oracle, row, number, [line[start : start + row.scheduled] for line in inputs], came)
             start += row.scheduled
+        self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), self.mirrors)
         if result.tokens is not None and result.counts is not None:
             tokens = (await result.tokens.read("tokens.read", self.output)).tolist()
             counts = (await result.counts.read("counts.read", self.output)).tolist()
             result.tokens.free()
             result.counts.free()
-            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(map(tuple, counts))), "ep")
+            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(map(tuple, counts))), self.mirrors)
             for row, new, count in zip(result.batch.rows, tokens, counts[0], strict=True):
                 if row.samples:
                     first = row.position + (row.scheduled if row.prefilling else 1)
@@ -166,7 +160,16 @@ class Stage:
                     )
         await self.last.read("state.read")
 
+    def rotations(self) -> int:
+        """Buffers for what the host tells the device: one for each batch that may be under way (I-PS-13)."""
+        return self.stages + int(self.history.config.async_scheduling)
+
     # ---- a step of the worker
+
+    async def dummy(self) -> None:
+        """Others compute, and their experts need this rank. No request, queue or neighbour hears of it (I-PP-10)."""
+        self.rank.probe("pp.dummy_step")
+        self.run_experts(0)
 
     async def execute(self, batch: Batch) -> None:
         """One step; its result goes into the queue of batches."""
@@ -246,7 +249,7 @@ class Stage:
         for row in batch.rows:
             spans.append(Span(start, row.scheduled, row.prefilling, row.samples))
             start += row.scheduled
-        mapping = self.put(slots, "mapping")
+        mapping = self.staging.put(slots, "mapping")
         inputs = self.main.alloc((4, start), "int64", "inputs")
         reads = [self.ids, self.last, self.draft, self.computed, self.total, mapping]
         self.main.launch("inputs.prepare", model.prepare, reads=reads, writes=[inputs], args=(tuple(spans),))
@@ -273,8 +276,17 @@ class Stage:
             args=(self.layers, step.spans),
             cost=LAYERS_NS * len(self.layers),
         )
+        self.run_experts(count)
         if self.transfer is not None and not self.is_last:
             await self.transfer.send(outgoing)
+
+    def run_experts(self, tokens: int) -> None:
+        """Stands for the experts of a layer: where there are several replicas, all take part in every step."""
+        if self.replicas > 1:
+            load = self.main.alloc((self.experts.size,), "int32", "experts.load")
+            self.main.launch("experts.load", model.put_one, writes=[load], args=(self.experts.index, tokens))
+            self.experts.all_reduce(load, self.main, site="experts.combine")
+            load.free()
 
     def sample(self, step: Step) -> tuple[Buffer | None, Buffer | None]:
         """The last stage samples and tells the others, who prepare to hear it."""
@@ -331,46 +343,3 @@ class Stage:
         buffer = self.main.alloc((len(values),), "int64", site)
         self.main.launch("put", model.put, writes=[buffer], args=(values,), cost=0)
         return buffer
-
-
-@register_protocol("pp_tokens", forms=tuple(TRANSFERS))
-class PipelineTokens(Program):
-    """Sampled tokens of a pipeline, and the hidden states between its stages.
-
-    Arguments: as of `dp_batch`. Data and tensor parallel sizes are 1. A variant replaces the stage, the broadcast of
-    tokens, the transfer of hidden states, or the scheduler.
-    """
-
-    probes = ("pp.some_excluded", "pp.all_excluded")
-
-    def prepare(self, args: Mapping[str, Any]) -> Prepared:
-        config = EngineConfig.model_validate(args["config"])
-        topology = Topology.model_validate(args["topology"])
-        if topology.world_size != topology.pipeline_parallel_size or topology.world_size > model.LAYERS:
-            raise ValueError(
-                f"pp_tokens runs on one pipeline of 1 to {model.LAYERS} stages; the topology is {topology}"
-            )
-        requests = [Request(*request) for request in args["requests"]]
-        pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
-        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args["form"]]}
-        if args.get("variant"):
-            made = variant(args["variant"]).make
-            pieces |= {base: made for base in pieces if issubclass(made, base)}
-        stages, scheduler = topology.pipeline_parallel_size, pieces[PipelineScheduler]
-        history = History(requests, stages, config, args["step_ns"], scheduler=scheduler)
-        return Prepared(history, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
-
-    def steps(self, prepared: Prepared) -> int:
-        return len(prepared.history.calls)
-
-    def figures(self, prepared: Prepared, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Of the history alone: it does not depend on the machine."""
-        batches = [call.batch for call in prepared.history.calls if call.batch is not None]
-        return {
-            "batches": len(batches),
-            "without tokens": sum(not batch.rows for batch in batches),
-            "tokens computed": sum(batch.num_tokens for batch in batches),
-        }
-
-    async def run(self, rank: Rank, prepared: Prepared) -> None:
-        await prepared.stage(rank, prepared).run()

@@ -26,7 +26,7 @@ from dpsim.protocol.batch import FORMS, BatchForm, LocalBatch, StepPlan
 from dpsim.protocol.graphs import ALL_MODES, Descriptor, Dispatcher
 from dpsim.protocol.microbatch import slice_sizes, wants_microbatching
 from dpsim.protocol.scheduler import Batch, Request, Timeline
-from dpsim.registry import Program, register_protocol, variant
+from dpsim.registry import Program, Unsuitable, register_protocol, variant
 
 ATTENTION_NS = 20_000  # reference: one small layer
 TOKEN_NS = 20  # reference: per token of it
@@ -228,6 +228,8 @@ class DataParallelBatch(Program):
     def prepare(self, args: Mapping[str, Any]) -> Prepared:
         config = EngineConfig.model_validate(args["config"])
         topology = Topology.model_validate(args["topology"])
+        if config.num_gpu_blocks_override is not None:
+            raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
         requests = [Request(*request) for request in args["requests"]]
         timeline = Timeline(requests, topology.data_parallel_size, config, args["step_ns"])
         form, step = FORMS[args["form"]], DataParallelStep

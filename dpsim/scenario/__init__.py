@@ -7,7 +7,7 @@ The model is in `model`, `faults` and `sources`; YAML in `yaml_reader` and `yaml
 Hypothesis and is not imported by this one.
 """
 
-from dpsim.scenario.build import program_args, requests, world
+from dpsim.scenario.build import prepare, program_args, requests, world
 from dpsim.scenario.builder import scenario_from, with_limit, with_workload
 from dpsim.scenario.errors import ScenarioError, WorkloadMissing
 from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, OpAddress, Repeat, Skip
@@ -39,6 +39,7 @@ __all__ = [
     "dump_scenario",
     "load_scenario",
     "parse_scenario",
+    "prepare",
     "program_args",
     "requests",
     "scenario_from",

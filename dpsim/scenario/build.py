@@ -1,25 +1,28 @@
 """From a scenario to what a backend is told: a world, the name of a program, and plain data for it.
 
     told = world(scenario)
-    args = program_args(scenario, requests(scenario, Path("scenarios")))
+    program, args, prepared = prepare(scenario, Path("scenarios"))
     run = backend.run(told, scenario.protocol.name, args)
 
-The results are plain data and can be sent to worker processes. Nothing is decided here: defaults were filled in by
-the model.
+World and arguments are plain data and can be sent to worker processes. Nothing is decided here: defaults were filled in
+by the model.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from dpsim.protocol.scheduler import Request
+from dpsim.registry import Program, Unsuitable, protocol
+from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.groups import communicators
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload import requests
 from dpsim.world import World
 
-__all__ = ["program_args", "requests", "world"]
+__all__ = ["prepare", "program_args", "requests", "world"]
 
 
 def world(scenario: Scenario) -> World:
@@ -46,3 +49,16 @@ def program_args(scenario: Scenario, requests: Sequence[Request]) -> dict[str, A
         "form": scenario.protocol.resolved_form,
         "variant": scenario.protocol.variant,
     }
+
+
+def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program, dict[str, Any], Any]:
+    """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
+
+    Raises ScenarioError for a workload that cannot be read, and for what the program cannot run.
+    """
+    program = protocol(scenario.protocol.name).program()
+    args = program_args(scenario, requests(scenario, base))
+    try:
+        return program, args, program.prepare(args)
+    except Unsuitable as error:
+        raise ScenarioError(f"{scenario.name}: {error}") from None

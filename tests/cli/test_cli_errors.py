@@ -47,6 +47,28 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
     assert re.search(said, answer.err)
 
 
+TOKENS = "name: t\nprotocol: {name: pp_tokens}\nworkload: {requests: [{prompt_tokens: 40, output_tokens: 2}]}\n"
+
+
+@pytest.mark.parametrize("command", ["run", "explore"])
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (TOKENS + "topology: {pipeline_parallel_size: 5}\n", "topology: expected .* 1 to 4 stages"),
+        (TOKENS + "config: {num_gpu_blocks_override: 2}\n", "num_gpu_blocks_override: expected at least 3, .* got 2"),
+        (
+            TOKENS.replace("pp_tokens", "dp_batch") + "config: {num_gpu_blocks_override: 2}\n",
+            "num_gpu_blocks_override: dp_batch has no .*; remove it",
+        ),
+    ],
+)
+def test_what_a_protocol_cannot_run(tmp_path: Path, command: str, text: str, said: str) -> None:
+    write(tmp_path / "x.yaml", text)
+    answer = dpsim_(command, "x.yaml")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert re.search(said, answer.err)
+
+
 @pytest.mark.parametrize(
     "words",
     [

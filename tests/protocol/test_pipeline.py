@@ -1,7 +1,7 @@
 """The invariants of hidden states and of the queue of batches, specification 7.6, each beside a twin that breaks it.
 
 What a history of calls has to be is asked of the history, without a machine. Not here: I-PS-5 and I-PS-10, which need
-tensor parallelism; I-PS-7, which comes with the engine; I-PS-13, staging buffers of the host, which are not modelled.
+tensor parallelism; I-PS-7, which comes with the engine.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from batch_worlds import breaks, holds
 from token_worlds import EXTREMES, Drawn, drawn_worlds
 
 from dpsim.interface import Buffer, Event
+from dpsim.protocol.history import History
 from dpsim.protocol.pipeline import Blocking, Received, Transfer, describe, parse
-from dpsim.protocol.requests import Batch, History, PipelineScheduler
+from dpsim.protocol.requests import Batch, PipelineScheduler
 from dpsim.protocol.stage import Result, Stage
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario
@@ -42,7 +43,7 @@ def moved(record: Any) -> tuple[Any, ...]:
 
 
 def nothing_found(drawn: Drawn, **pieces: Any) -> None:
-    """I-PS-3 and I-PS-4, by the check of races, whether sends are eager or not."""
+    """I-PS-3, I-PS-4 and I-PS-13, by the check of races, whether sends are eager or not."""
     for eager in EXTREMES:
         played = drawn.play(eager, **pieces)
         assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
@@ -65,7 +66,9 @@ def same_order_everywhere(drawn: Drawn, **pieces: Any) -> None:
 def empty_steps_send_nothing(drawn: Drawn, **pieces: Any) -> None:
     played = drawn.play(**pieces)
     assert played.classes == [], f"I-PS-9: {played.findings[0].message}"
-    empty = {at for at, call in enumerate(played.prepared.history.calls) if call.batch is None or not call.batch.rows}
+    empty = {
+        at for at, call in enumerate(played.prepared.histories[0].calls) if call.batch is None or not call.batch.rows
+    }
     for rank in range(drawn.stages):
         assert not [record for record in played.records(rank, "transfer") if record[1] in empty], "I-PS-9"
 
@@ -102,7 +105,7 @@ class ReceivesAlways(Stage):
 
 def queue_is_no_deeper(drawn: Drawn, **pieces: Any) -> None:
     """I-PS-2 and I-PS-11."""
-    history = drawn.prepared(**pieces).history
+    history = drawn.prepared(**pieces).histories[0]
     depth, queued = drawn.stages + int(drawn.config["async_scheduling"]), 0
     for call in history.calls:
         queued += call.batch is not None
@@ -125,7 +128,7 @@ def one_step_in_flight(drawn: Drawn, **pieces: Any) -> None:
     if drawn.config["async_scheduling"]:
         return
     queue: list[set[int]] = []
-    for call in drawn.prepared(**pieces).history.calls:
+    for call in drawn.prepared(**pieces).histories[0].calls:
         if call.batch is not None:
             runs = {row.request for row in call.batch.rows if row.samples}
             again = {row.request for row in call.batch.rows if not row.prefilling}
@@ -138,7 +141,7 @@ def one_step_in_flight(drawn: Drawn, **pieces: Any) -> None:
 def late_results_change_nothing(drawn: Drawn, **pieces: Any) -> None:
     """I-PS-12: each admission ends once, and nothing runs that was not admitted."""
     held: Counter[int] = Counter()
-    for call in drawn.prepared(**pieces).history.calls:
+    for call in drawn.prepared(**pieces).histories[0].calls:
         if call.batch is not None:
             for request in call.batch.freed:
                 held[request] -= 1
@@ -182,6 +185,7 @@ INVARIANTS: list[tuple[str, Property, dict[str, Any], str]] = [
     ("I-PS-9", empty_steps_send_nothing, {"stage": ReceivesAlways}, "I-PS-9"),
     ("I-PS-11", queue_is_no_deeper, {"scheduler": TakesAtOnce}, "I-PS-11"),
     ("I-PS-12", late_results_change_nothing, {"scheduler": EndsAgain}, "I-PS-12"),
+    ("I-PS-13", nothing_found, {"scheduler": Deeper}, "RACE:BUFFER.*staging"),
 ]
 
 PROPERTIES = [*dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS), same_order_everywhere]

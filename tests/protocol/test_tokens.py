@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from batch_worlds import breaks, holds
 from hypothesis import strategies as st
-from token_worlds import EXTREMES, STEP_NS, Drawn, drawn_worlds, world
+from token_worlds import EXTREMES, Drawn, drawn_worlds, world
 
 from dpsim.config import EngineConfig
 from dpsim.exploration import Subject
 from dpsim.protocol import model
+from dpsim.protocol.history import STEP_NS, History
 from dpsim.protocol.model import LAYERS, Span, stage_layers
 from dpsim.protocol.oracle import Oracle
-from dpsim.protocol.requests import History
+from dpsim.protocol.pp_tokens import PipelineTokens
 from dpsim.protocol.sampled_tokens import Entry, SampledTokens
 from dpsim.protocol.scheduler import Request
-from dpsim.protocol.stage import PipelineTokens
 from dpsim.registry import Program
 from dpsim.testing import holds as holds_in_every_schedule
 
@@ -38,7 +38,7 @@ def all_is_well(drawn: Drawn, **pieces: Any) -> None:
 
 def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
     """Counted from what the last stage told: a request that was not aborted got all its tokens, and the oracle's."""
-    batches = {call.batch.number: call.batch for call in drawn.prepared().history.calls if call.batch}
+    batches = {call.batch.number: call.batch for call in drawn.prepared().histories[0].calls if call.batch}
     got: dict[int, dict[int, int]] = {}
     for number, tokens, (counts, _) in sampled:
         for row, new, count in zip(batches[number].rows, tokens, counts, strict=True):
@@ -82,7 +82,7 @@ def test_worlds_that_are_drawn_have_something_in_them() -> None:
     seen: Counter[str] = Counter()
 
     def count(drawn: Drawn) -> None:
-        calls = drawn.prepared().history.calls
+        calls = drawn.prepared().histories[0].calls
         batches = [call.batch for call in calls if call.batch]
         freed = Counter(request for batch in batches for request in batch.freed)
         seen["preempted"] += any(times > 1 for times in freed.values())
@@ -97,7 +97,15 @@ def test_worlds_that_are_drawn_have_something_in_them() -> None:
                 seen[record[2]] += 1
 
     holds(count, drawn_worlds())
-    for what in ("preempted", "without tokens", "chunks", "drafts rejected", "several rows", *PipelineTokens.probes):
+    for what in (
+        "preempted",
+        "without tokens",
+        "chunks",
+        "drafts rejected",
+        "several rows",
+        "pp.some_excluded",
+        "pp.all_excluded",
+    ):
         assert seen[what] >= 3, seen
 
 

@@ -1,7 +1,7 @@
 """I-PP-1 to I-PP-13 of specification 6.9, each beside a twin that breaks just it.
 
 What a stage does with its queue is asked of the queue itself (`Watched`), what it sends of its journal, what it holds
-of the oracle. Not here: I-PP-10, for there are no dummy steps where there is one data-parallel rank.
+of the oracle. I-PP-10, on dummy steps, is in test_replicas.py.
 """
 
 from __future__ import annotations

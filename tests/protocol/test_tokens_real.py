@@ -14,7 +14,6 @@ from token_worlds import DRAFTS, STAGES, fixed_worlds
 
 from dpsim.ops import RawRecord
 from dpsim.protocol.pipeline import TRANSFERS
-from dpsim.protocol.stage import PipelineTokens
 from dpsim.runner import run_scenario, warm_backends
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
@@ -23,7 +22,7 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 QUICK, SLOW = 30, 200
-WORLDS = [drawn._replace(kv_tokens=None) for drawn in fixed_worlds(QUICK + SLOW)]
+WORLDS = fixed_worlds(QUICK + SLOW)
 WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so that all workers start at once
 NUMBERS = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.slow) for number in range(QUICK, QUICK + SLOW))]
 
@@ -59,8 +58,9 @@ def test_fixed_worlds_have_something_in_them() -> None:
     for drawn in WORLDS[:QUICK]:
         seen.update({f"{drawn.stages} stages": 1, drawn.form: 1, f"async {drawn.config['async_scheduling']}": 1})
         seen.update({f"{drawn.config['num_speculative_tokens']} drafts": 1, f"{len(drawn.requests)} requests": 1})
-        batches = [call.batch for call in drawn.prepared().history.calls if call.batch]
+        batches = [call.batch for call in drawn.prepared().histories[0].calls if call.batch]
         seen["chunks"] += any(not row.samples for batch in batches for row in batch.rows)
+        seen["preemptions"] += any(times > 1 for times in Counter(r for batch in batches for r in batch.freed).values())
         seen["aborts"] += any(request.abort_ns is not None for request in drawn.requests)
         decodes = [row for batch in batches for row in batch.rows if not row.prefilling]
         seen["drafts rejected"] += any(row.computed > row.position for row in decodes)
@@ -73,12 +73,13 @@ def test_fixed_worlds_have_something_in_them() -> None:
         seen.update({record[2]: 1 for record in drawn.play().records(0, "probe")})
     wanted = {f"{stages} stages" for stages in STAGES} | {f"{drafts} drafts" for drafts in DRAFTS} | {*TRANSFERS}
     wanted |= {"async False", "async True", "chunks", "aborts", "drafts rejected", "frees in flight", "8 requests"}
-    wanted |= {*PipelineTokens.probes}
+    wanted |= {"preemptions", "pp.some_excluded", "pp.all_excluded"}
     assert all(seen[what] >= 2 for what in wanted), seen
 
 
-def test_free_in_flight_on_gloo(gloo: str) -> None:
-    same_as_simulated(load_scenario(scenario_path("pp2_free_in_flight")), gloo)
+@pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted", "dp2_pp2_dummy_steps"])
+def test_scenarios_on_gloo(gloo: str, name: str) -> None:
+    same_as_simulated(load_scenario(scenario_path(name)), gloo)
 
 
 @pytest.mark.parametrize(("variant", "seen"), [("M-PP-3", "rank 0"), ("M-PP-2", "CRASH:WRONG")])
@@ -90,12 +91,14 @@ def test_another_order_and_other_tokens_are_seen(gloo: str, variant: str, seen: 
 
 
 @pytest.mark.gpu(2)
-def test_two_stages_on_gpus() -> None:
+@pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted"])
+def test_two_gpus(name: str) -> None:
     with warm_backends():
-        same_as_simulated(load_scenario(scenario_path("pp2_free_in_flight")), "nccl")
+        same_as_simulated(load_scenario(scenario_path(name)), "nccl")
 
 
 @pytest.mark.gpu(4)
-def test_four_stages_on_gpus() -> None:
+@pytest.mark.parametrize("name", ["pp4_free_in_flight", "dp2_pp2_dummy_steps"])
+def test_four_gpus(name: str) -> None:
     with warm_backends():
-        same_as_simulated(load_scenario(scenario_path("pp4_free_in_flight")), "nccl")
+        same_as_simulated(load_scenario(scenario_path(name)), "nccl")

@@ -20,17 +20,17 @@ from dpsim.checks import Finding
 from dpsim.config import EngineConfig, Topology
 from dpsim.exploration import Subject
 from dpsim.explore.walks import Fifo
+from dpsim.protocol.history import STEP_NS, histories
 from dpsim.protocol.pipeline import TRANSFERS, Transfer
-from dpsim.protocol.requests import History, PipelineScheduler
+from dpsim.protocol.pp_tokens import PipelineTokens, Prepared
+from dpsim.protocol.requests import PipelineScheduler
 from dpsim.protocol.sampled_tokens import SampledTokens
 from dpsim.protocol.scheduler import Request
-from dpsim.protocol.stage import PipelineTokens, Prepared, Stage
+from dpsim.protocol.stage import Stage
 from dpsim.registry import variant
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.groups import communicators
 from dpsim.world import Run, World
-
-STEP_NS = 20_000_000
 
 
 class Drawing(Fifo):
@@ -68,8 +68,12 @@ class Played:
         return [record for record in self.run.journals[rank] if record[0] in kinds]
 
 
-def world(stages: int) -> World:
-    return World(stages, communicators(Topology(pipeline_parallel_size=stages)))
+def world(stages: int, replicas: int = 1) -> World:
+    return world_of(Topology(data_parallel_size=replicas, pipeline_parallel_size=stages))
+
+
+def world_of(topology: Topology) -> World:
+    return World(topology.world_size, communicators(topology))
 
 
 class Drawn(NamedTuple):
@@ -78,25 +82,29 @@ class Drawn(NamedTuple):
     stages: int
     requests: list[Request]
     config: dict[str, Any]
-    kv_tokens: int | None = None
     form: str = "source-002"
+    replicas: int = 1
+
+    @property
+    def topology(self) -> Topology:
+        return Topology(data_parallel_size=self.replicas, pipeline_parallel_size=self.stages)
 
     def prepared(self, **pieces: Any) -> Prepared:
         """`pieces`: stage, tokens, transfer, scheduler, each a class."""
-        history = History(
+        engines = histories(
             self.requests,
+            self.replicas,
             self.stages,
             EngineConfig.model_validate({"cudagraph_mode": "NONE", **self.config}),
-            STEP_NS,
-            self.kv_tokens,
-            pieces.get("scheduler", PipelineScheduler),
+            scheduler=pieces.get("scheduler", PipelineScheduler),
         )
         transfer = pieces.get("transfer", TRANSFERS[self.form])
-        return Prepared(history, pieces.get("stage", Stage), pieces.get("tokens", SampledTokens), transfer)
+        stage, tokens = pieces.get("stage", Stage), pieces.get("tokens", SampledTokens)
+        return Prepared(self.topology, engines, stage, tokens, transfer)
 
     def play(self, eager: bool = True, **pieces: Any) -> Played:
         prepared = self.prepared(**pieces)
-        subject = Subject(world(self.stages), PipelineTokens(), prepared)
+        subject = Subject(world_of(self.topology), PipelineTokens(), prepared)
         strategy = Drawing(eager)
         strategy.begin()
         run, findings = subject.run(strategy)
@@ -117,7 +125,7 @@ class Drawn(NamedTuple):
             {
                 "name": f"pp{self.stages}-drawn",
                 "protocol": {"name": "pp_tokens", "form": self.form, "variant": variant},
-                "topology": {"pipeline_parallel_size": self.stages},
+                "topology": self.topology.model_dump(mode="json"),
                 "config": {"cudagraph_mode": "NONE", **self.config},
                 "workload": {"step_duration": f"{STEP_NS}ns", "requests": requests},
                 "limits": {"stall": "60s"},
@@ -154,10 +162,12 @@ def a_world(pick: Pick, stages: Sequence[int], drafts: Sequence[int], most: int)
         "async_scheduling": pick([False, True]),
     }
     requests = [a_request(pick) for _ in range(pick(range(1, most + 1)))]
-    need = max(one.prompt_tokens + one.output_tokens for one in requests) + 2 * q
-    kv_tokens = pick([None, None, need, need + 4])
+    longest = max(one.prompt_tokens + one.output_tokens for one in requests) + 2 * q
+    config["block_size"] = block = pick([1, 2, 5])
+    spare = pick([None, None, 0, 4])
+    config["num_gpu_blocks_override"] = None if spare is None else -(-longest // block) + spare
     form = pick(sorted(TRANSFERS))
-    return Drawn(pick(stages), requests, config, kv_tokens, form)
+    return Drawn(pick(stages), requests, config, form)
 
 
 def a_request(pick: Pick) -> Request:
@@ -172,10 +182,15 @@ STAGES, DRAFTS, MOST = (2, 2, 3, 1, 4), (0, 1, 2, 3), 8
 
 @st.composite
 def drawn_worlds(
-    draw: st.DrawFn, stages: Sequence[int] = STAGES, drafts: Sequence[int] = DRAFTS, most: int = MOST
+    draw: st.DrawFn,
+    stages: Sequence[int] = STAGES,
+    drafts: Sequence[int] = DRAFTS,
+    most: int = MOST,
+    replicas: int = 1,
 ) -> Drawn:
     """Worlds for properties."""
-    return a_world(lambda options: draw(st.sampled_from(options)), stages, drafts, most)
+    drawn = a_world(lambda options: draw(st.sampled_from(options)), stages, drafts, most)
+    return drawn._replace(replicas=replicas)
 
 
 def fixed_worlds(count: int) -> list[Drawn]:

@@ -1,0 +1,115 @@
+"""Replicas of a pipeline: I-PP-10, dummy steps leave the queue of tokens and the neighbours alone, beside its twins.
+
+Each replica has its own requests, slots and queue. They meet in the experts only, in every step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from batch_worlds import breaks, holds
+from token_worlds import EXTREMES, Drawn, drawn_worlds, world_of
+
+from dpsim.exploration import Subject
+from dpsim.protocol.pp_tokens import PipelineTokens
+from dpsim.protocol.scheduler import Request
+from dpsim.protocol.stage import Stage
+from dpsim.registry import variant
+from dpsim.testing import holds as holds_in_every_schedule
+
+SEVERAL = drawn_worlds(stages=(2, 2, 3), most=4, replicas=2)
+
+
+def all_is_well(drawn: Drawn, **pieces: Any) -> None:
+    for eager in EXTREMES:
+        played = drawn.play(eager, **pieces)
+        assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
+
+
+def steps_are_made_together(drawn: Drawn, **pieces: Any) -> None:
+    """The experts of a stage meet once in every step, whoever has tokens."""
+    played = drawn.play(**pieces)
+    assert played.findings == [], played.findings[0].message
+    steps = list(range(len(played.prepared.histories[0].calls)))
+    for rank in range(played.world.size):
+        met = [record[1] for record in played.records(rank, "collective") if record[6].startswith("ep")]
+        assert met == steps, f"rank {rank} met its peers in steps {met} of {len(steps)}"
+
+
+class Watched(Stage):
+    """Looks at what a dummy step does to it."""
+
+    def state_of_step(self) -> Any:
+        queue = list(self.tokens.queue) if self.tokens is not None else []
+        return queue, dict(self.slot_of), list(self.free), len(self.results)
+
+    async def dummy(self) -> None:
+        before = self.state_of_step()
+        await super().dummy()
+        assert self.state_of_step() == before, "I-PP-10: a dummy step changes no queue and no slot"
+
+
+def watched(twin: type[Stage] = Stage) -> type[Stage]:
+    """The twin, watched."""
+    return type("WatchedTwin", (Watched, twin), {})
+
+
+def dummies_leave_no_trace(drawn: Drawn, **pieces: Any) -> None:
+    """I-PP-10, by the queue itself, and by what a step without a batch has in the journal."""
+    played = drawn.play(stage=watched(pieces.get("stage", Stage)))
+    assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
+    for rank in range(played.world.size):
+        calls = played.prepared.histories[rank // drawn.stages].calls
+        alone = {step for step, call in enumerate(calls) if call.batch is None and not call.takes}
+        last = len(calls) - 1  # in which the rank also ends
+        sites = {record[2] for record in played.run.journals[rank] if record[1] in alone - {last}}
+        assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
+
+
+@pytest.mark.parametrize("property_", [all_is_well, steps_are_made_together, dummies_leave_no_trace])
+def test_holds(property_: Any) -> None:
+    holds(property_, SEVERAL, examples=30)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("M-PP-16", "I-PP-10"), ("M-PP-16-push", "I-PP-10"), ("M-PS-7", "HANG")],
+)
+def test_a_twin_breaks_it(name: str, says: str) -> None:
+    breaks(lambda drawn: dummies_leave_no_trace(drawn, stage=variant(name).make), SEVERAL, says)
+
+
+def test_a_queue_that_is_ahead_harms_nothing() -> None:
+    """M-PP-16, against the specification: what is taken over early is there, and nobody reads it earlier."""
+    holds(lambda drawn: all_is_well(drawn, stage=variant("M-PP-16").make), SEVERAL, examples=30)
+
+
+class NoDummies(Stage):
+    async def dummy(self) -> None:
+        pass
+
+
+def test_who_skips_dummy_steps_is_found() -> None:
+    breaks(lambda drawn: all_is_well(drawn, stage=NoDummies), SEVERAL, "COLLECTIVE")
+
+
+def test_worlds_that_are_drawn_have_dummies_in_them() -> None:
+    seen: Counter[str] = Counter()
+
+    def count(drawn: Drawn) -> None:
+        for history in drawn.prepared().histories:
+            for call in history.calls:
+                seen["after a batch without tokens"] += call.dummy and call.batch is not None
+                seen["without a batch"] += call.dummy and call.batch is None
+                seen["with tokens"] += not call.dummy
+
+    holds(count, SEVERAL, examples=30)
+    assert len(seen) == 3, seen
+
+
+def test_proven_in_one_schedule() -> None:
+    drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 2}, replicas=2)
+    told = holds_in_every_schedule(Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared()))
+    assert (told.verdict, told.exploration.runs) == ("proven", 1)
