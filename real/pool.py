@@ -11,7 +11,7 @@ After a run that did not go well the evidence, the journals, is read first. Then
 - Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
   device is idle. Takes about a second.
 - That was not clean, or somebody died, or somebody is stuck and recovery is "kill" (gloo): all workers are killed, and
-  spawned again when they are needed. Takes seconds.
+  started again when they are needed. Takes seconds, but where they are forked (`fork_server`) less than one.
 
 Killing all of them and not only the guilty is a choice: it is always right, and a half-new pool would be one more
 state to reason about.
@@ -35,6 +35,7 @@ from dpsim.registry import modules
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Progress, Run, World
 from real.child import Child, speaking
 from real.folder import PoolFolder
+from real.fork_server import ForkServer
 from real.journal_file import read_journal
 from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
 from real.watch import Watch
@@ -74,6 +75,7 @@ class Pool:
         self._children: list[Child] = []
         self._store: Any = None
         self._folder: PoolFolder | None = None
+        self.server: ForkServer | None = None
         self._owner = 0
         self._generation = 0
         self._oldest = 0
@@ -88,6 +90,7 @@ class Pool:
                 return self._run(world, program, args, progress, Path(folder))
         except BaseException:
             self.kill()
+            self._end_server()
             raise
 
     def kill(self) -> None:
@@ -101,8 +104,9 @@ class Pool:
         self._oldest = self._generation
 
     def close(self) -> None:
-        """End all workers and the store."""
+        """End all workers, what forks them, and the store."""
         self.kill()
+        self._end_server()
         self._store = None
         if self._folder is not None and os.getpid() == self._owner:
             self._folder.remove()
@@ -138,10 +142,24 @@ class Pool:
         settings["folder"] = str(self._folder.path)
         for rank in missing:
             (self._folder.path / str(rank)).unlink(missing_ok=True)  # the socket of a worker that is gone
-            self._children.append(Child(rank, settings, environment))
+            self._children.append(Child(rank, settings, environment, self._forking(environment)))
         for rank, ready in self._gather(self._children[missing.start :], Ready, 0).items():
             self._children[rank].versions = ready.versions
         return self._folder.path
+
+    def _forking(self, environment: Mapping[str, str]) -> ForkServer | None:
+        """What forks the workers. On GPUs nothing does; nor on macOS, whose libraries do not survive a fork."""
+        if self._device == "cuda" or sys.platform == "darwin":
+            return None
+        if self.server is None or self.server.has_ended():
+            self._end_server()
+            self.server = ForkServer(environment)
+        return self.server
+
+    def _end_server(self) -> None:
+        if self.server is not None and os.getpid() == self._owner:
+            self.server.close()
+            self.server = None
 
     def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
         """The answer of each worker, by rank: a message of that kind about that job."""

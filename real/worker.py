@@ -249,7 +249,11 @@ def die_with_parent(lifeline: int) -> None:
 
 
 def main() -> None:
-    settings = json.loads(sys.argv[1])
+    work(json.loads(sys.argv[1]))
+
+
+def work(settings: dict[str, Any]) -> None:
+    """Be a worker, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     die_with_parent(settings.pop("lifeline"))
     worker = Worker(link=Connection(settings.pop("socket")), **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -182,6 +183,14 @@ class Answered(Program):
             there.recv(mine, 0, main, site="ask")
             back.send(mine, 0, main, site="answer")
             await mine.read("read")
+
+
+@register_protocol("real_prints")
+class Prints(Program):
+    """Each rank prints an environment variable."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        os.write(2, f"{os.environ[prepared['variable']]}\n".encode())
 
 
 @register_protocol("real_unprepared")

@@ -1,5 +1,5 @@
-"""Workers: none outlives its parent, however that ends; and recovery by abort, the way of NCCL, on threads
-instead of GPUs.
+"""Workers, and what forks them: none outlives its parent, however that ends; and recovery by abort, the way of NCCL,
+on threads instead of GPUs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from real.folder import PoolFolder
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
-# A parent that prints its workers' process ids, and then that rank 0 waits for rank 1, which holds Python's lock.
+# A parent that prints the process ids of its workers and of what forked them, and then that rank 0 waits for rank 1,
+# which holds Python's lock.
 PARENT = """
 import signal
 
@@ -36,7 +37,7 @@ from real.backend import GlooBackend, TorchBackend
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 backend = GlooBackend()
 backend.run(real_worlds.make_world(), "real_rounds", {"rounds": 1})
-print(*backend.pool.processes, flush=True)
+print(*backend.pool.processes, backend.pool.server.pid, flush=True)
 world = real_worlds.make_world(stall_ns=100_000_000_000)
 backend.run(world, "real_misbehaves", {"how": "holds_the_lock", "wait": True}, lambda _: print("stuck", flush=True))
 """
@@ -78,7 +79,7 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: py
     try:
         assert parent.stdout is not None
         workers = [int(process) for process in parent.stdout.readline().split()]
-        assert len(workers) == 2
+        assert len(workers) == 3
         assert parent.stdout.readline() == "stuck\n"
         assert not any(is_gone(process) for process in workers)
         if how == "Ctrl-C":
@@ -161,6 +162,48 @@ def test_a_worker_that_was_killed_while_it_was_idle_is_replaced(backend: TorchBa
     os.kill(victim, signal.SIGKILL)
     assert eventually(lambda: is_gone(victim))
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+
+
+# ---- what forks the workers
+
+forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
+
+
+@forked
+def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, world: World) -> None:
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    server, before = backend.pool.server, backend.pool.processes
+    death = Fault("die", 1, At("host", 0))
+    assert backend.run(replace(world, faults=(death,)), "real_rounds", {"rounds": 1}).ends == ["blocked", "died"]
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert not {*backend.pool.processes} & {*before}
+    assert backend.pool.server is server
+
+
+@forked
+def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
+    """Then nobody is left who could say how the workers ended."""
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    server, before = backend.pool.server, backend.pool.processes
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    assert eventually(lambda: is_gone(server.pid))
+    assert eventually(lambda: all(is_gone(process) for process in before)), "they leave with it"
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert backend.pool.server is not server
+
+
+@forked
+def test_a_worker_has_environment_and_output_of_its_start(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And not those of the start of what forked it."""
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    backend.pool.kill()
+    monkeypatch.setenv("SAID", "of the moment")
+    assert backend.run(world, "real_prints", {"variable": "SAID"}).finished
+    assert capfd.readouterr().err == "of the moment\n" * 2
+    backend.pool.kill()  # its output ends with this test
 
 
 @pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)

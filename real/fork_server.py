@@ -1,0 +1,203 @@
+"""A process that has imported torch and does nothing but fork: each worker on a CPU is a copy of it.
+
+To import torch takes two seconds of a core, and a pool starts all its workers again after every hang. A copy takes
+some 20 ms. It gets the environment and the output of the moment, as a process of its own would; only what torch read
+from the environment while it was imported is that of the server's start.
+
+Nothing else happens here: no group, no stream, no thread of ours, so there is nothing that a fork could tear apart. A
+process that has started CUDA cannot be forked; workers on GPUs are started one by one.
+
+The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
+leave with it (`worker.listen`). A worker is not waited for before the parent asks: until then its number is its own.
+
+    server = ForkServer(os.environ)
+    process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
+    server.close()                                                         # and with it all its workers
+
+Prior art: `multiprocessing.forkserver`, which would import the user's main module in each process; Android's zygote.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle, send_handle
+from typing import Any, NamedTuple
+
+OUTPUTS = 1, 2
+"""Descriptors that a worker has from the parent as they are at its start."""
+
+
+class Start(NamedTuple):
+    """Fork a worker; so many descriptors follow. The answer is its process id."""
+
+    settings: dict[str, Any]
+    environment: dict[str, str]
+    descriptors: int
+
+
+class Wait(NamedTuple):
+    """Wait for a worker to end. The answer is its exit status, as Popen has it, or None if it has not ended by then."""
+
+    process: int
+    seconds: float
+
+
+# ---- the parent's side
+
+
+class ForkServer:
+    """The server, and the questions to it."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        ours, theirs = socket.socketpair()
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "real.fork_server", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            stdin=subprocess.DEVNULL,
+            env=environment,
+        )
+        theirs.close()
+        self._link = Connection(ours.detach())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def has_ended(self) -> bool:
+        return self._process.poll() is not None
+
+    def close(self) -> None:
+        """End it; its workers are not to be used any more."""
+        self._link.close()
+        self._process.kill()
+        self._process.wait()
+
+    def start(self, settings: dict[str, Any], environment: Mapping[str, str], descriptors: Sequence[int]) -> Forked:
+        """Fork a worker. Raises OSError or EOFError if the server is gone."""
+        given = *descriptors, *OUTPUTS
+        with self._asking():
+            self._link.send(Start(settings, dict(environment), len(given)))
+            for descriptor in given:
+                send_handle(self._link, descriptor, self.pid)
+            return Forked(self, self._link.recv())
+
+    def wait(self, process: int, seconds: float) -> int | None:
+        """How a worker ended; without a server, it was killed."""
+        try:
+            with self._asking():
+                self._link.send(Wait(process, seconds))
+                status: int | None = self._link.recv()
+                return status
+        except (EOFError, OSError):
+            return -signal.SIGKILL
+
+    @contextlib.contextmanager
+    def _asking(self) -> Any:
+        """A question with its answer. If that is interrupted, what comes next would be the answer to an old one."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+
+class Forked:
+    """A worker, with what of a `subprocess.Popen` its parent needs."""
+
+    def __init__(self, server: ForkServer, pid: int) -> None:
+        self.pid = pid
+        self._server = server
+        self._status: int | None = None
+
+    def poll(self) -> int | None:
+        if self._status is None:
+            self._status = self._server.wait(self.pid, 0.0)
+        return self._status
+
+    def wait(self, timeout: float = 60.0) -> int:
+        if self._status is None:
+            self._status = self._server.wait(self.pid, timeout)
+        if self._status is None:
+            raise subprocess.TimeoutExpired("real.worker", timeout)
+        return self._status
+
+    def kill(self) -> None:
+        if self._status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+
+# ---- the server's side
+
+
+def serve(link: Connection) -> None:
+    """Until the parent is gone."""
+    parent = os.getppid()
+    while True:
+        # A process that the parent forked may hold the socket open: look who our parent is, too.
+        while not link.poll(1.0):
+            if os.getppid() != parent:
+                return
+        question = link.recv()
+        if isinstance(question, Wait):
+            link.send(_waited(question))
+            continue
+        descriptors = [recv_handle(link) for _ in range(question.descriptors)]
+        process = os.fork()
+        if not process:
+            link.close()
+            _become(question, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        link.send(process)
+
+
+def _waited(question: Wait) -> int | None:
+    deadline = time.monotonic() + question.seconds
+    while True:
+        process, status = os.waitpid(question.process, os.WNOHANG)
+        if process:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() >= deadline:
+            return None
+        time.sleep(0.001)
+
+
+def _become(question: Start, descriptors: Sequence[int]) -> None:
+    """Be a worker; does not return."""
+    from real import worker
+
+    try:
+        link, lifeline, *outputs = descriptors
+        for given, own in zip(outputs, OUTPUTS, strict=True):
+            os.dup2(given, own)
+            os.close(given)
+        os.environ.clear()
+        os.environ.update(question.environment)
+        worker.work({**question.settings, "socket": link, "lifeline": lifeline})
+    finally:
+        os._exit(1)
+
+
+def main() -> None:
+    for module in ("torch.distributed", "real.cpu", "real.worker"):  # what a worker would import
+        importlib.import_module(module)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    with contextlib.suppress(EOFError, OSError):
+        serve(Connection(int(sys.argv[1])))
+
+
+if __name__ == "__main__":
+    # Under its own name: journals leave out frames of this package when they say where a program raised.
+    from real.fork_server import main as run
+
+    run()
