@@ -32,7 +32,7 @@ from real.messages import Dismiss, Ended
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
 
-GRACE_NS = 1_500_000_000
+GRACE_NS = 1_000_000_000
 """The stall after a first rank has ended badly, or when all are idle. gloo's and a socket's latency on a busy machine
 stay far below it.
 """

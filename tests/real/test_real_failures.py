@@ -26,7 +26,7 @@ on_all = pytest.mark.parametrize("backend", ["gloo", "aborting", NCCL], indirect
 on_reusable = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=True)
 
 ROUNDS = {"rounds": 3}
-STALL_NS = 1_500_000_000
+STALL_NS = 1_000_000_000
 
 
 @pytest.fixture(autouse=True)
@@ -47,8 +47,8 @@ def test_a_skipped_collective_hangs(backend: TorchBackend, world: World) -> None
     """Rank 1's later calls pair with rank 0's, so the last one of rank 0 has no partner."""
     run = faulty(backend, world, "skip", At("device", 1))
     assert "blocked" in run.ends
-    assert run.observed == "no rank moved for 1.5 s"
-    assert run.elapsed_ns > 1_500_000_000
+    assert run.observed == "no rank moved for 1 s"
+    assert run.elapsed_ns > 1_000_000_000
     skipped = [record for record in run.journals[1] if record[0] == "injected"]
     assert [(record[2], record[3], record[5]) for record in skipped] == [("device", 1, "skip")]
     assert [as_record(record).step for record in run.journals[0]][-1] >= 1
@@ -71,7 +71,7 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
     assert run.ends == ["blocked", "raised"]
     line = programs.Misbehaves.raises.__code__.co_firstlineno + 1
     assert run.journals[1] == [("raised", 7, "ValueError", 0, f"programs.py:{line}", "two words and a line")]
-    assert run.observed == "no rank moved for 1.5 s after rank 1 raised"
+    assert run.observed == "no rank moved for 1 s after rank 1 raised"
 
 
 @on_reusable

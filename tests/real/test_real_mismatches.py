@@ -80,7 +80,7 @@ def both(backend: TorchBackend, size: int, what: str) -> tuple[World, Run, Run]:
     reason = backend.unavailable(size)
     if reason is not None:
         pytest.skip(reason)
-    world = make_world(size, stall_ns=1_500_000_000)
+    world = make_world(size, stall_ns=1_000_000_000)
     real = backend.run(world, "real_mismatch", {"what": what})
     after = backend.run(replace(world, stall_ns=60_000_000_000), "real_mismatch", {"what": "nothing"})
     assert after.finished, after.observed
