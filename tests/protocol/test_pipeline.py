@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from batch_worlds import breaks, holds
-from token_worlds import EXTREMES, Drawn, drawn_worlds
+from token_worlds import EXTREMES, Drawn, Played, drawn_worlds
 
 from dpsim.interface import Buffer, Event
 from dpsim.protocol.history import History
@@ -28,9 +28,8 @@ SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
 # ---- what stages do
 
 
-def transfers_match(drawn: Drawn, **pieces: Any) -> None:
+def transfers_match(drawn: Drawn, played: Played) -> None:
     """I-PS-1: what a stage sends is what the next one receives, and both mean the same tensor by it."""
-    played = drawn.play(**pieces)
     for stage in range(drawn.stages - 1):
         sent = [moved(record) for record in played.records(stage, "transfer") if record[2].endswith(".send")]
         came = [moved(record) for record in played.records(stage + 1, "transfer") if record[2].endswith(".receive")]
@@ -42,29 +41,24 @@ def moved(record: Any) -> tuple[Any, ...]:
     return record[1], record[2].partition(".")[0], record[9:11]
 
 
-def nothing_found(drawn: Drawn, **pieces: Any) -> None:
-    """I-PS-3, I-PS-4 and I-PS-13, by the check of races, whether sends are eager or not."""
-    for eager in EXTREMES:
-        played = drawn.play(eager, **pieces)
-        assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
+def nothing_found(drawn: Drawn, played: Played) -> None:
+    """I-PS-3, I-PS-4 and I-PS-13, by the check of races."""
+    assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
 
 
-def results_in_order(drawn: Drawn, **pieces: Any) -> None:
-    played = drawn.play(**pieces)
+def results_in_order(drawn: Drawn, played: Played) -> None:
     assert played.classes == [], f"I-PS-6: {played.findings[0].message}"
     for rank in range(drawn.stages):
         steps = [value[0] for value in played.decided("inputs", rank)]
         assert steps == sorted(steps), "I-PS-6: results are told in the order of the batches"
 
 
-def same_order_everywhere(drawn: Drawn, **pieces: Any) -> None:
-    played = drawn.play(**pieces)
+def same_order_everywhere(drawn: Drawn, played: Played) -> None:
     batches = [[value[:2] for value in played.decided("inputs", rank)] for rank in range(drawn.stages)]
     assert all([number for number, _ in one] == [number for number, _ in batches[0]] for one in batches), "I-PS-2"
 
 
-def empty_steps_send_nothing(drawn: Drawn, **pieces: Any) -> None:
-    played = drawn.play(**pieces)
+def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
     assert played.classes == [], f"I-PS-9: {played.findings[0].message}"
     empty = {
         at for at, call in enumerate(played.prepared.histories[0].calls) if call.batch is None or not call.batch.rows
@@ -103,9 +97,8 @@ class ReceivesAlways(Stage):
 # ---- what a history is
 
 
-def queue_is_no_deeper(drawn: Drawn, **pieces: Any) -> None:
+def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
     """I-PS-2 and I-PS-11."""
-    history = drawn.prepared(**pieces).histories[0]
     depth, queued = drawn.stages + int(drawn.config["async_scheduling"]), 0
     for call in history.calls:
         queued += call.batch is not None
@@ -123,12 +116,12 @@ def last_of(history: History, call: Any) -> bool:
     return following is None or bool(following.admitted)
 
 
-def one_step_in_flight(drawn: Drawn, **pieces: Any) -> None:
+def one_step_in_flight(drawn: Drawn, history: History) -> None:
     """I-PS-8, where scheduling is not asynchronous: a request's next decode is scheduled when its last is known."""
     if drawn.config["async_scheduling"]:
         return
     queue: list[set[int]] = []
-    for call in drawn.prepared(**pieces).histories[0].calls:
+    for call in history.calls:
         if call.batch is not None:
             runs = {row.request for row in call.batch.rows if row.samples}
             again = {row.request for row in call.batch.rows if not row.prefilling}
@@ -138,10 +131,10 @@ def one_step_in_flight(drawn: Drawn, **pieces: Any) -> None:
             queue.pop(0)
 
 
-def late_results_change_nothing(drawn: Drawn, **pieces: Any) -> None:
+def late_results_change_nothing(drawn: Drawn, history: History) -> None:
     """I-PS-12: each admission ends once, and nothing runs that was not admitted."""
     held: Counter[int] = Counter()
-    for call in drawn.prepared(**pieces).histories[0].calls:
+    for call in history.calls:
         if call.batch is not None:
             for request in call.batch.freed:
                 held[request] -= 1
@@ -173,34 +166,54 @@ class EndsAgain(PipelineScheduler):
         self.ended += [one.tracked.number for one in results if one.sampled and one.tracked not in self.running]
 
 
-Property = Callable[..., None]
-
-INVARIANTS: list[tuple[str, Property, dict[str, Any], str]] = [
+RUNS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str]] = [
     ("I-PS-1", transfers_match, {"transfer": SwapsTensors}, "I-PS-1"),
-    ("I-PS-2", queue_is_no_deeper, {"scheduler": Deeper}, "I-PS-11"),
     ("I-PS-3", nothing_found, {"transfer": NeverWaitsForSends}, "RACE:BUFFER"),
     ("I-PS-4", nothing_found, {"transfer": LooksAtOnce}, "RACE:BUFFER"),
     ("I-PS-6", results_in_order, {"stage": NewestFirst}, "I-PS-6.* is told as that of batch"),
-    ("I-PS-8", one_step_in_flight, {"scheduler": RunsAhead}, "I-PS-8"),
     ("I-PS-9", empty_steps_send_nothing, {"stage": ReceivesAlways}, "I-PS-9"),
-    ("I-PS-11", queue_is_no_deeper, {"scheduler": TakesAtOnce}, "I-PS-11"),
-    ("I-PS-12", late_results_change_nothing, {"scheduler": EndsAgain}, "I-PS-12"),
     ("I-PS-13", nothing_found, {"scheduler": Deeper}, "RACE:BUFFER.*staging"),
 ]
 
-PROPERTIES = [*dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS), same_order_everywhere]
+HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str]] = [
+    ("I-PS-2", queue_is_no_deeper, {"scheduler": Deeper}, "I-PS-11"),
+    ("I-PS-8", one_step_in_flight, {"scheduler": RunsAhead}, "I-PS-8"),
+    ("I-PS-11", queue_is_no_deeper, {"scheduler": TakesAtOnce}, "I-PS-11"),
+    ("I-PS-12", late_results_change_nothing, {"scheduler": EndsAgain}, "I-PS-12"),
+]
 
 
-@pytest.mark.parametrize("property_", PROPERTIES, ids=lambda property_: property_.__name__)
-def test_holds(property_: Property) -> None:
-    holds(property_, SEVERAL, examples=60)
+def test_all_hold() -> None:
+    """Whether sends are eager or not."""
+    of_runs = [*dict.fromkeys(property_ for _, property_, _, _ in RUNS), same_order_everywhere]
+    of_histories = list(dict.fromkeys(property_ for _, property_, _, _ in HISTORIES))
+
+    def all_hold(drawn: Drawn) -> None:
+        for property_ in of_histories:
+            property_(drawn, drawn.prepared().histories[0])
+        for played in (drawn.play(eager) for eager in EXTREMES):
+            for look in of_runs:
+                look(drawn, played)
+
+    holds(all_hold, SEVERAL)
+
+
+@pytest.mark.parametrize(("property_", "twin", "says"), [one[1:] for one in RUNS], ids=[one[0] for one in RUNS])
+def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict[str, Any], says: str) -> None:
+    def in_both(drawn: Drawn) -> None:
+        for eager in EXTREMES:
+            property_(drawn, drawn.play(eager, **twin))
+
+    breaks(in_both, SEVERAL, says)
 
 
 @pytest.mark.parametrize(
-    ("property_", "twin", "says"), [one[1:] for one in INVARIANTS], ids=[one[0] for one in INVARIANTS]
+    ("property_", "twin", "says"), [one[1:] for one in HISTORIES], ids=[one[0] for one in HISTORIES]
 )
-def test_a_twin_breaks_it(property_: Property, twin: dict[str, Any], says: str) -> None:
-    breaks(lambda drawn: property_(drawn, **twin), SEVERAL, says)
+def test_a_twin_of_the_scheduler_breaks_it(
+    property_: Callable[[Drawn, History], None], twin: dict[str, Any], says: str
+) -> None:
+    breaks(lambda drawn: property_(drawn, drawn.prepared(**twin).histories[0]), SEVERAL, says)
 
 
 def test_blocking_transfers_need_no_other_stream() -> None:

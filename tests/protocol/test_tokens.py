@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from batch_worlds import breaks, holds
 from hypothesis import strategies as st
-from token_worlds import EXTREMES, Drawn, drawn_worlds, world
+from token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
 
 from dpsim.config import EngineConfig
 from dpsim.exploration import Subject
@@ -24,7 +24,7 @@ from dpsim.registry import Program
 from dpsim.testing import holds as holds_in_every_schedule
 
 
-def all_is_well(drawn: Drawn, **pieces: Any) -> None:
+def all_is_well(drawn: Drawn, **pieces: Any) -> Played:
     """No finding in either extreme; what each stage decided does not depend on them; every request has its tokens."""
     eager, rendezvous = (drawn.play(extreme, **pieces) for extreme in EXTREMES)
     assert eager.classes == rendezvous.classes == [], [finding.message for finding in eager.findings]
@@ -34,6 +34,7 @@ def all_is_well(drawn: Drawn, **pieces: Any) -> None:
             assert eager.decided(label, rank) == rendezvous.decided(label, rank)
     if not pieces:
         every_request_has_its_tokens(drawn, eager.decided("sampled", drawn.stages - 1))
+    return eager
 
 
 def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
@@ -52,8 +53,26 @@ def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
             assert set(range(prompt, prompt + request.output_tokens)) <= set(said)
 
 
+def nobody_polls(played: Played) -> None:
+    """What the argument for two schedules rests on."""
+    records = [record for journal in played.run.journals for record in journal]
+    assert not {record[0] for record in records} & {"take", "post", "sleep"}
+    assert not [record for record in records if record[0] == "ask" and record[5] == "query"]
+
+
 def test_tokens_are_the_oracles() -> None:
-    holds(all_is_well, drawn_worlds())
+    """In worlds that have something in them: a property over worlds in which nothing happens proves nothing."""
+    seen: Counter[str] = Counter()
+
+    def property_(drawn: Drawn) -> None:
+        played = all_is_well(drawn)
+        nobody_polls(played)
+        seen.update(what_happens(played))
+
+    holds(property_, drawn_worlds())
+    happened = "preempted", "without tokens", "chunks", "drafts rejected", "several rows"
+    for what in (*happened, "pp.some_excluded", "pp.all_excluded"):
+        assert seen[what] >= 3, seen
 
 
 class NoGeneration(SampledTokens):
@@ -77,36 +96,21 @@ def test_what_is_wrong_says_where() -> None:
     assert drawn.classes() == []
 
 
-def test_worlds_that_are_drawn_have_something_in_them() -> None:
-    """A property over worlds in which nothing happens proves nothing."""
+def what_happens(played: Played) -> Counter[str]:
+    """What a world has in it, and the probes of its first stage, where there are several."""
     seen: Counter[str] = Counter()
-
-    def count(drawn: Drawn) -> None:
-        calls = drawn.prepared().histories[0].calls
-        batches = [call.batch for call in calls if call.batch]
-        freed = Counter(request for batch in batches for request in batch.freed)
-        seen["preempted"] += any(times > 1 for times in freed.values())
-        seen["without tokens"] += any(not batch.rows for batch in batches)
-        seen["chunks"] += any(not row.samples for batch in batches for row in batch.rows)
-        seen["drafts rejected"] += any(
-            row.computed > row.position for batch in batches for row in batch.rows if not row.prefilling
-        )
-        seen["several rows"] += any(len(batch.rows) > 1 for batch in batches)
-        if drawn.stages > 1:
-            for record in drawn.play().records(0, "probe"):
-                seen[record[2]] += 1
-
-    holds(count, drawn_worlds())
-    for what in (
-        "preempted",
-        "without tokens",
-        "chunks",
-        "drafts rejected",
-        "several rows",
-        "pp.some_excluded",
-        "pp.all_excluded",
-    ):
-        assert seen[what] >= 3, seen
+    batches = [call.batch for call in played.prepared.histories[0].calls if call.batch]
+    freed = Counter(request for batch in batches for request in batch.freed)
+    seen["preempted"] += any(times > 1 for times in freed.values())
+    seen["without tokens"] += any(not batch.rows for batch in batches)
+    seen["chunks"] += any(not row.samples for batch in batches for row in batch.rows)
+    seen["drafts rejected"] += any(
+        row.computed > row.position for batch in batches for row in batch.rows if not row.prefilling
+    )
+    seen["several rows"] += any(len(batch.rows) > 1 for batch in batches)
+    if played.world.size > 1:
+        seen.update(record[2] for record in played.records(0, "probe"))
+    return seen
 
 
 # ---- the two extremes stand for all schedules
@@ -128,17 +132,6 @@ def test_one_stage_is_proven_in_one_schedule() -> None:
         assert (told.verdict, told.exploration.runs) == ("proven", 1)
 
     holds(proven, drawn_worlds(stages=(1,)), examples=20)
-
-
-def test_nobody_polls() -> None:
-    """What the argument for two schedules rests on."""
-
-    def no_polls(drawn: Drawn) -> None:
-        played = drawn.play()
-        kinds = {record[0] for rank in range(drawn.stages) for record in played.run.journals[rank]}
-        assert not kinds & {"query", "take", "message", "sleep"}, kinds
-
-    holds(no_polls, drawn_worlds(stages=(3,)), examples=20)
 
 
 # ---- the model
