@@ -150,8 +150,8 @@ def describe(evidence: Evidence, stuck: Stuck) -> list[str]:
     """Who waits and where the missing ones are."""
     some = wanted(next(iter(stuck.joined.values())))
     lines = [
-        f"{stuck.communicator} #{stuck.seq}: {ranks_text(stuck.joined)} of "
-        f"{len(stuck.joined) + len(stuck.missing)} joined "
+        f"{stuck.communicator} #{stuck.seq}: {len(stuck.joined)} of {len(stuck.joined) + len(stuck.missing)} joined: "
+        f"{ranks_text(stuck.joined)} "
         f"({some.op} at {some.site}, {some.where}, step {some.step})"
     ]
     where: dict[str, list[int]] = {}
