@@ -95,9 +95,9 @@ class LostTokens(Wrong):
     """Tokens that somebody needs are left in the queue at the end."""
 
 
-def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], delivered: int | None) -> None:
+def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], delivered: str | None) -> None:
     """Raise what differs in a row of the inputs of a step: of each token the token itself, its position, the length of
-    its request, and a digest of all its request's tokens. `delivered`: the step whose tokens came last to its slot.
+    its request, and a digest of all its request's tokens. `delivered`: by which op tokens came last to its slot.
     """
     position, count = row.position, row.scheduled
     length = row.prefill if row.prefilling else position + 1
@@ -114,10 +114,9 @@ def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], 
     for line, wrong, what, wanted in told:
         for place in range(count):
             if came[line][place] != wanted[place]:
-                last = "nothing was" if delivered is None else f"the tokens of step {delivered} were the last that was"
                 raise wrong(
                     f"request {row.request} in step {step}, place {place} of {count}: {what} {came[line][place]}, "
-                    f"the model says {wanted[place]}; {last} delivered to its slot"
+                    f"the model says {wanted[place]}; last delivered to its slot: {delivered or 'nothing'}"
                 )
 
 

@@ -44,13 +44,14 @@ class Step(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a step leaves for the one who takes its result. `delivered`: the step whose tokens came last, by row."""
+    """What a step leaves for the one who takes its result. `delivered`: the ops that last brought tokens, by row."""
 
+    step: int
     batch: Batch
     inputs: Buffer | None
     tokens: Buffer | None
     counts: Buffer | None
-    delivered: tuple[int | None, ...]
+    delivered: tuple[str | None, ...]
     done: Event
 
 
@@ -84,7 +85,7 @@ class Stage:
         self.tokens = tokens(rank, slots, self.drafts) if self.stages > 1 else None
         self.free = list(range(slots))
         self.slot_of: dict[int, int] = {}
-        self.delivered: dict[int, int] = {}
+        self.delivered: dict[int, str] = {}
         self.results: deque[Result] = deque()
         self.heard = 0  # batches whose results were taken
         self.sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
@@ -126,7 +127,7 @@ class Stage:
         start = 0
         for row, came in zip(result.batch.rows, result.delivered, strict=True):
             oracle = self.history.oracles[row.request]
-            compare(oracle, row, number, [line[start : start + row.scheduled] for line in inputs], came)
+            compare(oracle, row, result.step, [line[start : start + row.scheduled] for line in inputs], came)
             start += row.scheduled
         self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), self.mirrors)
         if result.tokens is not None and result.counts is not None:
@@ -139,7 +140,7 @@ class Stage:
                 if row.samples:
                     first = row.position + (row.scheduled if row.prefilling else 1)
                     said = self.sampled.setdefault(row.request, [])
-                    said += [(number, first + place, token) for place, token in enumerate(new[:count])]
+                    said += [(result.step, first + place, token) for place, token in enumerate(new[:count])]
 
     async def drain(self) -> None:
         """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""
@@ -180,13 +181,13 @@ class Stage:
             received = await self.transfer.receive()
         self.before_inputs(batch)
         if not batch.rows:
-            self.results.append(Result(batch, None, None, None, (), self.main.record()))
+            self.results.append(Result(self.rank.step, batch, None, None, None, (), self.main.record()))
             return
         step = self.prepare(batch)
         await self.forward(step, received)
         delivered = tuple(self.delivered.get(slot) for slot in step.slots)
         tokens, counts = self.sample(step)
-        self.results.append(Result(batch, step.inputs, tokens, counts, delivered, self.main.record()))
+        self.results.append(Result(self.rank.step, batch, step.inputs, tokens, counts, delivered, self.main.record()))
         step.mapping.free()
 
     def transfers(self, batch: Batch) -> bool:
@@ -217,7 +218,7 @@ class Stage:
         mapping.free()
         for slot in arrived.mapping:
             if slot != DROPPED:
-                self.delivered[slot] = arrived.step
+                self.delivered[slot] = f"tokens.receive of step {arrived.step}"
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         self.main.launch("drafts.store", model.store, reads=[drafts, mapping], writes=[self.draft])
@@ -312,7 +313,7 @@ class Stage:
         if self.drafts:
             self.draft_tokens(step)
         for slot in step.slots:
-            self.delivered[slot] = step.batch.number
+            self.delivered[slot] = f"sample of step {self.rank.step}"
         return tokens, counts
 
     def sampled_width(self, rows: Sequence[Row]) -> int:
