@@ -164,10 +164,9 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 
 def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     """Every small scenario like one."""
-    up_to = ", ".join(f"{size} {value}" for size, value in sizes._asdict().items())
     rows = [
         ("scenario", name),
-        ("worlds", f"all {total:,} up to {up_to}"),
+        ("worlds", f"all {total:,} up to {sizes.told()}"),
         ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
     ]
     if whole.first is not None:

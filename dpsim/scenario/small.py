@@ -4,11 +4,12 @@
 
 Bugs of coordination nearly always show in a world of two ranks and a handful of steps, if it is the right one; a
 hundred drawn scenarios missed a bug that 1 in 80 of the small ones has. Protocol, configuration, faults and all else
-are those of `base`; ranks and requests vary:
+are those of `base`; requests vary, and ranks and stages if they are named:
 
     ranks     data-parallel ranks, 1 to so many             requests  1 to so many of them
     steps     a request arrives in one of so many steps      prompt    1 to so many tokens of a prompt
     output    1 to so many tokens of output                  abort     0: never; 1: or in any of the steps after it came
+    stages    pipeline stages, 1 to so many
 
 Faults and delays of ranks that a small world lacks are left out. Smaller ones come first, so the first that fails is
 a smallest one.
@@ -23,6 +24,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
+from dpsim.config import Topology
 from dpsim.scenario.builder import scenario_from
 from dpsim.scenario.duration import format_duration
 from dpsim.scenario.errors import ScenarioError
@@ -33,21 +35,26 @@ INJECTED = ("faults", "delays")
 
 
 class Scope(NamedTuple):
-    """How far each size goes."""
+    """How far each size goes. `ranks`, `stages`: None for as many as `base` has, and no fewer."""
 
-    ranks: int = 2
+    ranks: int | None = None
     requests: int = 1
     steps: int = 2
     prompt: int = 2
     output: int = 2
     abort: int = 0
+    stages: int | None = None
+
+    def told(self) -> str:
+        """In words, without what does not vary."""
+        return ", ".join(f"{size} {most}" for size, most in self._asdict().items() if most is not None)
 
 
 def scope(text: str) -> Scope:
     """From "ranks=2,steps=4"; sizes that are not named are those of `Scope`. Raises ScenarioError.
 
     >>> scope("ranks=3,requests=2")
-    Scope(ranks=3, requests=2, steps=2, prompt=2, output=2, abort=0)
+    Scope(ranks=3, requests=2, steps=2, prompt=2, output=2, abort=0, stages=None)
     """
     sizes: dict[str, int] = {}
     for word in text.split(","):
@@ -75,12 +82,12 @@ def count(sizes: Scope) -> int:
         for _ in range(number):  # the last arrived in step k: so many ways
             ways = [sum(ways[: step + 1]) * each[step] for step in range(sizes.steps)]
         total += sum(ways)
-    return total * sizes.ranks
+    return total * (sizes.ranks or 1) * (sizes.stages or 1)
 
 
 def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
     """All of them, the smallest first. Raises ScenarioError if there are more than a million, or where `base` cannot
-    have so few ranks.
+    have so few or so many ranks.
     """
     if count(sizes) > LARGEST:
         raise ScenarioError(
@@ -90,23 +97,31 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
     rest = base.model_dump(
         mode="json", by_alias=True, exclude={"workload", "topology", "expect"}, exclude_defaults=True
     )
-    others = base.topology.world_size // base.topology.data_parallel_size
-    topology = base.topology.model_dump(mode="json", exclude_defaults=True)
     for number in range(1, sizes.requests + 1):
-        for ranks in range(1, sizes.ranks + 1):
+        for topology in _topologies(base.topology, sizes):
+            injected = {
+                what: [one for one in rest.get(what, ()) if one["rank"] < topology.world_size] for what in INJECTED
+            }
             for requests in _requests(sizes, number, step_ns):
                 yield scenario_from(
                     {
                         **rest,
+                        **injected,
                         "name": f"{base.name[:94]}-small",
-                        **{
-                            what: [one for one in rest.get(what, ()) if one["rank"] < others * ranks]
-                            for what in INJECTED
-                        },
-                        "topology": {**topology, "data_parallel_size": ranks},
+                        "topology": topology.model_dump(mode="json", exclude_defaults=True),
                         "workload": {"step_duration": format_duration(step_ns), "requests": requests},
                     }
                 )
+
+
+def _topologies(base: Topology, sizes: Scope) -> list[Topology]:
+    """Fewer stages before more, and fewer ranks before that."""
+    dp, pp = base.data_parallel_size, base.pipeline_parallel_size
+    return [
+        base.model_copy(update={"data_parallel_size": ranks, "pipeline_parallel_size": stages})
+        for ranks in (range(1, sizes.ranks + 1) if sizes.ranks else [dp])
+        for stages in (range(1, sizes.stages + 1) if sizes.stages else [pp])
+    ]
 
 
 def _requests(sizes: Scope, number: int, step_ns: int) -> Iterator[list[Mapping[str, Any]]]:

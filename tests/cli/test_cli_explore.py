@@ -339,7 +339,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
     row = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s", "--json").json
     assert row["scenarios"][0] == {
         "scenario": "three",
-        "sizes": {"ranks": 2, "requests": 1, "steps": 2, "prompt": 2, "output": 2, "abort": 0},
+        "sizes": {"ranks": 2, "requests": 1, "steps": 2, "prompt": 2, "output": 2, "abort": 0, "stages": None},
         "worlds": 16,
         "explored": 0,
         "proven": 0,

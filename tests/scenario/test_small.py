@@ -84,6 +84,20 @@ def test_faults_count_the_ranks_of_other_dimensions() -> None:
     assert kept == [[1], [1, 2]]
 
 
+def test_ranks_and_stages_are_those_of_base_unless_they_are_named() -> None:
+    given = base(topology={"data_parallel_size": 2, "pipeline_parallel_size": 3})
+
+    def topologies(text: str) -> list[tuple[int, int]]:
+        told = [one.topology for one in small_scenarios(given, scope(f"{text}steps=1,prompt=1,output=1"))]
+        assert len(told) == count(scope(f"{text}steps=1,prompt=1,output=1"))
+        return [(one.data_parallel_size, one.pipeline_parallel_size) for one in told]
+
+    assert topologies("") == [(2, 3)]
+    assert topologies("ranks=1,") == [(1, 3)]
+    assert topologies("stages=2,") == [(2, 1), (2, 2)]
+    assert topologies("ranks=2,stages=2,") == [(1, 1), (1, 2), (2, 1), (2, 2)]
+
+
 def test_a_long_name_is_cut() -> None:
     (one,) = small_scenarios(base(name="x" * 100), Scope(1, 1, 1, 1, 1))
     assert one.name == "x" * 94 + "-small"
