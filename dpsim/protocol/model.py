@@ -14,11 +14,10 @@ told by a *mapping* from batch rows to slots; what comes with slot -1 changes no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from array_api_compat import array_namespace
-from array_api_compat import device as device_of
+from dpsim.protocol.arrays import add, count, hits_of, namespace, of_host
 
 MODULUS = 32749
 VOCABULARY = 997
@@ -90,7 +89,7 @@ def fill(buffer: Any, value: int) -> None:
 
 def put(buffer: Any, values: tuple[int, ...]) -> None:
     """Kernel: values of the host, into a buffer of one dimension."""
-    buffer[:] = _of_host(buffer, values)
+    buffer[:] = of_host(buffer, values)
 
 
 def put_one(buffer: Any, index: int, value: int) -> None:
@@ -109,7 +108,7 @@ def admit(total: Any, computed: Any, ids: Any, slots: tuple[int, ...], known: tu
     for slot, tokens in zip(slots, known, strict=True):
         total[slot] = len(tokens)
         computed[slot] = 0
-        ids[slot, : len(tokens)] = _of_host(ids, tokens)
+        ids[slot, : len(tokens)] = of_host(ids, tokens)
 
 
 def prepare(
@@ -118,14 +117,14 @@ def prepare(
     """Kernel: what the step's tokens are, int64 (4, tokens): the token, its position, the length of its request and
     a digest of its request's tokens. The model needs the first two; the others are looked at.
     """
-    xp, rows, offsets = _tokens(mapping, spans)
-    prefilling = _of_host(mapping, [span.prefilling for span in spans for _ in range(span.length)])
+    xp = namespace(mapping)
+    rows, offsets, prefilling = (of_host(mapping, told) for told in _layout(spans))
     slots = mapping[rows]
     positions = computed[slots] + offsets
-    places = _count(ids, ids.shape[1])[None, :]
+    places = count(ids, ids.shape[1])[None, :]
     history = xp.astype(ids[slots], xp.int64)
     prompt = xp.sum(history * xp.astype(places == positions[:, None], xp.int64), axis=1)
-    draft = _count(ids, drafts.shape[1])[None, :] == offsets[:, None] - 1
+    draft = count(ids, drafts.shape[1])[None, :] == offsets[:, None] - 1
     decoded = xp.where(offsets == 0, last[slots], xp.sum(drafts[slots] * xp.astype(draft, xp.int64), axis=1))
     inputs[0] = xp.where(prefilling == 1, prompt, decoded)
     inputs[1] = positions
@@ -152,9 +151,9 @@ def forward(
     spans: tuple[Span, ...],
 ) -> None:
     """Kernel: a stage's layers. `cache`: int64 (layers, slots, positions)."""
-    xp, rows, _ = _tokens(mapping, spans)
+    xp, rows = namespace(mapping), of_host(mapping, _layout(spans)[0])
     slots, positions, width = mapping[rows], inputs[1], cache.shape[2]
-    places = _count(cache, width)[None, :]
+    places = count(cache, width)[None, :]
     weights = (places + 1) * xp.astype(places <= positions[:, None], xp.int64)
     state = hidden
     for index, layer in enumerate(layers):
@@ -169,37 +168,35 @@ def sample(hidden: Any, residual: Any, inputs: Any, tokens: Any, counts: Any, sp
     """Kernel: the tokens that each row comes to, int64 (rows, width), and int32 (2, rows): how many they are, and how
     many drafts were rejected. Places without a token hold -1.
     """
-    xp, width = array_namespace(hidden), tokens.shape[1]
+    xp, width = namespace(hidden), tokens.shape[1]
     predicted = xp.where(hidden % 4 < 2, guessed(residual), hidden % VOCABULARY)
-    first = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
-    drafts = [0 if span.prefilling else span.length - 1 for span in spans]
-    going = _of_host(hidden, [int(span.samples) for span in spans])
-    number, kept = xp.zeros_like(going), going
-    for place in range(width):
-        at = [start + min(place, count) for start, count in zip(first, drafts, strict=True)]
-        now = predicted[_of_host(hidden, at)]
-        tokens[:, place] = xp.where(going == 1, now, going * 0 - 1)
+    going = kept = of_host(hidden, tuple(int(span.samples) for span in spans))
+    number = going * 0
+    for place, (at, drafted, after) in enumerate(_places(spans, width)):
+        now = predicted[of_host(hidden, at)]
+        tokens[:, place] = (now + 1) * going - 1
         number = number + going
-        after = _of_host(hidden, [min(one + 1, hidden.shape[0] - 1) for one in at])
-        drafted = _of_host(hidden, [int(place < count) for count in drafts])
-        going = going * drafted * xp.astype(now == inputs[0][after], going.dtype)
+        if any(drafted):
+            right = xp.astype(now == inputs[0][of_host(hidden, after)], going.dtype)
+            going = going * of_host(hidden, drafted) * right
+        else:
+            going = going * 0
     counts[0] = number
-    counts[1] = kept * (_of_host(hidden, drafts) + 1) - number
+    counts[1] = kept * (of_host(hidden, tuple(_drafts(span) for span in spans)) + 1) - number
 
 
 def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
     """Kernel: rows count as computed, before it is known what is rejected."""
-    _, hits = _hits(mapping, computed.shape[0])
-    _add(computed, hits, _of_host(mapping, lengths))
+    add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
 
 
 def update(
     tokens: Any, counts: Any, mapping: Any, last: Any, total: Any, ids: Any, computed: Any, lengths: tuple[int, ...]
 ) -> None:
     """Kernel: take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
-    xp, hits = _hits(mapping, last.shape[0])
-    sampled, rejected = (xp.sum(hits * counts[row][None, :], axis=1) for row in (0, 1))
-    places, history = _count(ids, ids.shape[1])[None, :], xp.astype(ids, xp.int64)
+    xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
+    sampled, rejected = xp.sum(hits[None, :, :] * counts[:, None, :], axis=2)
+    places, history = count(ids, ids.shape[1])[None, :], xp.astype(ids, xp.int64)
     latest = last
     for number in range(tokens.shape[1]):
         new = xp.sum(hits * tokens[:, number][None, :], axis=1)
@@ -209,12 +206,13 @@ def update(
     last[:], ids[:] = latest, history
     total[:] = total + sampled
     computed[:] = computed - rejected
-    _add(computed, hits, _of_host(mapping, lengths))
+    if any(lengths):
+        add(computed, hits, of_host(mapping, lengths))
 
 
 def propose(last: Any, mapping: Any, drafts: Any) -> None:
     """Kernel: drafts for the slots of a step, after the tokens just sampled."""
-    xp, hits = _hits(mapping, last.shape[0])
+    xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
     hit, token = xp.sum(hits, axis=1) > 0, last
     for number in range(drafts.shape[1]):
         token = guessed(token)
@@ -228,7 +226,7 @@ def gather(state: Any, mapping: Any, rows: Any) -> None:
 
 def store(rows: Any, mapping: Any, state: Any) -> None:
     """Kernel: the reverse of `gather`, but for rows whose slot is -1."""
-    xp, hits = _hits(mapping, state.shape[0])
+    xp, hits = namespace(mapping), hits_of(mapping, state.shape[0])
     hit = xp.sum(hits, axis=1) > 0
     for number in range(state.shape[1]):
         new = xp.sum(hits * rows[:, number][None, :], axis=1)
@@ -238,34 +236,29 @@ def store(rows: Any, mapping: Any, state: Any) -> None:
 # ---- what the kernels share
 
 
-def _of_host(like: Any, values: Sequence[int]) -> Any:
-    """Values of the host, int64, where `like` is."""
-    xp = array_namespace(like)
-    return xp.asarray(values, dtype=xp.int64, device=device_of(like))
+@lru_cache(maxsize=4096)
+def _layout(spans: tuple[Span, ...]) -> tuple[tuple[int, ...], ...]:
+    """Of all tokens of a step: their rows, their places in them, and whether they are of a prompt."""
+    tokens = [(row, offset, int(span.prefilling)) for row, span in enumerate(spans) for offset in range(span.length)]
+    return tuple(zip(*tokens, strict=True))
 
 
-def _count(like: Any, stop: int) -> Any:
-    """0, 1, ... stop - 1, where `like` is."""
-    xp = array_namespace(like)
-    return xp.arange(stop, dtype=xp.int64, device=device_of(like))
+def _drafts(span: Span) -> int:
+    return 0 if span.prefilling else span.length - 1
 
 
-def _tokens(mapping: Any, spans: Sequence[Span]) -> tuple[Any, Any, Any]:
-    """The namespace, and for each token of a step its row and its place in it."""
-    rows = [row for row, span in enumerate(spans) for _ in range(span.length)]
-    offsets = [offset for span in spans for offset in range(span.length)]
-    return array_namespace(mapping), _of_host(mapping, rows), _of_host(mapping, offsets)
-
-
-def _hits(mapping: Any, slots: int) -> tuple[Any, Any]:
-    """The namespace, and int64 (slots, rows): 1 where the row belongs to the slot. The scatter that drops -1."""
-    xp = array_namespace(mapping)
-    return xp, xp.astype(_count(mapping, slots)[:, None] == mapping[None, :], xp.int64)
-
-
-def _add(table: Any, hits: Any, values: Any) -> None:
-    xp = array_namespace(table)
-    table[:] = table + xp.sum(hits * values[None, :], axis=1)
+@lru_cache(maxsize=4096)
+def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """For each of so many tokens of a row, of all rows: which of the step's tokens it comes after; whether that one has
+    a draft behind it; and where that draft is.
+    """
+    starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
+    told = []
+    for place in range(width):
+        at = tuple(start + min(place, _drafts(span)) for start, span in zip(starts, spans, strict=True))
+        drafted = tuple(int(place < _drafts(span)) for span in spans)
+        told.append((at, drafted, tuple(one + more for one, more in zip(at, drafted, strict=True))))
+    return tuple(told)
 
 
 __all__ = [

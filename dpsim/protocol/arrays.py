@@ -1,0 +1,76 @@
+"""What kernels need besides arithmetic: numbers of the host as arrays, and the scatter that the array standard lacks.
+
+Everything takes its library, numpy or torch, and its device from an array that is at hand:
+
+    >>> import numpy as np
+    >>> of_host(np.zeros(1), (4, 2)), count(np.zeros(1), 3)
+    (array([4, 2]), array([0, 1, 2]))
+    >>> hits_of(np.array([2, -1]), 3).tolist()
+    [[0, 0], [0, 0], [1, 0]]
+
+Arrays of a kernel have a handful of elements, so looking up a library costs as much as computing with it: that is done
+once for each type, and for numpy, with which thousands of small worlds ask for the same few numbers, an array is kept.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from array_api_compat import array_namespace
+from array_api_compat import device as device_of
+
+_NAMESPACES: dict[type[Any], Any] = {}
+
+
+def namespace(array: Any) -> Any:
+    """The namespace of an array's library."""
+    kind = type(array)
+    if kind not in _NAMESPACES:
+        _NAMESPACES[kind] = array_namespace(array)
+    return _NAMESPACES[kind]
+
+
+def of_host(like: Any, values: tuple[int, ...]) -> Any:
+    """Values of the host, int64, where `like` is. Not to be written to."""
+    if isinstance(like, np.ndarray):
+        return _kept(values)
+    xp = namespace(like)
+    return xp.asarray(values, dtype=xp.int64, device=device_of(like))
+
+
+def count(like: Any, stop: int) -> Any:
+    """0, 1, ... stop - 1, int64, where `like` is. Not to be written to."""
+    if isinstance(like, np.ndarray):
+        return _kept(_first(stop))
+    xp = namespace(like)
+    return xp.arange(stop, dtype=xp.int64, device=device_of(like))
+
+
+def hits_of(mapping: Any, slots: int) -> Any:
+    """int64 (slots, rows): 1 where the row belongs to the slot. What is summed over its rows is scattered to slots, and
+    dropped where the mapping says -1.
+    """
+    xp = namespace(mapping)
+    return xp.astype(count(mapping, slots)[:, None] == mapping[None, :], xp.int64)
+
+
+def add(table: Any, hits: Any, values: Any) -> None:
+    """Add the rows' values to their slots."""
+    table[:] = table + namespace(table).sum(hits * values[None, :], axis=1)
+
+
+@lru_cache(maxsize=4096)
+def _kept(values: tuple[int, ...]) -> Any:
+    array = np.asarray(values, dtype=np.int64)
+    array.setflags(write=False)
+    return array
+
+
+@lru_cache(maxsize=256)
+def _first(stop: int) -> tuple[int, ...]:
+    return tuple(range(stop))
+
+
+__all__ = ["add", "count", "hits_of", "namespace", "of_host"]
