@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from batch_worlds import breaks, holds
 from hypothesis import strategies as st
-from token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
+from token_worlds import EXTREMES, Drawn, NoGeneration, Played, drawn_worlds, world
 
 from dpsim.config import EngineConfig
 from dpsim.exploration import Subject
@@ -19,7 +19,6 @@ from dpsim.protocol.history import STEP_NS, History
 from dpsim.protocol.model import LAYERS, Span, stage_layers
 from dpsim.protocol.oracle import Oracle
 from dpsim.protocol.pp_tokens import PipelineTokens
-from dpsim.protocol.sampled_tokens import Entry, SampledTokens
 from dpsim.protocol.scheduler import Request
 from dpsim.registry import Program
 from dpsim.testing import holds as holds_in_every_schedule
@@ -74,11 +73,6 @@ def test_tokens_are_the_oracles() -> None:
     happened = "preempted", "without tokens", "chunks", "drafts rejected", "several rows"
     for what in (*happened, "pp.some_excluded", "pp.all_excluded"):
         assert seen[what] >= 3, seen
-
-
-class NoGeneration(SampledTokens):
-    def outdated(self, entry: Entry, row: int) -> bool:
-        return False
 
 
 def test_a_token_for_the_former_owner_of_a_slot_is_seen() -> None:

@@ -24,7 +24,7 @@ from dpsim.protocol.history import STEP_NS, histories
 from dpsim.protocol.pipeline import TRANSFERS, Transfer
 from dpsim.protocol.pp_tokens import PipelineTokens, Prepared
 from dpsim.protocol.requests import PipelineScheduler
-from dpsim.protocol.sampled_tokens import SampledTokens
+from dpsim.protocol.sampled_tokens import Entry, SampledTokens
 from dpsim.protocol.scheduler import Request
 from dpsim.protocol.stage import Stage
 from dpsim.registry import variant
@@ -135,6 +135,13 @@ class Drawn(NamedTuple):
     def classes(self, **pieces: Any) -> list[str]:
         """Of the findings in both extremes."""
         return [klass for eager in EXTREMES for klass in self.play(eager, **pieces).classes]
+
+
+class NoGeneration(SampledTokens):
+    """Nobody looks at generations: a slot's new request gets a token of the old one (M-PP-1)."""
+
+    def outdated(self, entry: Entry, row: int) -> bool:
+        return False
 
 
 BASES = {"stage": Stage, "tokens": SampledTokens, "transfer": Transfer, "scheduler": PipelineScheduler}
