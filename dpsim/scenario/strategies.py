@@ -80,6 +80,33 @@ def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> E
     )
 
 
+@st.composite
+def pipelines(draw: st.DrawFn, max_stages: int = 4, max_replicas: int = 1) -> Topology:
+    """Pipelines of 1 to `max_stages` stages, and of 2 or more where there are several. Shrinks to one of two stages."""
+    stages = draw(st.sampled_from([2, 1, *range(3, max_stages + 1)]))
+    replicas = draw(st.integers(1, max_replicas if stages > 1 else 1))
+    return Topology(data_parallel_size=replicas, pipeline_parallel_size=stages)
+
+
+@st.composite
+def pipeline_configs(draw: st.DrawFn, max_slots: int = 4, max_drafts: int = 3, max_tokens: int = 96) -> EngineConfig:
+    """Configurations that keep a pipeline busy: few slots, so that they are used again; a small budget, so that prompts
+    are cut; drafts; a KV cache that holds a request of `max_tokens`, and hardly two. Shrinks to one slot, and no more.
+    """
+    slots, drafts = draw(st.integers(1, max_slots)), draw(st.integers(0, max_drafts))
+    block, scarce = draw(st.sampled_from([16, 1, 5])), draw(st.booleans())
+    blocks = -(-(max_tokens + 2 * (1 + drafts)) // block) + draw(st.integers(0, 4))
+    return EngineConfig(
+        max_num_seqs=slots,
+        num_speculative_tokens=drafts,
+        max_num_batched_tokens=slots * (1 + drafts) + draw(st.sampled_from([64, 3, 1, 0])),
+        async_scheduling=draw(st.booleans()),
+        cudagraph_mode=CUDAGraphMode.NONE,
+        block_size=block,
+        num_gpu_blocks_override=blocks if scarce else None,
+    )
+
+
 def ladders(multiple: int = 1) -> st.SearchStrategy[tuple[int, ...]]:
     """Capture sizes: one to four different token counts, multiples of `multiple`."""
     counts = st.lists(st.integers(1, 12), min_size=1, max_size=4, unique=True)
@@ -154,6 +181,8 @@ def scenarios(
 
     `topology`, `config`, `workload`: how to draw these, e.g. `topologies(max_ranks=2)` or `st.just(EngineConfig())`.
     `sites`: where faults and delays may lie, for a protocol other than `dp_batch`.
+
+        scenarios(protocol="pp_tokens", topology=pipelines(), config=pipeline_configs(), sites=["tokens.send"])
     """
     ranks = draw(topologies() if topology is None else topology)
     engine = draw(configs() if config is None else config)
