@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks import baseline, exploring, flattened, growth, program, untimed
+from benchmarks import baseline, exploring, flattened, growth, program, tokens, untimed
 from benchmarks.bars import missed
 from benchmarks.measure import ratios, spread, turns
 from benchmarks.report import Results, write
@@ -44,6 +44,7 @@ def measure(repetitions: int) -> Results:
         memory_mb=growth.peak_mb(),
         untimed=untimed.measure(repetitions),
         explored=exploring.measure(repetitions),
+        tokens=tokens.measure(repetitions),
     )
 
 

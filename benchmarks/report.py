@@ -19,6 +19,7 @@ from benchmarks.bars import BARS
 from benchmarks.exploring import Explored
 from benchmarks.growth import Growth
 from benchmarks.measure import Spread
+from benchmarks.tokens import Tokens
 from benchmarks.untimed import Untimed
 
 LINE = "\n---\n"
@@ -36,6 +37,7 @@ class Results:
     memory_mb: float
     untimed: Untimed
     explored: Explored
+    tokens: list[Tokens]
 
     @property
     def figures(self) -> dict[str, float]:
@@ -102,6 +104,11 @@ def table(results: Results) -> str:
         ("small pipeline worlds a second, each proven", f"{explored.worlds}"),
         ("schedules a second of two processes over one, wall time", f"{explored.speed_up or 'one core only'}"),
     ]
+    for one in results.tokens:
+        shipped, small = f"pp{one.stages}_free_in_flight", f"small worlds of pp_tokens, {one.stages} stages"
+        for what, told in ((shipped, one.scenario), (small, one.small)):
+            each = f"{told.records:,.0f} records and {told.ops:,.0f} ops a run"
+            others.append((f"proofs a second, a run each: {what}, {each}", f"{told.schedules}"))
     bars = [
         (bar.what, f"{bar.sense} {bar.bound:g}", f"{results.figures[bar.figure]:.3g}")
         for bar in BARS
@@ -136,4 +143,6 @@ def _plain(value: Any) -> Any:
     """Named tuples as objects."""
     if hasattr(value, "_asdict"):
         value = value._asdict()
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
     return {key: _plain(one) for key, one in value.items()} if isinstance(value, dict) else value

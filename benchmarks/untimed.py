@@ -6,7 +6,7 @@ bare loop of time-outs in the same turn, and how long a run takes that has hardl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,8 +55,8 @@ def steps() -> Run:
     return backend.run_program(world(DP, PP), PipelinedStep(DP, PP, STEPS), None)
 
 
-def ops_of_steps() -> int:
-    """How many ops that fires: all that are made, since nothing of it is left over at the end."""
+def ops_made(work: Callable[[], Any]) -> int:
+    """How many ops that makes. All of them fire where nothing of it is left over at the end."""
     made, plain = [0], Op.__init__
 
     def counted(*args: Any, **kwargs: Any) -> None:
@@ -65,10 +65,17 @@ def ops_of_steps() -> int:
 
     Op.__init__ = counted  # type: ignore[method-assign]
     try:
-        assert steps().finished
+        work()
     finally:
         Op.__init__ = plain  # type: ignore[method-assign]
     return made[0]
+
+
+def ops_of_steps() -> int:
+    def finished() -> None:
+        assert steps().finished
+
+    return ops_made(finished)
 
 
 class Tiny(Program):

@@ -57,8 +57,8 @@ def test_the_missing_check_shows_in_few_of_two_requests() -> None:
 
 @pytest.mark.slow
 def test_all_of_three_requests() -> None:
-    """2,518 worlds, 15 s; the missing check shows in 166 of them, 6.6 %: the more requests, the more often a slot is
-    given on in time.
+    """2,518 worlds, each proven, in some 10 s on a core; the missing check shows in 166 of them, 6.6 %: the more
+    requests, the more often a slot is given on in time.
     """
     assert verdicts(THREE) == {"proven": 2518, "schedules": 2518}
     seen = verdicts(THREE, NoGeneration)
@@ -67,7 +67,6 @@ def test_all_of_three_requests() -> None:
 
 @pytest.mark.slow
 def test_all_of_one_to_four_stages() -> None:
-    """Prompts in chunks of 4 tokens at most; one stage has no queue, and three and four a longer one."""
+    """One stage has no queue of tokens, three and four have longer ones."""
     sizes = "stages=4,requests=2,steps=3,prompt=2,output=2,abort=1"
-    seen = verdicts(sizes)
-    assert seen == {"proven": seen["schedules"], "schedules": seen["proven"]}
+    assert verdicts(sizes) == {"proven": 3664, "schedules": 3664}

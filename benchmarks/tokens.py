@@ -1,0 +1,100 @@
+"""How many schedules and small worlds of a whole protocol a second: sampled tokens and hidden states of a pipeline.
+
+Nobody polls in it, so each world is proven by one schedule. Two sizes, for two stages and for four:
+
+* the scenario that comes with dpsim, prepared once, proven again and again;
+* a sample of the small worlds of a scope on one slot, each prepared and proven, as `dpsim explore --all-up-to` does.
+
+There are no bars for these: they tell what a protocol costs beside the toy of `benchmarks.exploring`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import NamedTuple
+
+from benchmarks.exploring import rate
+from benchmarks.measure import Spread
+from benchmarks.untimed import ops_made
+from dpsim.exploration import Subject, explore_subject
+from dpsim.explore.walks import Fifo
+from dpsim.scenario import Scenario, load_scenario, scenario_from
+from dpsim.scenario.locate import scenario_path
+from dpsim.scenario.small import scope, small_scenarios
+
+STAGES = 2, 4
+TIMES, EVERY = 10, 8
+SMALL = scope("requests=2,steps=3,prompt=1,output=2,abort=1")
+
+
+class Rate(NamedTuple):
+    """Schedules a second, each the proof of a world; `worlds` different ones of so many `ops` and `records` a run, in
+    the mean.
+    """
+
+    worlds: int
+    ops: float
+    records: float
+    schedules: Spread
+
+
+class Tokens(NamedTuple):
+    """Of one number of stages: the scenario that comes with dpsim, and small worlds."""
+
+    stages: int
+    scenario: Rate
+    small: Rate
+
+
+def small(stages: int) -> list[Scenario]:
+    """Some of the worlds in which a slot goes from one request to the next."""
+    config = {"max_num_seqs": 1, "max_num_batched_tokens": 4, "cudagraph_mode": "NONE"}
+    base = {"name": "one-slot", "protocol": {"name": "pp_tokens"}, "config": config}
+    topology = {"pipeline_parallel_size": stages}
+    request = {"prompt_tokens": 1, "output_tokens": 1}
+    told = scenario_from({**base, "topology": topology, "workload": {"requests": [request]}})
+    return list(islice(small_scenarios(told, SMALL), 0, None, EVERY))
+
+
+def prove(subject: Subject) -> None:
+    found = explore_subject(subject, "dpor")
+    assert (found.verdict, found.exploration.runs) == ("proven", 1)
+
+
+def measured(scenarios: list[Scenario], work: Callable[[], int], repetitions: int) -> Rate:
+    """`work` proves worlds, and says how many."""
+    records = 0
+
+    def once() -> None:
+        nonlocal records
+        for scenario in scenarios:
+            fifo = Fifo()
+            fifo.begin()
+            run, found = Subject.of(scenario).run(fifo)
+            assert not found
+            records += sum(map(len, run.journals))
+
+    ops = ops_made(once)
+    return Rate(len(scenarios), ops / len(scenarios), records / len(scenarios), rate(work, repetitions))
+
+
+def of(stages: int, repetitions: int) -> Tokens:
+    scenario, worlds = load_scenario(scenario_path(f"pp{stages}_free_in_flight")), small(stages)
+    prepared = Subject.of(scenario)
+
+    def again() -> int:
+        for _ in range(TIMES):
+            prove(prepared)
+        return TIMES
+
+    def each() -> int:
+        for world in worlds:
+            prove(Subject.of(world))
+        return len(worlds)
+
+    return Tokens(stages, measured([scenario], again, repetitions), measured(worlds, each, repetitions))
+
+
+def measure(repetitions: int) -> list[Tokens]:
+    return [of(stages, repetitions) for stages in STAGES]
