@@ -103,19 +103,29 @@ def copy(source: Any, target: Any) -> None:
     target[:] = source
 
 
-def admit(total: Any, computed: Any, ids: Any, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> None:
+def admit(
+    total: Any, computed: Any, settled: Any, ids: Any, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]
+) -> None:
     """Kernel: slots begin with these tokens, of which nothing is computed."""
     for slot, tokens in zip(slots, known, strict=True):
         total[slot] = len(tokens)
-        computed[slot] = 0
+        computed[slot] = settled[slot] = 0
         ids[slot, : len(tokens)] = of_host(ids, tokens)
 
 
 def prepare(
-    ids: Any, last: Any, drafts: Any, computed: Any, total: Any, mapping: Any, inputs: Any, spans: tuple[Span, ...]
+    ids: Any,
+    last: Any,
+    drafts: Any,
+    computed: Any,
+    settled: Any,
+    total: Any,
+    mapping: Any,
+    inputs: Any,
+    spans: tuple[Span, ...],
 ) -> None:
-    """Kernel: what the step's tokens are, int64 (4, tokens): the token, its position, the length of its request and
-    a digest of its request's tokens. The model needs the first two; the others are looked at.
+    """Kernel: what the step's tokens are, int64 (5, tokens): the token, its position, the length of its request, a
+    digest of its request's tokens, and how many are settled. The model needs the first two; the others are looked at.
     """
     xp = namespace(mapping)
     rows, offsets, prefilling = (of_host(mapping, told) for told in _layout(spans))
@@ -131,6 +141,7 @@ def prepare(
     inputs[2] = total[slots]
     within = xp.astype(places < total[slots][:, None], xp.int64)
     inputs[3] = xp.sum(history * (places + 1) * within, axis=1) % MODULUS
+    inputs[4] = settled[slots]
 
 
 def embed(inputs: Any, hidden: Any, residual: Any) -> None:
@@ -190,8 +201,26 @@ def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
     add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
 
 
+def settle(mapping: Any, computed: Any, settled: Any) -> None:
+    """Kernel: what counts as computed of these rows is so for good."""
+    _settle(hits_of(mapping, computed.shape[0]), computed, settled)
+
+
+def _settle(hits: Any, computed: Any, settled: Any) -> None:
+    xp = namespace(hits)
+    settled[:] = xp.where(xp.sum(hits, axis=1) > 0, computed, settled)
+
+
 def update(
-    tokens: Any, counts: Any, mapping: Any, last: Any, total: Any, ids: Any, computed: Any, lengths: tuple[int, ...]
+    tokens: Any,
+    counts: Any,
+    mapping: Any,
+    last: Any,
+    total: Any,
+    ids: Any,
+    computed: Any,
+    settled: Any,
+    lengths: tuple[int, ...],
 ) -> None:
     """Kernel: take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
     xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
@@ -208,6 +237,7 @@ def update(
     computed[:] = computed - rejected
     if any(lengths):
         add(computed, hits, of_host(mapping, lengths))
+    _settle(hits, computed, settled)
 
 
 def propose(last: Any, mapping: Any, drafts: Any) -> None:
@@ -284,6 +314,7 @@ __all__ = [
     "put",
     "put_one",
     "sample",
+    "settle",
     "stage_layers",
     "store",
     "update",

@@ -87,6 +87,10 @@ class WrongHistory(Wrong):
     """Another token before the last."""
 
 
+class WrongState(Wrong):
+    """Another number of tokens is final: a model with recurrent state goes on from the wrong one."""
+
+
 class WrongOutput(Wrong):
     """Another token comes out of the model."""
 
@@ -97,7 +101,8 @@ class LostTokens(Wrong):
 
 def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], delivered: str | None) -> None:
     """Raise what differs in a row of the inputs of a step: of each token the token itself, its position, the length of
-    its request, and a digest of all its request's tokens. `delivered`: by which op tokens came last to its slot.
+    its request, a digest of all its request's tokens, and how many are settled. `delivered`: by which op tokens came
+    last to its slot.
     """
     position, count = row.position, row.scheduled
     length = row.prefill if row.prefilling else position + 1
@@ -110,6 +115,7 @@ def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], 
         (2, WrongLength, "length", [length] * count),
         (0, WrongToken, "token", tokens),
         (3, WrongHistory, "history", [oracle.digest(length)] * count),
+        (4, WrongState, "settled", [position] * count),
     )
     for line, wrong, what, wanted in told:
         for place in range(count):
@@ -128,6 +134,7 @@ __all__ = [
     "WrongHistory",
     "WrongLength",
     "WrongOutput",
+    "WrongState",
     "WrongToken",
     "compare",
 ]

@@ -72,6 +72,7 @@ class Stage:
         self.last = self.state((slots,), "int64", "last_sampled_tokens")
         self.total = self.state((slots,), "int32", "total_len")
         self.computed = self.state((slots,), "int32", "num_computed_tokens")
+        self.settled = self.state((slots,), "int32", "num_settled_tokens")
         self.ids = self.state((slots, width), "int32", "all_token_ids")
         self.draft = self.state((slots, max(self.drafts, 1)), "int64", "draft_tokens")
         self.cache = self.state((len(self.layers), slots, width), "int64", "kv_cache")
@@ -237,7 +238,10 @@ class Stage:
             slots = tuple(self.slot_of[one.request] for one in batch.admitted)
             known = tuple(one.tokens for one in batch.admitted)
             self.main.launch(
-                "requests.add", model.admit, writes=[self.total, self.computed, self.ids], args=(slots, known)
+                "requests.add",
+                model.admit,
+                writes=[self.total, self.computed, self.settled, self.ids],
+                args=(slots, known),
             )
 
     def in_order(self, freed: Sequence[int]) -> Sequence[int]:
@@ -251,8 +255,8 @@ class Stage:
             spans.append(Span(start, row.scheduled, row.prefilling, row.samples))
             start += row.scheduled
         mapping = self.staging.put(slots, "mapping")
-        inputs = self.main.alloc((4, start), "int64", "inputs")
-        reads = [self.ids, self.last, self.draft, self.computed, self.total, mapping]
+        inputs = self.main.alloc((5, start), "int64", "inputs")
+        reads = [self.ids, self.last, self.draft, self.computed, self.settled, self.total, mapping]
         self.main.launch("inputs.prepare", model.prepare, reads=reads, writes=[inputs], args=(tuple(spans),))
         if self.tokens is not None:
             self.rank.decide("need", self.tokens.need(batch.rows), "pp")
@@ -294,10 +298,12 @@ class Stage:
         lengths = tuple(row.scheduled for row in step.batch.rows)
         if not self.is_last:
             assert self.tokens is not None
-            self.tokens.receive(step.batch.rows, step.slots)
+            all_needed = self.tokens.receive(step.batch.rows, step.slots)
             self.main.launch(
                 "computed.advance", model.advance, reads=[step.mapping], writes=[self.computed], args=(lengths,)
             )
+            if not all_needed:
+                self.settle(step, self.tokens.need(step.batch.rows))
             return None, None
         rows, count = step.batch.rows, step.batch.num_tokens
         width = self.sampled_width(rows)
@@ -315,6 +321,14 @@ class Stage:
         for slot in step.slots:
             self.delivered[slot] = f"sample of step {self.rank.step}"
         return tokens, counts
+
+    def settle(self, step: Step, need: tuple[bool, ...] | None) -> None:
+        """No tokens come for a chunk of a prompt: what was computed of it is final at once, with nothing rejected."""
+        needed = need or (False,) * len(step.slots)
+        rest = tuple(DROPPED if waits else slot for slot, waits in zip(step.slots, needed, strict=True))
+        mapping = self.put(rest, "settled.mapping")
+        self.main.launch("state.settle", model.settle, reads=[mapping, self.computed], writes=[self.settled])
+        mapping.free()
 
     def sampled_width(self, rows: Sequence[Row]) -> int:
         """Places for tokens of a row, as the sampler has them."""
@@ -335,7 +349,7 @@ class Stage:
             "tokens.update",
             model.update,
             reads=[tokens, counts, mapping],
-            writes=[self.last, self.total, self.ids, self.computed],
+            writes=[self.last, self.total, self.ids, self.computed, self.settled],
             args=(lengths,),
         )
 

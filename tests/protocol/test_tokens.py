@@ -171,10 +171,11 @@ def test_kernels_are_the_same_on_torch() -> None:
             "last": random.integers(0, 997, 3),
             "drafts": random.integers(0, 997, (3, 2)),
             "computed": random.integers(0, 6, 3).astype(np.int32),
+            "settled": random.integers(0, 6, 3).astype(np.int32),
             "total": random.integers(6, 9, 3).astype(np.int32),
             "mapping": np.array([2, 0]),
             "arrived": np.array([2, -1]),
-            "inputs": np.zeros((4, 5), np.int64),
+            "inputs": np.zeros((5, 5), np.int64),
             "hidden": np.zeros(5, np.int64),
             "residual": np.zeros(5, np.int64),
             "cache": random.integers(0, 997, (2, 3, 12)),
@@ -189,14 +190,15 @@ def test_kernels_are_the_same_on_torch() -> None:
         def take(names: str) -> list[Any]:
             return [on[name] for name in names.split()]
 
-        model.admit(*take("total computed ids"), (1,), ((5, 6, 7),))
+        model.admit(*take("total computed settled ids"), (1,), ((5, 6, 7),))
         model.propose(*take("last mapping drafts"))
-        model.prepare(*take("ids last drafts computed total mapping inputs"), spans)
+        model.prepare(*take("ids last drafts computed settled total mapping inputs"), spans)
         model.embed(*take("inputs hidden residual"))
         model.forward(*take("hidden residual inputs mapping cache hidden residual"), (1, 2), spans)
         model.sample(*take("hidden residual inputs tokens counts"), spans)
         model.advance(*take("mapping computed"), (2, 3))
-        model.update(*take("tokens counts mapping last total ids computed"), (0, 0))
+        model.settle(*take("arrived computed settled"))
+        model.update(*take("tokens counts mapping last total ids computed settled"), (0, 0))
         model.propose(*take("last mapping drafts"))
         model.gather(*take("drafts mapping rows"))
         model.store(*take("rows arrived drafts"))

@@ -184,6 +184,14 @@ class ForgetsRejected(Stage):
             mapping.free()
 
 
+class WaitsForNobody(SampledTokens):
+    """Says that all rows need their tokens: chunks of prompts are never settled."""
+
+    def receive(self, rows: Sequence[Row], slots: Sequence[int]) -> bool:
+        super().receive(rows, slots)
+        return True
+
+
 def add_rejected(counts: Any, mapping: Any, computed: Any) -> None:
     for row, slot in enumerate(mapping):
         if slot >= 0:
