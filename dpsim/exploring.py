@@ -85,12 +85,13 @@ def _explore(
 
 class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
-    worlds each; `first`: that which was violated.
+    worlds each; `probes`: in how many worlds each of the protocol's was reached; `first`: that which was violated.
     """
 
     explored: int
     verdicts: Counter[str]
     runs: int
+    probes: dict[str, int]
     first: Outcome | None
 
 
@@ -105,6 +106,7 @@ def explore_whole(
     """
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
+    probes: dict[str, int] = {}
     runs, rest = 0, iter(scenarios)
     while some := list(islice(rest, AT_ONCE * options.jobs)):
         seconds = None if end is None else end - time.monotonic()
@@ -115,11 +117,13 @@ def explore_whole(
                 break
             verdicts[one.verdict] += 1
             runs += one.exploration.runs
+            for probe in one.subject.program.probes:
+                probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
             if one.failure is not None:
-                return Whole(verdicts.total(), verdicts, runs, kept(scenario, one, options.folder))
+                return Whole(verdicts.total(), verdicts, runs, probes, kept(scenario, one, options.folder))
         if progress is not None:
             progress(verdicts.total(), total)
-    return Whole(verdicts.total(), verdicts, runs, None)
+    return Whole(verdicts.total(), verdicts, runs, probes, None)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

@@ -41,7 +41,10 @@ def table(explored: Explored) -> list[tuple[str, str]]:
     each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose"
     cut = f", {found.cut:,} cut off" if found.cut else ""
     classes = counted(len(found.classes), "class", "classes")
-    rows = [("schedules", f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}; {each}")]
+    told = f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}; {each}"
+    if found.runs == 1 and not found.steps and found.verdict == "proven":
+        told = "1, the only one: nothing here can come in another order"
+    rows = [("schedules", told)]
     both, pairs = found.both_orders
     one_way = [pair for pair in sorted(found.races) if pair[::-1] not in found.races]
     if pairs:
@@ -168,6 +171,7 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
         ("scenario", name),
         ("worlds", f"all {total:,} up to {sizes.told()}"),
         ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
+        *[("probes", _probed(whole.probes))] * bool(whole.probes),
     ]
     if whole.first is not None:
         said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
@@ -183,6 +187,17 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     return "\n".join([*columns(rows), "", painted(said, good=whole.first is None)])
 
 
+def _probed(probes: Mapping[str, int]) -> str:
+    """In how many worlds each was reached: a proof of worlds in which nothing happens would say little.
+
+    >>> _probed({"a": 3, "b": 0, "c": 1})
+    'a in 3 worlds, c in 1 world; never: b'
+    """
+    reached = [f"{probe} in {counted(worlds, 'world')}" for probe, worlds in probes.items() if worlds]
+    never = [probe for probe, worlds in probes.items() if not worlds]
+    return "; ".join([*[", ".join(reached)] * bool(reached), *[f"never: {', '.join(never)}"] * bool(never)])
+
+
 def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str, Any]:
     """The same as plain data."""
     first = whole.first
@@ -195,6 +210,7 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "bounded": whole.verdicts["bounded"],
         "sampled": whole.verdicts["sampled"],
         "schedules": whole.runs,
+        "probes": whole.probes,
         "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
     }
 

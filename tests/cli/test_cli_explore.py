@@ -43,7 +43,7 @@ def test_proven() -> None:
 
 def test_nothing_to_choose(healthy: Path) -> None:
     assert dpsim_("explore", healthy).out.splitlines()[1:] == [
-        "schedules  1 in 1 class, 0 redundant; nothing to choose",
+        "schedules  1, the only one: nothing here can come in another order",
         "probes     1 of 5 reached; never: " + dpsim_("explore", healthy).out.splitlines()[2].split("never: ")[1],
         "",
         "PROVEN  holds in every schedule of this world",
@@ -312,6 +312,8 @@ def test_every_small_world_holds(tmp_path: Path) -> None:
             "scenario  three\n"
             "worlds    all 16 up to ranks 2, requests 1, steps 2, prompt 2, output 2, abort 0\n"
             "explored  16 in 16 schedules, smaller ones first\n"
+            "probes    dp.dummy_batch in 8 worlds, dp.padded_further in 4 worlds, dp.lower_mode in 4 worlds; "
+            "never: dp.microbatched, dp.not_microbatched\n"
             "\n"
             "PROVEN  every one of these worlds holds in every schedule\n"
         )
@@ -326,7 +328,8 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
         assert answer.code == 1
         lines = answer.out.splitlines()
         assert lines[1] == "worlds    all 6 up to ranks 1, requests 2, steps 1, prompt 2, output 1, abort 0"
-        assert lines[4] == "VIOLATED  world 4 of 6, and no smaller one:"
+        assert lines[3].startswith("probes    never: ")
+        assert lines[5] == "VIOLATED  world 4 of 6, and no smaller one:"
         (trace,) = Path(".dpsim").iterdir()
         assert lines[-1] == f"replay: dpsim replay {trace} --module cli_protocols"
         requests = read_trace(trace).header.scenario["workload"]["requests"]
@@ -346,6 +349,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
         "bounded": 0,
         "sampled": 0,
         "schedules": 0,
+        "probes": {},
         "violated": None,
     }
 
