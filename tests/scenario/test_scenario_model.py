@@ -197,16 +197,16 @@ def test_world() -> None:
     told = world(scenario)
     assert told.size == 4
     assert [(spec.kind, spec.name, spec.domain, spec.ranks) for spec in told.communicators] == [
+        ("pp", "pp.0", "device", (0, 1)),
+        ("pp", "pp.1", "device", (2, 3)),
+        ("pp_cpu", "pp_cpu.0", "host", (0, 1)),
+        ("pp_cpu", "pp_cpu.1", "host", (2, 3)),
         ("dp", "dp.0", "device", (0, 2)),
         ("dp", "dp.1", "device", (1, 3)),
         ("dp_cpu", "dp_cpu.0", "host", (0, 2)),
         ("dp_cpu", "dp_cpu.1", "host", (1, 3)),
         ("ep", "ep.0", "device", (0, 2)),
         ("ep", "ep.1", "device", (1, 3)),
-        ("pp", "pp.0", "device", (0, 1)),
-        ("pp", "pp.1", "device", (2, 3)),
-        ("pp_cpu", "pp_cpu.0", "host", (0, 1)),
-        ("pp_cpu", "pp_cpu.1", "host", (2, 3)),
         ("pp_broadcast", "pp_broadcast.0", "device", (0, 1)),
         ("pp_broadcast", "pp_broadcast.1", "device", (2, 3)),
     ]
@@ -222,6 +222,20 @@ def test_communicators_that_are_alone_have_the_name_of_their_kind() -> None:
         ("dp_cpu", (0, 1, 2)),
         ("ep", (0, 1, 2)),
     ]
+
+
+def test_order_of_creation() -> None:
+    """Specification 9.2: tensor parallel, pipeline, data parallel and expert groups, then that of sampled tokens."""
+    sizes = {"data_parallel_size": 2, "pipeline_parallel_size": 2, "tensor_parallel_size": 2}
+    told = world(made(topology=sizes)).communicators
+    assert [*dict.fromkeys(spec.kind for spec in told)] == ["tp", "pp", "pp_cpu", "dp", "dp_cpu", "ep", "pp_broadcast"]
+    assert [(spec.name, spec.ranks) for spec in told if spec.kind == "tp"] == [
+        ("tp.0", (0, 1)),
+        ("tp.1", (2, 3)),
+        ("tp.2", (4, 5)),
+        ("tp.3", (6, 7)),
+    ]
+    assert [spec.ranks for spec in told if spec.kind == "pp"] == [(0, 2), (1, 3), (4, 6), (5, 7)]
 
 
 def test_program_arguments_are_plain_data_that_the_protocol_understands() -> None:
