@@ -38,8 +38,9 @@ class Prepared(NamedTuple):
 class PipelineTokens(Program):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
-    Arguments: as of `dp_batch`. A variant replaces the stage, the broadcast of tokens, the transfer of hidden states,
-    or the scheduler.
+    Arguments: as of `dp_batch`. Tensor-parallel ranks of a stage all compute the whole model, and share what is sent
+    from stage to stage. A variant replaces the stage, the broadcast of tokens, the transfer of hidden states, or the
+    scheduler.
     """
 
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
@@ -48,10 +49,10 @@ class PipelineTokens(Program):
         config = EngineConfig.model_validate(args["config"])
         topology = Topology.model_validate(args["topology"])
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
-        if stages > LAYERS or topology.tensor_parallel_size > 1 or (replicas > 1 and stages == 1):
+        if stages > LAYERS or (replicas > 1 and stages == 1):
             raise Unsuitable(
-                f"topology: expected pipelines of 1 to {LAYERS} stages (of 2 or more where there are replicas) without "
-                f"tensor parallelism, as pp_tokens runs them; got {topology}"
+                f"topology: expected pipelines of 1 to {LAYERS} stages (of 2 or more where there are replicas), as "
+                f"pp_tokens runs them; got {topology}"
             )
         requests = [Request(*request) for request in args["requests"]]
         pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
@@ -78,4 +79,5 @@ class PipelineTokens(Program):
 
     async def run(self, rank: Rank, prepared: Prepared) -> None:
         replica, _, _ = prepared.topology.coordinates(rank.rank)
-        await prepared.stage(rank, prepared.histories[replica], prepared.tokens, prepared.transfer).run()
+        history, tensor_parallel_size = prepared.histories[replica], prepared.topology.tensor_parallel_size
+        await prepared.stage(rank, history, prepared.tokens, prepared.transfer, tensor_parallel_size).run()

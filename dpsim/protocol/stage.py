@@ -58,7 +58,14 @@ class Result(NamedTuple):
 class Stage:
     """One rank's part. Methods in the order in which a run calls them."""
 
-    def __init__(self, rank: Rank, history: History, tokens: type[SampledTokens], transfer: type[Transfer]) -> None:
+    def __init__(
+        self,
+        rank: Rank,
+        history: History,
+        tokens: type[SampledTokens],
+        transfer: type[Transfer],
+        tensor_parallel_size: int = 1,
+    ) -> None:
         self.rank, self.history, config = rank, history, history.config
         self.stages, self.replicas = history.stages, rank.device("dp").size
         self.mirrors = "pp" if self.stages > 1 else "ep"  # who has to have the same state
@@ -82,7 +89,7 @@ class Stage:
         self.outgoing = {name: self.state((largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
         self.experts = rank.device("ep")
         self.staging = Staging(rank, self.rotations(), slots)
-        self.transfer = transfer(rank) if self.stages > 1 else None
+        self.transfer = transfer(rank, tensor_parallel_size) if self.stages > 1 else None
         self.tokens = tokens(rank, slots, self.drafts) if self.stages > 1 else None
         self.free = list(range(slots))
         self.slot_of: dict[int, int] = {}

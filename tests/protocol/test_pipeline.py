@@ -1,7 +1,7 @@
 """The invariants of hidden states and of the queue of batches, specification 7.6, each beside a twin that breaks it.
 
-What a history of calls has to be is asked of the history, without a machine. Not here: I-PS-5 and I-PS-10, which need
-tensor parallelism; I-PS-7, which comes with the engine.
+What a history of calls has to be is asked of the history, without a machine. Not here: I-PS-5 and I-PS-10, of tensor
+parallelism (`test_tensor_parallel.py`); I-PS-7, which comes with the engine.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from token_worlds import EXTREMES, Drawn, Played, drawn_worlds
 
 from dpsim.interface import Buffer, Event
 from dpsim.protocol.history import History
-from dpsim.protocol.pipeline import Blocking, Received, Transfer, describe, parse
+from dpsim.protocol.pipeline import Blocking, Transfer, describe, parse
 from dpsim.protocol.requests import Batch, PipelineScheduler
 from dpsim.protocol.stage import Result, Stage
 from dpsim.runner import run_scenario
@@ -80,8 +80,8 @@ class NeverWaitsForSends(Transfer):
 
 
 class LooksAtOnce(Transfer):
-    def first_access(self, received: Received) -> dict[str, Buffer]:
-        return received.tensors
+    def wait_received(self, ready: Event) -> None:
+        pass
 
 
 class NewestFirst(Stage):
