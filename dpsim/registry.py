@@ -38,6 +38,7 @@ _BUILT_IN = (
     "dpsim.museum.batch",
     "dpsim.museum.steps",
     "dpsim.museum.tokens",
+    "dpsim.museum.tensor_parallel",
 )
 
 

@@ -77,7 +77,7 @@ def test_fixed_worlds_have_something_in_them() -> None:
     assert all(seen[what] >= 2 for what in wanted), seen
 
 
-@pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted", "dp2_pp2_dummy_steps"])
+@pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted", "pp2_tp2_sliced", "dp2_pp2_dummy_steps"])
 def test_scenarios_on_gloo(gloo: str, name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), gloo)
 
@@ -98,7 +98,7 @@ def test_two_gpus(name: str) -> None:
 
 
 @pytest.mark.gpu(4)
-@pytest.mark.parametrize("name", ["pp4_free_in_flight", "dp2_pp2_dummy_steps"])
+@pytest.mark.parametrize("name", ["pp4_free_in_flight", "pp2_tp2_sliced", "dp2_pp2_dummy_steps"])
 def test_four_gpus(name: str) -> None:
     with warm_backends():
         same_as_simulated(load_scenario(scenario_path(name)), "nccl")

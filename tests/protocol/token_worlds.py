@@ -84,10 +84,15 @@ class Drawn(NamedTuple):
     config: dict[str, Any]
     form: str = "source-002"
     replicas: int = 1
+    tensor_parallel_size: int = 1
 
     @property
     def topology(self) -> Topology:
-        return Topology(data_parallel_size=self.replicas, pipeline_parallel_size=self.stages)
+        return Topology(
+            data_parallel_size=self.replicas,
+            pipeline_parallel_size=self.stages,
+            tensor_parallel_size=self.tensor_parallel_size,
+        )
 
     def prepared(self, **pieces: Any) -> Prepared:
         """`pieces`: stage, tokens, transfer, scheduler, each a class."""
@@ -194,10 +199,11 @@ def drawn_worlds(
     drafts: Sequence[int] = DRAFTS,
     most: int = MOST,
     replicas: int = 1,
+    tensor_parallel_size: int = 1,
 ) -> Drawn:
     """Worlds for properties."""
     drawn = a_world(lambda options: draw(st.sampled_from(options)), stages, drafts, most)
-    return drawn._replace(replicas=replicas)
+    return drawn._replace(replicas=replicas, tensor_parallel_size=tensor_parallel_size)
 
 
 def fixed_worlds(count: int) -> list[Drawn]:

@@ -1,0 +1,34 @@
+"""Variants of the slices that tensor-parallel ranks send: mutants of specification 7.8.
+
+protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.interface import Buffer
+from dpsim.protocol.pipeline import Received, WaitsForDescription
+from dpsim.registry import register_variant
+
+
+def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
+    return register_variant(name, protocol="pp_tokens", form="source-002", expected=expected)
+
+
+@mutant("M-PS-2", "MISMATCH:TRANSFER:COUNT")
+class SendsWhole(WaitsForDescription):
+    """The receivers expect slices, and the senders send whole tensors."""
+
+    def own_slice(self, tensor: Buffer) -> Buffer:
+        return tensor
+
+
+@mutant("M-PS-14", "HANG:COLLECTIVE:MISSING_RANK")
+class SkipsOne(WaitsForDescription):
+    """One rank of a stage leaves a tensor out, for to it alone it is empty: the others gather it, and wait for it."""
+
+    def gathered(self, received: Received) -> list[str]:
+        names = super().gathered(received)
+        return names[:-1] if self.tp_index else names
