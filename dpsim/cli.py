@@ -159,7 +159,7 @@ def run(
             _show(result, replay, None if unwritten else trace, digest)
         if unwritten is not None:
             raise unwritten
-        raise typer.Exit(0 if result.met else NOT_MET)
+        raise typer.Exit(NOT_MET if result.unmet else CANNOT_RUN if result.unclaimed else 0)
 
 
 def _load_backend(name: str) -> None:

@@ -3,7 +3,7 @@
     0  the run is as its scenario expects; the traces are equal
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
-    3  this machine cannot run it: what was looked for is said
+    3  this machine cannot run it, or this backend cannot show what is expected: what was looked for is said
     130  interrupted
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the

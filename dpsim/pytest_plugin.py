@@ -9,8 +9,8 @@ scenario expects, so a planted fault that is found as expected is a success:
     scenarios/quickstart.yaml::nccl SKIPPED (needs 4 GPUs, found 0)
 
 A failure is the report of the run and the command that runs it again, no traceback. What the machine lacks (torch,
-GPUs, a data file) is a skip with the reason. With pytest-xdist and `--dist loadgroup`, the items of a real backend
-stay on one worker, which owns its processes.
+GPUs, a data file) is a skip with the reason, and so is what a backend cannot show. With pytest-xdist and `--dist
+loadgroup`, the items of a real backend stay on one worker, which owns its processes.
 
 In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest: a YAML file is
 looked at only if its path fits the ini option `dpsim_scenarios` or was given on the command line, and is left alone
@@ -126,6 +126,8 @@ class ScenarioItem(pytest.Item):
             primary = result.primary
             culprit = primary.culprit if primary else None
             raise ScenarioFailed(_text(self, result), primary.klass if primary else "held", str(culprit or ""))
+        if result.unclaimed is not None:
+            pytest.skip(result.unclaimed)
         for line in switched_off_lines(result):
             self.add_report_section("call", "checks", line)  # shown with -rP
 

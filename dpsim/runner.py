@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dpsim import checks
-from dpsim.checks.judge import judge, not_run, switch_off, switched_off_text
+from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
 from dpsim.scenario import Scenario
 from dpsim.scenario.build import prepare, world
@@ -71,6 +71,8 @@ class Result:
         expected, primary = self.scenario.expect, self.primary
         if self.run.finished and self.never_applied:
             return f"never applied: {'; '.join(self.never_applied)}"
+        if self.unclaimed is not None:
+            return None
         if expected.verdict != self.verdict:
             told = any(self.switched_off.values()) or not_run(list(self.switched_off))
             off = switched_off_text(self.switched_off) if told else ""
@@ -90,9 +92,17 @@ class Result:
         return None
 
     @property
+    def unclaimed(self) -> str | None:
+        """Why it cannot be said whether the run is as expected: nothing was found, and what is expected is nothing
+        that its backend could show. None if it can be said.
+        """
+        klass = self.scenario.expect.klass
+        return None if self.findings or klass is None else not_claimed(self.run, klass)
+
+    @property
     def met(self) -> bool:
         """Whether the run is as the scenario expects it: a planted fault that is found as expected is."""
-        return self.unmet is None
+        return self.unmet is None and self.unclaimed is None
 
 
 _backends: dict[str, Backend] = {}

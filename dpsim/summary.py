@@ -51,6 +51,8 @@ class Judged(Protocol):
     @property
     def unmet(self) -> str | None: ...
     @property
+    def unclaimed(self) -> str | None: ...
+    @property
     def never_applied(self) -> list[str]: ...
 
 
@@ -84,7 +86,9 @@ def expectation_line(result: Judged) -> str:
     if expect.culprit is not None:
         said += f", culprit rank {expect.culprit.rank}"
         said += "" if expect.culprit.step is None else f" in step {expect.culprit.step}"
-    return f"expected: {said}; " + ("met" if result.unmet is None else f"NOT met: {result.unmet}")
+    if result.unmet is not None:
+        return f"expected: {said}; NOT met: {result.unmet}"
+    return f"expected: {said}; " + ("met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}")
 
 
 def switched_off_lines(result: Judged) -> list[str]:
@@ -102,8 +106,9 @@ def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
         "verdict": result.verdict,
         "class": primary.klass if primary else None,
         "culprit": _culprit(primary) if primary else None,
-        "met": result.unmet is None,
+        "met": result.unmet is None and result.unclaimed is None,
         "unmet": result.unmet,
+        "unclaimed": result.unclaimed,
         "never_applied": result.never_applied,
         "findings": [
             {

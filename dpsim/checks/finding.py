@@ -109,6 +109,9 @@ CLASSES = (
 )
 """All classes that a finding can have. What is in angle brackets can be any word, or several."""
 
+REUSE = ("RACE:REUSED_IN_FLIGHT", "STALE:REUSED_BLOCK")
+"""Those that a run shows only if its backend tells where memory lies."""
+
 
 def can_match(known: str, pattern: str) -> bool:
     """Whether the pattern selects the class, or one of those that a class with angle brackets stands for."""

@@ -7,6 +7,8 @@
 A finding is switched off by its class, and is counted. A check of which all classes are switched off is not run: it
 costs nothing, and what it would have found is not known; `not_run` names it. A check that stops at the first
 difference of a communicator says nothing of later ones, even where the first is switched off.
+
+What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import NamedTuple
 
 from dpsim.checks import agreement, deadlock, fault, ledger, race, stale
 from dpsim.checks.evidence import Evidence
-from dpsim.checks.finding import CLASSES, Finding, can_match, covers, matches
+from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.world import Run, World
 
 
@@ -85,6 +87,16 @@ def switch_off(findings: Iterable[Finding], patterns: Sequence[str]) -> tuple[li
         else:
             counts[pattern] += 1
     return kept, counts
+
+
+def not_claimed(run: Run, pattern: str) -> str | None:
+    """Why this run can show no finding that the pattern selects: its backend does not tell where memory lies (gloo's),
+    and all that is selected is about memory that is used again. None if it could.
+    """
+    needs = all(known in REUSE for known in CLASSES if can_match(known, pattern))
+    if not needs or any(record[-1] for journal in run.journals for record in journal if record[0] == "alloc"):
+        return None
+    return f"{pattern} is not claimed on {run.backend}, which does not tell where memory lies"
 
 
 def counted(counts: dict[str, int]) -> dict[str, int]:

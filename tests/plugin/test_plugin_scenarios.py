@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -252,6 +253,20 @@ def test_a_backend_whose_module_is_missing(
     scenario("scenarios/two.yaml", healthy)
     result = pytester.runpytest("-k", "gloo")
     result.stdout.fnmatch_lines(["SKIPPED*: backend gloo needs mpi4py, which is not installed"])
+
+
+def test_what_a_backend_cannot_show_is_skipped(
+    pytester: pytest.Pytester, scenario: Write, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journals of this one are held by tests/runner/test_not_claimed.py."""
+    from dpsim.runner import Result
+
+    exhibit = Path(__file__).parents[2] / "scenarios" / "museum" / "m-pp-10.yaml"
+    scenario("scenarios/reuse.yaml", exhibit.read_text().replace("variant: M-PP-10", "form: source-002"))
+    monkeypatch.setattr(Result, "unclaimed", "RACE:REUSED_IN_FLIGHT is not claimed here")
+    result = pytester.runpytest("-k", "sim")
+    result.assert_outcomes(skipped=1, deselected=2)
+    result.stdout.fnmatch_lines(["SKIPPED*: RACE:REUSED_IN_FLIGHT is not claimed here"])
 
 
 def _uncached(name: str) -> Callable[[], tuple[int, str]]:
