@@ -8,7 +8,8 @@ it). For each of them
 * every strategy of exploration looks for a schedule whose primary finding is of the class that is registered. A
   strategy that draws random numbers does so with `SEEDS` seeds. Misses are part of the table, and so is the random
   walk: on shallow mistakes it is hard to beat (Thomson, Donaldson and Betts, TOPC 2016);
-* the *twin*, the same world and form without the variant, is explored as well, and nothing may be wrong in it;
+* the *twin*, the same world and form without the variant, is explored as well, and nothing may be wrong in it. Where
+  what is done wrong has no place in the protocol, a healthy variant has it and is the twin;
 * a variant that harms nothing but speed is explored for findings of any class, and there must be none.
 
     >>> shown = row(registry.variant("M-DP-1"), exhibits()["m-dp-1"], limit=5)
@@ -117,8 +118,9 @@ def exhibit(entry: VariantEntry, file: Path) -> Scenario:
 
 
 def without_variant(scenario: Scenario) -> Scenario:
-    """The twin: the same world, in the form that the variant was made from."""
-    choice = {"name": scenario.protocol.name, "form": scenario.protocol.resolved_form}
+    """The twin: the same world, in the form that the variant was made from, or with the healthy variant that was."""
+    twin = registry.variant(scenario.protocol.variant).twin if scenario.protocol.variant else ""
+    choice = {"name": scenario.protocol.name, "form": scenario.protocol.resolved_form, "variant": twin or None}
     return scenario_from({**dict(scenario), "protocol": choice})
 
 

@@ -36,9 +36,11 @@ _BUILT_IN = (
     "dpsim.protocol.pp_tokens",
     "dpsim.protocol.conformance",
     "dpsim.museum.batch",
-    "dpsim.museum.steps",
     "dpsim.museum.tokens",
+    "dpsim.museum.pipeline",
     "dpsim.museum.tensor_parallel",
+    "dpsim.museum.steps",
+    "dpsim.museum.pipeline_bugs",
 )
 
 
@@ -100,7 +102,7 @@ class VariantEntry:
 
     `replaces` is the class of the protocol that `make` stands in for. `expected` is the class pattern of the
     finding that must catch it; for a variant that harms nothing but speed (or nothing at all) it is None and
-    `reason` says why.
+    `reason` says why. `twin`: another variant, healthy, from which this one differs in one thing; "" for the form.
     """
 
     name: str
@@ -110,6 +112,7 @@ class VariantEntry:
     expected: str | None
     reason: str
     summary: str
+    twin: str = ""
 
 
 _protocols: dict[str, ProtocolEntry] = {}
@@ -131,16 +134,16 @@ def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Ca
 
 
 def register_variant(
-    name: str, *, protocol: str, form: str, expected: str | None, reason: str = ""
+    name: str, *, protocol: str, form: str, expected: str | None, reason: str = "", twin: str = ""
 ) -> Callable[[T], T]:
     """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
-    reason.
+    reason. `twin`: the healthy variant that it was made from, where the protocol alone has no such place.
     """
     if expected is None and not reason:
         raise ValueError(f"variant {name}: expected=None needs a reason (equivalent? performance only?)")
 
     def register(make: T) -> T:
-        _add(_variants, name, VariantEntry(name, protocol, form, make, expected, reason, _summary(make)), make)
+        _add(_variants, name, VariantEntry(name, protocol, form, make, expected, reason, _summary(make), twin), make)
         return make
 
     return register

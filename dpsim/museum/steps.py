@@ -7,16 +7,9 @@ Mutants of specification 6.11, 7.8 and 10.8; `scenarios/museum/` has the smalles
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
+from dpsim.museum.tokens import WRONG, mutant
 from dpsim.protocol.requests import PipelineScheduler
 from dpsim.protocol.stage import Stage
-from dpsim.registry import register_variant
-
-
-def mutant(name: str, expected: str | None, reason: str = "") -> Callable[[type[Any]], type[Any]]:
-    return register_variant(name, protocol="pp_tokens", form="source-002", expected=expected, reason=reason)
 
 
 @mutant(
@@ -33,7 +26,7 @@ class DummyTakesOver(Stage):
         await super().dummy()
 
 
-@mutant("M-PP-16-push", "CRASH:WRONG*")
+@mutant("M-PP-16-push", WRONG)
 class DummyPushes(Stage):
     """A dummy step puts an empty entry into the queue of tokens, which then lags behind."""
 

@@ -5,16 +5,9 @@ protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from dpsim.interface import Buffer
+from dpsim.museum.tokens import mutant
 from dpsim.protocol.pipeline import Received, WaitsForDescription
-from dpsim.registry import register_variant
-
-
-def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
-    return register_variant(name, protocol="pp_tokens", form="source-002", expected=expected)
 
 
 @mutant("M-PS-2", "MISMATCH:TRANSFER:COUNT")

@@ -1,38 +1,43 @@
-"""Variants of sampled tokens and hidden states: mutants of specification 6.11 and 7.8 and historical bugs, area 3.
+"""Variants of sampled tokens: the mutants of specification 6.11, area 3.
 
 Each is the healthy protocol with one thing done wrong; `scenarios/museum/` has the smallest world that shows it. What
-harms nothing but speed, or nothing at all, says why.
-
-In tests/protocol/test_tokens_mutants.py, since their worlds have more sends than can be explored to the end: M-PP-1,
--12, -14, -15 and -18, M-PS-6, and pp-gate-from-mirror. Also there, since an exhibit is run on real backends, too, which
-do not tell that memory is reused: M-PP-10 and pp-record-stream. Nowhere: M-PP-16 and M-PS-7, which need dummy steps, so
-data-parallel ranks; M-PS-2 and -14, which need tensor parallelism; M-PS-10 and -11, which come with the engine;
-M-PS-12, for aborts lie on the step clock and come before a step; M-PS-13, for what is sent is never freed.
+harms nothing but speed, or nothing at all, says why; tests/protocol/test_tokens_harmless.py enumerates small worlds of
+it whole. Hidden states are in `dpsim.museum.pipeline`, dummy steps in `dpsim.museum.steps`, historical bugs in
+`dpsim.museum.pipeline_bugs`.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PP-2}
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsim.interface import Buffer, DeviceCommunicator, Event, HostArray
-from dpsim.protocol.pipeline import Received, Transfer, WaitsForDescription
+from dpsim.interface import Buffer, DeviceCommunicator
 from dpsim.protocol.requests import Batch, PipelineScheduler, Row
-from dpsim.protocol.sampled_tokens import Arrived, Entry, SampledTokens
-from dpsim.protocol.stage import Result, Stage, Step
+from dpsim.protocol.sampled_tokens import DROPPED, Arrived, Entry, SampledTokens
+from dpsim.protocol.stage import Stage, Step
 from dpsim.registry import register_variant
 
 WRONG = "CRASH:WRONG*"
 """Any difference from the oracle: which of them comes first depends on the world."""
 
 
-def mutant(name: str, expected: str | None, reason: str = "") -> Callable[[type[Any]], type[Any]]:
-    return register_variant(name, protocol="pp_tokens", form="source-002", expected=expected, reason=reason)
+def mutant(
+    name: str, expected: str | None, reason: str = "", form: str = "source-002", twin: str = ""
+) -> Callable[[type[Any]], type[Any]]:
+    return register_variant(name, protocol="pp_tokens", form=form, expected=expected, reason=reason, twin=twin)
 
 
-# ---- the queue and the broadcast
+@mutant("M-PP-1", WRONG)
+class NoGeneration(SampledTokens):
+    """Nobody looks at generations: a slot's new request gets a token of the old one.
+
+    Its last token is right soon after, so what shows are its length, its history and its count of computed tokens.
+    """
+
+    def outdated(self, entry: Entry, row: int) -> bool:
+        return False
 
 
 @mutant("M-PP-2", WRONG)
@@ -109,6 +114,14 @@ class SendsUnsampled(SampledTokens):
             super().join_side()
 
 
+@mutant("M-PP-10", "RACE:REUSED_IN_FLIGHT")
+class KeepsNothing(SampledTokens):
+    """The allocator is not told that the other stream uses the tokens, and hands their memory out again."""
+
+    def keep(self, buffer: Buffer) -> None:
+        pass
+
+
 @mutant("M-PP-11", WRONG)
 class TakesOverLate(Stage):
     """Tokens are taken over after the inputs are read: the first stage embeds the token before."""
@@ -125,6 +138,19 @@ class TakesOverLate(Stage):
 
 
 @mutant(
+    "M-PP-12",
+    None,
+    "performance only, against the specification (order of steps scrambled): the next step takes the tokens from the "
+    "oldest place before others could be put there, so none is lost, and the main stream waits as early as in M-PP-3",
+)
+class OldestPlace(SampledTokens):
+    """A step's tokens go into the oldest place of the queue, not into the newest."""
+
+    def put(self, entry: Entry) -> None:
+        self.queue[0] = entry
+
+
+@mutant(
     "M-PP-13",
     None,
     "performance only: every stage puts hidden states and tokens on the communicator in the order of steps, so "
@@ -135,6 +161,28 @@ class OneCommunicator(SampledTokens):
 
     def communicator(self) -> DeviceCommunicator:
         return self.rank.device("pp")
+
+
+@mutant("M-PP-14", WRONG)
+class FinishedByBound(SampledTokens):
+    """A decode whose optimistic count says that it will be finished is left out (source page 002).
+
+    If drafts are rejected it lives on, and the earlier stages go on from its old token (pull request 54436).
+    """
+
+    def row_needs(self, row: Row) -> bool:
+        return row.samples and max(row.computed, row.prefill) + 1 < row.limit
+
+
+@mutant("M-PP-15", WRONG)
+class DraftsOfDropped(Stage):
+    """Drafts are stored with -1 left in the mapping, which as an index is the last slot: another request's."""
+
+    def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
+        last = len(self.free) + len(self.slot_of) - 1
+        wrapped = self.put(tuple(last if slot == DROPPED else slot for slot in arrived.mapping), "wrapped.mapping")
+        super().store_drafts(arrived, drafts, wrapped)
+        wrapped.free()
 
 
 @mutant("M-PP-17", WRONG)
@@ -153,84 +201,9 @@ def swap_rows(rows: Any, swapped: Any) -> None:
     swapped[0], swapped[1] = rows[1], rows[0]
 
 
-@mutant("page-002", "MISMATCH:COLLECTIVE:COUNT")
-class Page002(ReceivesWidest):
-    """Source page 002 as it stands: its width and its mask, both of which fail with speculative decoding.
+@mutant("M-PP-18", None, "equivalent: tokens travel by batch row, and nothing uses a slot across ranks")
+class FreesInAnotherOrder(Stage):
+    """The stages before the last free slots in the opposite order."""
 
-    The mask leaves out a decode whose optimistic count says that it will be finished: if drafts are rejected it lives
-    on, and the earlier stages go on from its old token (pull request 54436).
-    """
-
-    def row_needs(self, row: Row) -> bool:
-        return row.samples and max(row.computed, row.prefill) + 1 < row.limit
-
-
-# ---- historical bugs
-
-
-@mutant("pp-unmatched-bcast", "HANG:COLLECTIVE:MISSING_RANK")
-class ForgetsToSend(SampledTokens):
-    """The receive came with a merge, the send did not (vllm-omni pull request 7393; vllm 33701, 40749)."""
-
-    def skips_send(self, need: tuple[bool, ...] | None) -> bool:
-        return True
-
-
-# ---- hidden states and the queue of batches
-
-
-@mutant("M-PS-1", "RACE:BUFFER")
-class NeverWaitsForSends(WaitsForDescription):
-    """The next forward overwrites what is still being sent."""
-
-    def wait_sent(self, sent: Event) -> None:
-        pass
-
-
-@mutant("M-PS-3", WRONG)
-class AnotherOrder(WaitsForDescription):
-    """The sender goes through its tensors in another order than the one that it told: hidden and residual swapped."""
-
-    def in_order(self, tensors: Mapping[str, Buffer]) -> list[tuple[str, Buffer]]:
-        return super().in_order(tensors)[::-1]
-
-
-@mutant("M-PS-4", "RACE:BUFFER")
-class LooksAtOnce(WaitsForDescription):
-    """Tensors are read before they came."""
-
-    def first_access(self, received: Received) -> dict[str, Buffer]:
-        return received.tensors
-
-
-@mutant("M-PS-5", "CRASH:RUNTIMEERROR")
-class WaitsTwice(Transfer):
-    """A handle of a send over host memory is waited for twice: gloo then blocks for ever."""
-
-    async def settle(self, work: Awaitable[HostArray]) -> None:
-        await work
-        await work
-
-
-@mutant("M-PS-8", None, "performance only: the queue holds a batch less than there are stages, and one stage idles")
-class ShallowQueue(PipelineScheduler):
-    """The queue of batches is one too short."""
-
-    def depth(self) -> int:
-        return max(1, super().depth() - 1)
-
-
-@mutant("M-PS-9", "CRASH:ASSERTIONERROR")
-class NewestFirst(Stage):
-    """The newest result is taken out of the queue and told as that of the oldest batch."""
-
-    def next_result(self) -> Result:
-        return self.results.pop()
-
-
-@mutant("M-PS-15", None, "performance only: batches run one after the other, and tokens are there earlier than needed")
-class WaitsAtOnce(PipelineScheduler):
-    """The engine waits for each batch instead of filling the queue."""
-
-    def returns_early(self, batch: Batch, queued: int) -> bool:
-        return False
+    def in_order(self, freed: Sequence[int]) -> Sequence[int]:
+        return sorted(freed, reverse=not self.is_last)

@@ -25,7 +25,7 @@ A send reads buffers that the stage uses again in its next step: `begin` is what
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,10 +138,7 @@ class Transfer:
         assert self.after is not None
         described = describe(tensors)
         size = np.array([len(described)], np.int64)
-        self.described = [
-            self.host.send(size, self.after, site="size.send"),
-            self.host.send(described, self.after, site="description.send"),
-        ]
+        self.described += [self.tell(size, "size.send"), self.tell(described, "description.send")]
         await self.describing()
         stream = self.sending()
         if stream is not self.main:
@@ -151,12 +148,17 @@ class Transfer:
                 self.device.send(self.own_slice(buffer), self.after, stream, site=f"{name}.send")
         self.sent = None if stream is self.main else stream.record()
 
+    def tell(self, array: HostArray, site: str) -> Awaitable[HostArray]:
+        """Send over host memory."""
+        assert self.after is not None
+        return self.host.send(array, self.after, site=site)
+
     async def describing(self) -> None:
         """Wait for what the other side was told, or not yet."""
 
-    def in_order(self, tensors: Mapping[str, Buffer]) -> list[tuple[str, Buffer]]:
+    def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
         """Tensors go in the order in which they were named."""
-        return list(tensors.items())
+        return tensors.items()
 
     def own_slice(self, tensor: Buffer) -> Buffer:
         """What this rank sends of a tensor."""

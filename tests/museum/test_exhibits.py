@@ -15,6 +15,8 @@ from dpsim.registry import VariantEntry
 from dpsim.scenario import load_scenario
 
 FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "museum"
+UNLESS_EAGER = ("pp-blocking-metadata", "trt-isend-unwaited")
+"""Not found where every send is eager, as in the one schedule that fifo tries."""
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.museum.")]
 
 
@@ -33,8 +35,9 @@ def test_says_what_is_registered(entry: VariantEntry) -> None:
     assert scenario.description.endswith(".")
     assert scenario.expect.verdict == ("held" if entry.expected is None else "violated")
     if entry.expected is not None:
-        assert scenario.expect.klass is not None
-        assert matches(scenario.expect.klass, entry.expected)
+        klass = scenario.expect.klass
+        assert klass is not None
+        assert klass == entry.expected or matches(klass, entry.expected)
 
 
 @pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
@@ -48,7 +51,8 @@ def test_is_as_registered(entry: VariantEntry) -> None:
         return
     assert list(shown.searches) == list(STRATEGIES)
     assert len(shown.searches["random"]) == SEEDS
-    assert all(one.verdict == "violated" for searches in shown.searches.values() for one in searches)
+    missed = {name for name, searches in shown.searches.items() if any(one.verdict != "violated" for one in searches)}
+    assert missed == ({"fifo"} if entry.name in UNLESS_EAGER else set())
     assert shown.instead == []
     assert shown.found is not None
     assert matches(shown.found.klass, entry.expected)

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from batch_worlds import breaks, holds
 from hypothesis import strategies as st
-from token_worlds import EXTREMES, Drawn, NoGeneration, Played, drawn_worlds, world
+from token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
 
 from dpsim.config import EngineConfig
 from dpsim.exploration import Subject
+from dpsim.museum.tokens import NoGeneration
 from dpsim.protocol import model
 from dpsim.protocol.history import STEP_NS, History
 from dpsim.protocol.model import LAYERS, Span, stage_layers

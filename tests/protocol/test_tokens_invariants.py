@@ -13,8 +13,16 @@ import pytest
 from batch_worlds import breaks, holds
 from token_worlds import Drawn, Played, drawn_worlds
 
-from dpsim.interface import Buffer
-from dpsim.protocol.requests import PipelineScheduler, Row
+from dpsim.museum.tokens import (
+    KeepsNothing,
+    LongerQueue,
+    NoGeneration,
+    OneStepEarly,
+    ReceivesWidest,
+    ShorterQueue,
+    TakesOverLate,
+)
+from dpsim.protocol.requests import Row
 from dpsim.protocol.sampled_tokens import Arrived, Entry, SampledTokens
 from dpsim.protocol.stage import Stage
 
@@ -103,16 +111,6 @@ def masks_agree(drawn: Drawn, played: Played) -> None:
     assert all(one == masks[0] for one in masks), "I-PP-4: the same mask everywhere"
 
 
-class Longer(SampledTokens):
-    def length(self) -> int:
-        return super().length() + 1
-
-
-class Shorter(SampledTokens):
-    def length(self) -> int:
-        return super().length() - 1
-
-
 class TakesUnneeded(SampledTokens):
     def excluded(self, entry: Entry, row: int) -> bool:
         return self.outdated(entry, row)
@@ -131,46 +129,9 @@ class NextSlot(SampledTokens):
         return arrived and arrived._replace(mapping=tuple(slot + (slot >= 0) for slot in arrived.mapping))
 
 
-class NoGeneration(SampledTokens):
-    def outdated(self, entry: Entry, row: int) -> bool:
-        return False
-
-
-class KeepsNothing(SampledTokens):
-    def keep(self, buffer: Buffer) -> None:
-        pass
-
-
-class WidestReceive(SampledTokens):
-    def received_width(self, rows: Sequence[Row]) -> int:
-        return 1 + self.drafts
-
-
 class LastStageKnowsBetter(SampledTokens):
     def row_needs(self, row: Row) -> bool:
         return super().row_needs(row) and not (self.is_last and row.computed > 4)
-
-
-class OneStepEarly(PipelineScheduler):
-    def cadence(self) -> int:
-        return super().cadence() - 1
-
-
-class LateConsume(Stage):
-    """Takes over after the inputs are read."""
-
-    def before_inputs(self, batch: Any) -> None:
-        self.update_slots(batch)
-
-    def prepare(self, batch: Any) -> Any:
-        step = super().prepare(batch)
-        self.consume()
-        return step
-
-    async def execute(self, batch: Any) -> None:
-        if not batch.rows:
-            self.consume()
-        await super().execute(batch)
 
 
 class ForgetsRejected(Stage):
@@ -199,16 +160,16 @@ def add_rejected(counts: Any, mapping: Any, computed: Any) -> None:
 
 
 INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str]] = [
-    ("I-PP-1", nothing_found, {"tokens": seen_by(Watched, Longer)}, "I-PP-1"),
+    ("I-PP-1", nothing_found, {"tokens": seen_by(Watched, LongerQueue)}, "I-PP-1"),
     ("I-PP-2 early", nothing_found, {"scheduler": OneStepEarly}, "WRONG"),
-    ("I-PP-2 late", nothing_found, {"stage": LateConsume}, "WRONG"),
-    ("I-PP-3", broadcasts_match, {"tokens": WidestReceive}, "I-PP-3"),
+    ("I-PP-2 late", nothing_found, {"stage": TakesOverLate}, "WRONG"),
+    ("I-PP-3", broadcasts_match, {"tokens": ReceivesWidest}, "I-PP-3"),
     ("I-PP-4", masks_agree, {"tokens": LastStageKnowsBetter}, "I-PP-4"),
     ("I-PP-5", nothing_found, {"tokens": NoGeneration}, "WRONG"),
     ("I-PP-6", nothing_found, {"tokens": seen_by(Watched, TakesUnneeded)}, "I-PP-6"),
     ("I-PP-7", nothing_found, {"tokens": NextSlot}, "WRONG"),
     ("I-PP-8", nothing_found, {"stage": ForgetsRejected}, "WRONGCOUNT"),
-    ("I-PP-9", nothing_found, {"tokens": seen_by(Aged, Shorter)}, "I-PP-9"),
+    ("I-PP-9", nothing_found, {"tokens": seen_by(Aged, ShorterQueue)}, "I-PP-9"),
     ("I-PP-11", nothing_found, {"tokens": seen_by(Watched, NeverNothing)}, "I-PP-11"),
     ("I-PP-12", nothing_found, {"tokens": KeepsNothing}, "RACE:REUSED_IN_FLIGHT"),
     ("I-PP-13", nothing_found, {"tokens": seen_by(Watched, NextSlot)}, "I-PP-13"),
@@ -236,4 +197,4 @@ def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict
 
 def test_a_shorter_queue_is_correct_all_the_same() -> None:
     """M-PP-3: the main stream waits earlier than it has to, and that is all."""
-    holds(lambda drawn: nothing_found(drawn, drawn.play(tokens=Shorter)), SEVERAL, examples=60)
+    holds(lambda drawn: nothing_found(drawn, drawn.play(tokens=ShorterQueue)), SEVERAL, examples=60)

@@ -10,9 +10,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from token_worlds import NoGeneration
 
 from dpsim.exploration import Subject, explore_subject
+from dpsim.museum.tokens import NoGeneration
 from dpsim.protocol.sampled_tokens import SampledTokens
 from dpsim.scenario import scenario_from
 from dpsim.scenario.small import scope, small_scenarios

@@ -9,8 +9,9 @@ any does; and without a race all compute the same. These two, `EXTREMES`, stand 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
 from random import Random
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from dpsim.protocol.history import STEP_NS, histories
 from dpsim.protocol.pipeline import TRANSFERS, Transfer
 from dpsim.protocol.pp_tokens import PipelineTokens, Prepared
 from dpsim.protocol.requests import PipelineScheduler
-from dpsim.protocol.sampled_tokens import Entry, SampledTokens
+from dpsim.protocol.sampled_tokens import SampledTokens
 from dpsim.protocol.scheduler import Request
 from dpsim.protocol.stage import Stage
 from dpsim.registry import variant
@@ -142,13 +143,6 @@ class Drawn(NamedTuple):
         return [klass for eager in EXTREMES for klass in self.play(eager, **pieces).classes]
 
 
-class NoGeneration(SampledTokens):
-    """Nobody looks at generations: a slot's new request gets a token of the old one (M-PP-1)."""
-
-    def outdated(self, entry: Entry, row: int) -> bool:
-        return False
-
-
 BASES = {"stage": Stage, "tokens": SampledTokens, "transfer": Transfer, "scheduler": PipelineScheduler}
 
 
@@ -216,3 +210,27 @@ def fixed_worlds(count: int) -> list[Drawn]:
         a_world(lambda options: options[int(random.random() * len(options))], STAGES, DRAFTS, MOST)
         for _ in range(count)
     ]
+
+
+def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = PipelineScheduler) -> Iterator[Drawn]:
+    """All worlds of two or three stages, one or two slots, none or one draft, with and without asynchronous
+    scheduling, and one to three requests: each comes in the first step or the second, has a prompt of one or two
+    tokens, wants one or two, and is never aborted or one step after it came. Those of one history come once.
+    """
+    sizes = product(range(2), (1, 2), (1, 2), (False, True))
+    one = [Request(t * STEP_NS, p, o, (t + 1) * STEP_NS if gone else None) for t, p, o, gone in sizes]
+    lists = [list(chosen) for most in (1, 2, 3) for chosen in combinations_with_replacement(one, most)]
+    seen = set()
+    for stages, slots, drafts, at_once in product((2, 3), (1, 2), (0, 1), (False, True)):
+        config = {
+            "max_num_seqs": slots,
+            "max_num_batched_tokens": slots * (1 + drafts),
+            "num_speculative_tokens": drafts,
+            "async_scheduling": at_once,
+        }
+        for requests in lists:
+            drawn = Drawn(stages, requests, config, form=form)
+            history = stages, slots, drafts, str(drawn.prepared(scheduler=scheduler).history.calls)
+            if history not in seen:
+                seen.add(history)
+                yield drawn

@@ -1,0 +1,202 @@
+"""Historical bugs of pipelines, area 3: what engines did wrong, made here in ten lines, each where it was reported.
+
+Where a bug needs a schedule or a transport that the protocol does not have, a healthy extension has it, registered
+beside the bug and named as its `twin`: the bug alone is the difference between the two.
+
+Not here: pp-captured-recv and pp-warmup-bcast, which need graphs and finite residency.
+
+    protocol: {name: pp_tokens, variant: pp-record-stream}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import Buffer, HostArray
+from dpsim.museum.tokens import FinishedByBound, ReceivesWidest, mutant
+from dpsim.protocol import model
+from dpsim.protocol.pipeline import Received, Transfer, WaitsForDescription
+from dpsim.protocol.requests import Batch, Row
+from dpsim.protocol.sampled_tokens import SampledTokens
+from dpsim.protocol.stage import Stage, Step
+
+HEALTHY = "healthy: an extension of the protocol, the twin of"
+TABLE = 10_000  # numbers of 8 bytes, more than gloo or the simulation sends eagerly
+TENSOR = 131_072  # 1 MiB, more than NCCL does
+
+
+# ---- sampled tokens
+
+
+@mutant("page-002", "MISMATCH:COLLECTIVE:COUNT")
+class Page002(FinishedByBound, ReceivesWidest):
+    """Source page 002 as it stands: its width and its mask, both of which fail with speculative decoding.
+
+    Pull requests 46994 and 54436 of vllm.
+    """
+
+
+@mutant("pp-unmatched-bcast", "HANG:COLLECTIVE:MISSING_RANK")
+class ForgetsToSend(SampledTokens):
+    """The receive came with a merge, the send did not (vllm-omni pull request 7393; vllm 33701, 40749)."""
+
+    def skips_send(self, need: tuple[bool, ...] | None) -> bool:
+        return True
+
+
+@mutant("pp-gate-from-mirror", "DISAGREEMENT:NEED")
+class GateFromMirror(SampledTokens):
+    """Each stage decides from its own lengths whether a token is needed, and only the last takes rejected drafts back.
+
+    The mirrors drift apart until one side broadcasts and the other does not (vllm issue 54260).
+    """
+
+    def row_needs(self, row: Row) -> bool:
+        known = row.position if self.is_last else row.computed
+        return row.samples and max(known, row.prefill) + 1 < row.limit
+
+
+@mutant("pp-record-stream", "RACE:REUSED_IN_FLIGHT")
+class GathersOnSide(Stage):
+    """Drafts are gathered on the side stream, and nobody tells the allocator that it reads the mapping there.
+
+    The next step's mapping gets the memory and overwrites it (vllm issue 56470, pull request 55745). What the drafts
+    are gathered from is a copy here, and told.
+    """
+
+    def draft_tokens(self, step: Step) -> None:
+        self.main.launch("drafts.propose", model.propose, reads=[self.last, step.mapping], writes=[self.draft])
+        if self.tokens is not None:
+            proposed = self.main.alloc(self.draft.shape, "int64", "drafts.proposed")
+            self.main.launch("drafts.copy", model.copy, reads=[self.draft], writes=[proposed])
+            self.tokens.join_side()
+            drafts = self.tokens.side.alloc((len(step.slots), self.drafts), "int64", "drafts.sent")
+            self.tokens.side.launch("drafts.gather", model.gather, reads=[proposed, step.mapping], writes=[drafts])
+            self.tokens.broadcast_drafts(drafts)
+            proposed.record_stream(self.tokens.side)
+            proposed.free()
+            drafts.free()
+
+
+# ---- hidden states
+
+
+@mutant("pp-both-ways", None, f"{HEALTHY} pp-blocking-metadata", form="0.33")
+class BothWays(Transfer):
+    """Neighbours first tell each other what they hold, a table that is too large to be sent eagerly."""
+
+    async def receive(self) -> Received:
+        await self.exchange(self.before)
+        return await super().receive()
+
+    async def send(self, tensors: Mapping[str, Buffer]) -> None:
+        await self.exchange(self.after)
+        await super().send(tensors)
+
+    async def exchange(self, neighbour: int | None) -> None:
+        """Both post a send before they receive."""
+        assert neighbour is not None
+        self.described.append(self.host.send(np.zeros(TABLE, np.int64), neighbour, site="table.send"))
+        await self.describing()
+        await self.host.recv(TABLE, "int64", neighbour, site="table.receive")
+
+
+@mutant("pp-blocking-metadata", "HANG:P2P:*", form="0.33", twin="pp-both-ways")
+class BlockingMetadata(BothWays, WaitsForDescription):
+    """What is posted as a send waits until it was taken, and both neighbours send first.
+
+    Vllm pull request 49274.
+    """
+
+
+class Driven:
+    """A send that moves only while its sender waits for it, as those of MPI may."""
+
+    def __init__(self, start: Callable[[], Awaitable[HostArray]]) -> None:
+        self.start = start
+
+    def __await__(self) -> Generator[Any, Any, HostArray]:
+        return self.start().__await__()
+
+
+@mutant("pp-driven-sends", None, f"{HEALTHY} trt-isend-unwaited")
+class DrivenSends(WaitsForDescription):
+    """A send over host memory moves only while its sender waits for it; and the host waits for its tensors' sends.
+
+    One tensor more is sent, too large to go eagerly.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.large = self.main.alloc(TENSOR, "int64", "large")
+        self.main.launch("large.clear", model.fill, writes=[self.large], args=(0,), cost=0)
+
+    def tell(self, array: HostArray, site: str) -> Awaitable[HostArray]:
+        return Driven(lambda: WaitsForDescription.tell(self, array, site))
+
+    async def send(self, tensors: Mapping[str, Buffer]) -> None:
+        await super().send({**tensors, "large": self.large})
+        assert self.sent is not None
+        await self.sent.synchronize("tensors.sent")
+
+    def first_access(self, received: Received) -> dict[str, Buffer]:
+        tensors = super().first_access(received)
+        tensors.pop("large").free()
+        return tensors
+
+
+@mutant("trt-isend-unwaited", "HANG:P2P:*", twin="pp-driven-sends")
+class IsendUnwaited(DrivenSends):
+    """The host waits for its tensors' send first, and what says that they come never moves.
+
+    TensorRT-LLM pull request 10665; certain where launches block.
+    """
+
+    async def describing(self) -> None:
+        pass
+
+
+# ---- the cache
+
+
+@mutant("kv-loaded", None, f"{HEALTHY} kv-free-inflight")
+class LoadsCache(Stage):
+    """A request's cache is filled from elsewhere when it gets its slot, on a stream of its own."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.loader = self.rank.stream("kv_load")
+        self.loader.wait_stream(self.main)
+
+    def update_slots(self, batch: Batch) -> None:
+        super().update_slots(batch)
+        if batch.admitted:
+            self.fence()
+            slots = tuple(self.slot_of[one.request] for one in batch.admitted)
+            self.loader.launch("kv.load", load, writes=[self.cache], args=(slots,))
+            self.main.wait_stream(self.loader)
+
+    def fence(self) -> None:
+        """Steps in flight write to slots of requests that are gone: they come first."""
+        self.loader.wait_stream(self.main)
+
+
+def load(cache: Any, slots: tuple[int, ...]) -> None:
+    """Kernel: what came for some slots: nothing yet."""
+    for slot in slots:
+        cache[:, slot] = 0
+
+
+@mutant("kv-free-inflight", "RACE:BUFFER", twin="kv-loaded")
+class FreesInFlight(LoadsCache):
+    """A slot is loaded while a step in flight still writes what its former request computes.
+
+    Vllm pull requests 45357 and 47728. There a step is under way whose request ends with the result of the one before;
+    here the request is aborted. A cache is one buffer here: this is exact where there is one slot.
+    """
+
+    def fence(self) -> None:
+        pass
