@@ -230,7 +230,7 @@ def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = 
         }
         for requests in lists:
             drawn = Drawn(stages, requests, config, form=form)
-            history = stages, slots, drafts, str(drawn.prepared(scheduler=scheduler).history.calls)
+            history = stages, slots, drafts, str(drawn.prepared(scheduler=scheduler).histories[0].calls)
             if history not in seen:
                 seen.add(history)
                 yield drawn
