@@ -43,7 +43,10 @@ def explore(
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")] = False,
     all_up_to: Annotated[
         str | None,
-        typer.Option(metavar="SIZES", help="Every small workload instead, e.g. ranks=2,requests=2,steps=3."),
+        typer.Option(
+            metavar="SIZES",
+            help="Every small world instead, e.g. ranks=2,requests=2,steps=3; also prompt, output, abort, stages.",
+        ),
     ] = None,
     save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),
     module: Modules = None,

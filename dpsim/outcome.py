@@ -24,6 +24,7 @@ from dpsim.checks import matches
 from dpsim.console import columns, painted
 from dpsim.diagnose.report import report
 from dpsim.explore.explorer import Failure, counted
+from dpsim.scenario import dump_scenario
 
 if TYPE_CHECKING:
     from dpsim.exploration import Explored
@@ -166,7 +167,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 
 
 def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
-    """Every small scenario like one."""
+    """Every small scenario like one; that which was violated, as it could be saved and run."""
     rows = [
         ("scenario", name),
         ("worlds", f"all {total:,} up to {sizes.told()}"),
@@ -184,7 +185,10 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
         words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
         word = "SAMPLED" if whole.explored < total or whole.verdicts["sampled"] else "BOUNDED"
         said = f"{word}  no failure; {', '.join(words)}"
-    return "\n".join([*columns(rows), "", painted(said, good=whole.first is None)])
+    lines = [*columns(rows), "", painted(said, good=whole.first is None)]
+    if whole.first is not None:
+        lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
+    return "\n".join(lines)
 
 
 def _probed(probes: Mapping[str, int]) -> str:

@@ -330,6 +330,12 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
         assert lines[1] == "worlds    all 6 up to ranks 1, requests 2, steps 1, prompt 2, output 1, abort 0"
         assert lines[3].startswith("probes    never: ")
         assert lines[5] == "VIOLATED  world 4 of 6, and no smaller one:"
+        assert lines[7] == "  name: t_small-small"
+        assert lines[10:13] == [
+            "    requests:",
+            "    - {prompt_tokens: 1, output_tokens: 1}",
+            "    - {prompt_tokens: 2, output_tokens: 1}",
+        ]
         (trace,) = Path(".dpsim").iterdir()
         assert lines[-1] == f"replay: dpsim replay {trace} --module cli_protocols"
         requests = read_trace(trace).header.scenario["workload"]["requests"]
