@@ -14,7 +14,7 @@ from typing import Any
 from dpsim.interface import Buffer, Event, HostArray
 from dpsim.museum.tokens import WRONG, mutant
 from dpsim.protocol import model
-from dpsim.protocol.pipeline import Received, Transfer, WaitsForDescription
+from dpsim.protocol.pipeline import Transfer, WaitsForDescription
 from dpsim.protocol.requests import Batch, Outcome, PipelineScheduler
 from dpsim.protocol.stage import Result, Stage
 
@@ -39,8 +39,8 @@ class AnotherOrder(WaitsForDescription):
 class LooksAtOnce(WaitsForDescription):
     """Tensors are read before they came."""
 
-    def first_access(self, received: Received) -> dict[str, Buffer]:
-        return received.tensors
+    def wait_received(self, ready: Event) -> None:
+        pass
 
 
 @mutant("M-PS-5", "CRASH:RUNTIMEERROR")
