@@ -19,6 +19,7 @@ from dpsim.interface import Buffer, HostArray
 from dpsim.museum.tokens import FinishedByBound, ReceivesWidest, mutant
 from dpsim.protocol import model
 from dpsim.protocol.pipeline import Received, Transfer, WaitsForDescription
+from dpsim.protocol.request_table import gather
 from dpsim.protocol.requests import Batch, Row
 from dpsim.protocol.sampled_tokens import SampledTokens
 from dpsim.protocol.stage import Stage, Step
@@ -68,13 +69,13 @@ class GathersOnSide(Stage):
     """
 
     def draft_tokens(self, step: Step) -> None:
-        self.main.launch("drafts.propose", model.propose, reads=[self.last, step.mapping], writes=[self.draft])
+        self.table.propose(step.mapping)
         if self.tokens is not None:
-            proposed = self.main.alloc(self.draft.shape, "int64", "drafts.proposed")
-            self.main.launch("drafts.copy", model.copy, reads=[self.draft], writes=[proposed])
+            proposed = self.main.alloc(self.table.drafts.shape, "int64", "drafts.proposed")
+            self.main.launch("drafts.copy", model.copy, reads=[self.table.drafts], writes=[proposed])
             self.tokens.join_side()
             drafts = self.tokens.side.alloc((len(step.slots), self.drafts), "int64", "drafts.sent")
-            self.tokens.side.launch("drafts.gather", model.gather, reads=[proposed, step.mapping], writes=[drafts])
+            self.tokens.side.launch("drafts.gather", gather, reads=[proposed, step.mapping], writes=[drafts])
             self.tokens.broadcast_drafts(drafts)
             proposed.record_stream(self.tokens.side)
             proposed.free()

@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from dpsim.protocol.arrays import add, count, hits_of, namespace, of_host
+from dpsim.protocol.arrays import count, namespace, of_host
 
 MODULUS = 32749
 VOCABULARY = 997
@@ -103,47 +103,6 @@ def copy(source: Any, target: Any) -> None:
     target[:] = source
 
 
-def admit(
-    total: Any, computed: Any, settled: Any, ids: Any, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]
-) -> None:
-    """Kernel: slots begin with these tokens, of which nothing is computed."""
-    for slot, tokens in zip(slots, known, strict=True):
-        total[slot] = len(tokens)
-        computed[slot] = settled[slot] = 0
-        ids[slot, : len(tokens)] = of_host(ids, tokens)
-
-
-def prepare(
-    ids: Any,
-    last: Any,
-    drafts: Any,
-    computed: Any,
-    settled: Any,
-    total: Any,
-    mapping: Any,
-    inputs: Any,
-    spans: tuple[Span, ...],
-) -> None:
-    """Kernel: what the step's tokens are, int64 (5, tokens): the token, its position, the length of its request, a
-    digest of its request's tokens, and how many are settled. The model needs the first two; the others are looked at.
-    """
-    xp = namespace(mapping)
-    rows, offsets, prefilling = (of_host(mapping, told) for told in _layout(spans))
-    slots = mapping[rows]
-    positions = computed[slots] + offsets
-    places = count(ids, ids.shape[1])[None, :]
-    history = xp.astype(ids[slots], xp.int64)
-    prompt = xp.sum(history * xp.astype(places == positions[:, None], xp.int64), axis=1)
-    draft = count(ids, drafts.shape[1])[None, :] == offsets[:, None] - 1
-    decoded = xp.where(offsets == 0, last[slots], xp.sum(drafts[slots] * xp.astype(draft, xp.int64), axis=1))
-    inputs[0] = xp.where(prefilling == 1, prompt, decoded)
-    inputs[1] = positions
-    inputs[2] = total[slots]
-    within = xp.astype(places < total[slots][:, None], xp.int64)
-    inputs[3] = xp.sum(history * (places + 1) * within, axis=1) % MODULUS
-    inputs[4] = settled[slots]
-
-
 def embed(inputs: Any, hidden: Any, residual: Any) -> None:
     """Kernel: the step's tokens, as the first layer takes them."""
     hidden[:] = embedded(inputs[0], inputs[1])
@@ -162,7 +121,7 @@ def forward(
     spans: tuple[Span, ...],
 ) -> None:
     """Kernel: a stage's layers. `cache`: int64 (layers, slots, positions)."""
-    xp, rows = namespace(mapping), of_host(mapping, _layout(spans)[0])
+    xp, rows = namespace(mapping), of_host(mapping, layout(spans)[0])
     slots, positions, width = mapping[rows], inputs[1], cache.shape[2]
     places = count(cache, width)[None, :]
     weights = (places + 1) * xp.astype(places <= positions[:, None], xp.int64)
@@ -196,78 +155,11 @@ def sample(hidden: Any, residual: Any, inputs: Any, tokens: Any, counts: Any, sp
     counts[1] = kept * (of_host(hidden, tuple(_drafts(span) for span in spans)) + 1) - number
 
 
-def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
-    """Kernel: rows count as computed, before it is known what is rejected."""
-    add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
-
-
-def settle(mapping: Any, computed: Any, settled: Any) -> None:
-    """Kernel: what counts as computed of these rows is so for good."""
-    _settle(hits_of(mapping, computed.shape[0]), computed, settled)
-
-
-def _settle(hits: Any, computed: Any, settled: Any) -> None:
-    xp = namespace(hits)
-    settled[:] = xp.where(xp.sum(hits, axis=1) > 0, computed, settled)
-
-
-def update(
-    tokens: Any,
-    counts: Any,
-    mapping: Any,
-    last: Any,
-    total: Any,
-    ids: Any,
-    computed: Any,
-    settled: Any,
-    lengths: tuple[int, ...],
-) -> None:
-    """Kernel: take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
-    xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
-    sampled, rejected = xp.sum(hits[None, :, :] * counts[:, None, :], axis=2)
-    places, history = count(ids, ids.shape[1])[None, :], xp.astype(ids, xp.int64)
-    latest = last
-    for number in range(tokens.shape[1]):
-        new = xp.sum(hits * tokens[:, number][None, :], axis=1)
-        here = (places == (total + number)[:, None]) & (sampled > number)[:, None]
-        history = xp.where(here, new[:, None], history)
-        latest = xp.where(sampled == number + 1, new, latest)
-    last[:], ids[:] = latest, history
-    total[:] = total + sampled
-    computed[:] = computed - rejected
-    if any(lengths):
-        add(computed, hits, of_host(mapping, lengths))
-    _settle(hits, computed, settled)
-
-
-def propose(last: Any, mapping: Any, drafts: Any) -> None:
-    """Kernel: drafts for the slots of a step, after the tokens just sampled."""
-    xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
-    hit, token = xp.sum(hits, axis=1) > 0, last
-    for number in range(drafts.shape[1]):
-        token = guessed(token)
-        drafts[:, number] = xp.where(hit, token, drafts[:, number])
-
-
-def gather(state: Any, mapping: Any, rows: Any) -> None:
-    """Kernel: the slots' rows of a table, in the order of the batch."""
-    rows[:] = state[mapping]
-
-
-def store(rows: Any, mapping: Any, state: Any) -> None:
-    """Kernel: the reverse of `gather`, but for rows whose slot is -1."""
-    xp, hits = namespace(mapping), hits_of(mapping, state.shape[0])
-    hit = xp.sum(hits, axis=1) > 0
-    for number in range(state.shape[1]):
-        new = xp.sum(hits * rows[:, number][None, :], axis=1)
-        state[:, number] = xp.where(hit, new, state[:, number])
-
-
 # ---- what the kernels share
 
 
 @lru_cache(maxsize=4096)
-def _layout(spans: tuple[Span, ...]) -> tuple[tuple[int, ...], ...]:
+def layout(spans: tuple[Span, ...]) -> tuple[tuple[int, ...], ...]:
     """Of all tokens of a step: their rows, their places in them, and whether they are of a prompt."""
     tokens = [(row, offset, int(span.prefilling)) for row, span in enumerate(spans) for offset in range(span.length)]
     return tuple(zip(*tokens, strict=True))
@@ -296,8 +188,6 @@ __all__ = [
     "MODULUS",
     "VOCABULARY",
     "Span",
-    "admit",
-    "advance",
     "cached",
     "chosen",
     "copy",
@@ -305,17 +195,12 @@ __all__ = [
     "embedded",
     "fill",
     "forward",
-    "gather",
     "guessed",
+    "layout",
     "mixed",
-    "prepare",
     "prompt_token",
-    "propose",
     "put",
     "put_one",
     "sample",
-    "settle",
     "stage_layers",
-    "store",
-    "update",
 ]

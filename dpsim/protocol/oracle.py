@@ -126,9 +126,49 @@ def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], 
                 )
 
 
+class Witness:
+    """Sees what goes into and comes out of the steps of one stage, and raises what is not as the oracles say."""
+
+    def __init__(self, oracles: Sequence[Oracle]) -> None:
+        self.oracles = oracles
+        self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
+
+    def inputs(
+        self, step: int, rows: Sequence[Row], came: Sequence[Sequence[int]], delivered: Sequence[str | None]
+    ) -> None:
+        """The inputs of a step, row by row: see `compare`."""
+        start = 0
+        for row, by in zip(rows, delivered, strict=True):
+            end = start + row.scheduled
+            compare(self.oracles[row.request], row, step, [line[start:end] for line in came], by)
+            start = end
+
+    def sampled(
+        self, step: int, rows: Sequence[Row], tokens: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
+    ) -> None:
+        """What was sampled in a step. It is looked at in the end: an input that was wrong before explains more."""
+        for row, new, count in zip(rows, tokens, counts[0], strict=True):
+            if row.samples:
+                first = row.position + (row.scheduled if row.prefilling else 1)
+                said = self._sampled.setdefault(row.request, [])
+                said += [(step, first + place, token) for place, token in enumerate(new[:count])]
+
+    def end(self) -> None:
+        """Raise WrongOutput for the first token that the model would not say."""
+        for request, said in sorted(self._sampled.items()):
+            for step, position, token in said:
+                wanted = self.oracles[request].token(position)
+                if token != wanted:
+                    raise WrongOutput(
+                        f"request {request} got token {token} at position {position} from step {step}, "
+                        f"the model says {wanted}"
+                    )
+
+
 __all__ = [
     "LostTokens",
     "Oracle",
+    "Witness",
     "Wrong",
     "WrongCount",
     "WrongHistory",

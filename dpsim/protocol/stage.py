@@ -20,12 +20,12 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.interface import Buffer, Event, Rank
-from dpsim.ops import DType
 from dpsim.protocol import model
 from dpsim.protocol.history import History
 from dpsim.protocol.model import Span
-from dpsim.protocol.oracle import LostTokens, WrongOutput, compare
+from dpsim.protocol.oracle import LostTokens, Witness
 from dpsim.protocol.pipeline import Received, Transfer
+from dpsim.protocol.request_table import RequestTable, gather, state
 from dpsim.protocol.requests import Batch, Row
 from dpsim.protocol.sampled_tokens import DROPPED, Arrived, SampledTokens
 from dpsim.protocol.staging import Staging
@@ -75,18 +75,12 @@ class Stage:
         slots, width = config.max_num_seqs, history.most_tokens
         self.drafts = config.num_speculative_tokens
         self.layers = tuple(model.stage_layers(self.index, self.stages))
-        # The table of requests, a row for each slot.
-        self.last = self.state((slots,), "int64", "last_sampled_tokens")
-        self.total = self.state((slots,), "int32", "total_len")
-        self.computed = self.state((slots,), "int32", "num_computed_tokens")
-        self.settled = self.state((slots,), "int32", "num_settled_tokens")
-        self.ids = self.state((slots, width), "int32", "all_token_ids")
-        self.draft = self.state((slots, max(self.drafts, 1)), "int64", "draft_tokens")
-        self.cache = self.state((len(self.layers), slots, width), "int64", "kv_cache")
+        self.table = RequestTable(self.main, slots, width, self.drafts)
+        self.cache = state(self.main, (len(self.layers), slots, width), "int64", "kv_cache")
         # What a forward takes and leaves: at the same place in each step, as a graph needs it.
         largest = history.largest
-        self.hidden = {name: self.state((largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
-        self.outgoing = {name: self.state((largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
+        self.hidden = {name: state(self.main, (largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
+        self.outgoing = {name: state(self.main, (largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
         self.experts = rank.device("ep")
         self.staging = Staging(rank, self.rotations(), slots)
         self.transfer = transfer(rank, tensor_parallel_size) if self.stages > 1 else None
@@ -96,13 +90,7 @@ class Stage:
         self.delivered: dict[int, str] = {}
         self.results: deque[Result] = deque()
         self.heard = 0  # batches whose results were taken
-        self.sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
-
-    def state(self, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
-        """Memory that is there for the whole run, zero at first."""
-        buffer = self.main.alloc(shape, dtype, site)
-        self.main.launch("state.clear", model.fill, writes=[buffer], args=(0,), cost=0)
-        return buffer
+        self.witness = Witness(history.oracles)
 
     # ---- the engine
 
@@ -132,11 +120,7 @@ class Stage:
             return
         inputs = (await result.inputs.read("inputs.read", self.output)).tolist()
         result.inputs.free()
-        start = 0
-        for row, came in zip(result.batch.rows, result.delivered, strict=True):
-            oracle = self.history.oracles[row.request]
-            compare(oracle, row, result.step, [line[start : start + row.scheduled] for line in inputs], came)
-            start += row.scheduled
+        self.witness.inputs(result.step, result.batch.rows, inputs, result.delivered)
         self.rank.decide("inputs", (number, tuple(inputs[0]), tuple(inputs[1]), tuple(inputs[2])), self.mirrors)
         if result.tokens is not None and result.counts is not None:
             tokens = (await result.tokens.read("tokens.read", self.output)).tolist()
@@ -144,11 +128,7 @@ class Stage:
             result.tokens.free()
             result.counts.free()
             self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(map(tuple, counts))), self.mirrors)
-            for row, new, count in zip(result.batch.rows, tokens, counts[0], strict=True):
-                if row.samples:
-                    first = row.position + (row.scheduled if row.prefilling else 1)
-                    said = self.sampled.setdefault(row.request, [])
-                    said += [(result.step, first + place, token) for place, token in enumerate(new[:count])]
+            self.witness.sampled(result.step, result.batch.rows, tokens, counts)
 
     async def drain(self) -> None:
         """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""
@@ -159,15 +139,8 @@ class Stage:
             missed = self.tokens.drain()
             if missed:
                 raise LostTokens(f"somebody needs the tokens of the steps {missed}, which were never taken over")
-        for request, said in sorted(self.sampled.items()):
-            for step, position, token in said:
-                wanted = self.history.oracles[request].token(position)
-                if token != wanted:
-                    raise WrongOutput(
-                        f"request {request} got token {token} at position {position} from step {step}, "
-                        f"the model says {wanted}"
-                    )
-        await self.last.read("state.read")
+        self.witness.end()
+        await self.table.last.read("state.read")
 
     def rotations(self) -> int:
         """Buffers for what the host tells the device: one for each batch that may be under way (I-PS-13)."""
@@ -220,7 +193,7 @@ class Stage:
     def take_over(self, arrived: Arrived) -> None:
         mapping = self.put(arrived.mapping, "arrived.mapping")
         # Their lengths counted as computed when they ran, so only what was rejected is left.
-        self.update(arrived.tokens, arrived.counts, mapping, (0,) * len(arrived.mapping))
+        self.table.update(arrived.tokens, arrived.counts, mapping, (0,) * len(arrived.mapping))
         if arrived.drafts is not None:
             self.store_drafts(arrived, arrived.drafts, mapping)
         mapping.free()
@@ -229,7 +202,7 @@ class Stage:
                 self.delivered[slot] = f"tokens.receive of step {arrived.step}"
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
-        self.main.launch("drafts.store", model.store, reads=[drafts, mapping], writes=[self.draft])
+        self.table.store_drafts(drafts, mapping)
 
     def update_slots(self, batch: Batch) -> None:
         """Free, then fill."""
@@ -244,12 +217,7 @@ class Stage:
         if batch.admitted:
             slots = tuple(self.slot_of[one.request] for one in batch.admitted)
             known = tuple(one.tokens for one in batch.admitted)
-            self.main.launch(
-                "requests.add",
-                model.admit,
-                writes=[self.total, self.computed, self.settled, self.ids],
-                args=(slots, known),
-            )
+            self.table.admit(slots, known)
 
     def in_order(self, freed: Sequence[int]) -> Sequence[int]:
         """The order of freeing is that of the slots handed out later: the same everywhere."""
@@ -262,9 +230,7 @@ class Stage:
             spans.append(Span(start, row.scheduled, row.prefilling, row.samples))
             start += row.scheduled
         mapping = self.staging.put(slots, "mapping")
-        inputs = self.main.alloc((5, start), "int64", "inputs")
-        reads = [self.ids, self.last, self.draft, self.computed, self.settled, self.total, mapping]
-        self.main.launch("inputs.prepare", model.prepare, reads=reads, writes=[inputs], args=(tuple(spans),))
+        inputs = self.table.inputs(mapping, tuple(spans))
         if self.tokens is not None:
             self.rank.decide("need", self.tokens.need(batch.rows), "pp")
         return Step(batch, slots, mapping, tuple(spans), inputs)
@@ -306,9 +272,7 @@ class Stage:
         if not self.is_last:
             assert self.tokens is not None
             all_needed = self.tokens.receive(step.batch.rows, step.slots)
-            self.main.launch(
-                "computed.advance", model.advance, reads=[step.mapping], writes=[self.computed], args=(lengths,)
-            )
+            self.table.advance(step.mapping, lengths)
             if not all_needed:
                 self.settle(step, self.tokens.need(step.batch.rows))
             return None, None
@@ -322,7 +286,7 @@ class Stage:
         )
         if self.tokens is not None:
             self.tokens.broadcast(rows, tokens, counts)
-        self.update(tokens, counts, step.mapping, lengths)
+        self.table.update(tokens, counts, step.mapping, lengths)
         if self.drafts:
             self.draft_tokens(step)
         for slot in step.slots:
@@ -334,7 +298,7 @@ class Stage:
         needed = need or (False,) * len(step.slots)
         rest = tuple(DROPPED if waits else slot for slot, waits in zip(step.slots, needed, strict=True))
         mapping = self.put(rest, "settled.mapping")
-        self.main.launch("state.settle", model.settle, reads=[mapping, self.computed], writes=[self.settled])
+        self.table.settle(mapping)
         mapping.free()
 
     def sampled_width(self, rows: Sequence[Row]) -> int:
@@ -342,23 +306,13 @@ class Stage:
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
     def draft_tokens(self, step: Step) -> None:
-        """The drafter: what may come after the tokens just sampled."""
-        self.main.launch("drafts.propose", model.propose, reads=[self.last, step.mapping], writes=[self.draft])
+        """Propose what may come after the tokens just sampled, and send it after them."""
+        self.table.propose(step.mapping)
         if self.tokens is not None:
             drafts = self.main.alloc((len(step.slots), self.drafts), "int64", "drafts.sent")
-            self.main.launch("drafts.gather", model.gather, reads=[self.draft, step.mapping], writes=[drafts])
+            self.main.launch("drafts.gather", gather, reads=[self.table.drafts, step.mapping], writes=[drafts])
             self.tokens.broadcast_drafts(drafts)
             drafts.free()
-
-    def update(self, tokens: Buffer, counts: Buffer, mapping: Buffer, lengths: tuple[int, ...]) -> None:
-        """Write sampled tokens into the table of requests."""
-        self.main.launch(
-            "tokens.update",
-            model.update,
-            reads=[tokens, counts, mapping],
-            writes=[self.last, self.total, self.ids, self.computed, self.settled],
-            args=(lengths,),
-        )
 
     def put(self, values: tuple[int, ...], site: str) -> Buffer:
         """Numbers of the host, on the device."""

@@ -15,7 +15,7 @@ from token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
 from dpsim.config import EngineConfig
 from dpsim.exploration import Subject
 from dpsim.museum.tokens import NoGeneration
-from dpsim.protocol import model
+from dpsim.protocol import model, request_table
 from dpsim.protocol.history import STEP_NS, History
 from dpsim.protocol.model import LAYERS, Span, stage_layers
 from dpsim.protocol.oracle import Oracle
@@ -191,18 +191,18 @@ def test_kernels_are_the_same_on_torch() -> None:
         def take(names: str) -> list[Any]:
             return [on[name] for name in names.split()]
 
-        model.admit(*take("total computed settled ids"), (1,), ((5, 6, 7),))
-        model.propose(*take("last mapping drafts"))
-        model.prepare(*take("ids last drafts computed settled total mapping inputs"), spans)
+        request_table.admit(*take("total computed settled ids"), (1,), ((5, 6, 7),))
+        request_table.propose(*take("last mapping drafts"))
+        request_table.prepare(*take("ids last drafts computed settled total mapping inputs"), spans)
         model.embed(*take("inputs hidden residual"))
         model.forward(*take("hidden residual inputs mapping cache hidden residual"), (1, 2), spans)
         model.sample(*take("hidden residual inputs tokens counts"), spans)
-        model.advance(*take("mapping computed"), (2, 3))
-        model.settle(*take("arrived computed settled"))
-        model.update(*take("tokens counts mapping last total ids computed settled"), (0, 0))
-        model.propose(*take("last mapping drafts"))
-        model.gather(*take("drafts mapping rows"))
-        model.store(*take("rows arrived drafts"))
+        request_table.advance(*take("mapping computed"), (2, 3))
+        request_table.settle(*take("arrived computed settled"))
+        request_table.update(*take("tokens counts mapping last total ids computed settled"), (0, 0))
+        request_table.propose(*take("last mapping drafts"))
+        request_table.gather(*take("drafts mapping rows"))
+        request_table.store(*take("rows arrived drafts"))
 
     counts = set()
     for seed in range(20):

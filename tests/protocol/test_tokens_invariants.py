@@ -141,7 +141,7 @@ class ForgetsRejected(Stage):
         super().take_over(arrived)
         if self.drafts and arrived.tokens.shape[1] > 1:
             mapping = self.put(arrived.mapping, "again.mapping")
-            self.main.launch("again", add_rejected, reads=[arrived.counts, mapping], writes=[self.computed])
+            self.main.launch("again", add_rejected, reads=[arrived.counts, mapping], writes=[self.table.computed])
             mapping.free()
 
 
