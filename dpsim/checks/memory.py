@@ -91,6 +91,7 @@ class Memory:
             buffer = ref[0]
             access = stream, position, at, buffer, group, "write"
             cells = known.get(ref) or self._find(stream.rank, ref)
+            news = False
             for cell in cells:
                 old, readers = cell.writes, cell.reads
                 if (
@@ -106,7 +107,8 @@ class Memory:
                         readers.clear()
                 else:
                     self._write(cell, access)
-            if len(cells) > 1:
+                    news = True
+            if news and len(cells) > 1:  # else its own views cut it: they will again
                 self._merge(stream.rank, ref, cells)
 
     def _merge(self, rank: int, ref: Ref, cells: list[Cell]) -> None:

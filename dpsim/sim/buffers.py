@@ -48,6 +48,7 @@ class SimBuffer(JournaledBuffer):
         op = rank.op(rank.address(), rank.costs.read, self.array.copy)
         if rank.machine.memory:
             op.footprint = (*op.touches(), *touched([self], []))
+        rank.machine.mark(op)
         on.append(op)
         return lambda: rank.wait_for_device(op)
 
@@ -68,7 +69,7 @@ def _mark(rank: SimRank, point: Op) -> Any:
     """
     if rank.machine.timed:
         return lambda: point.at >= 0
-    bit = rank.machine.marks[point]
+    bit = rank.machine.mark(point)
     return lambda: bool(rank.known & bit)
 
 

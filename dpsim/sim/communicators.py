@@ -117,4 +117,5 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for op in moves:
             self.rank.machine.edge(op, end)
         self.group.last[self.rank.rank] = end
+        self.rank.machine.mark(end)
         on.append(end)

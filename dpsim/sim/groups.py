@@ -113,8 +113,9 @@ class Group:
         self._open: dict[int, Joint] = {}
         self._unfired: dict[Op, Sequence[int]] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
-        self._mortal = machine.mortal.intersection(spec.ranks) if spec.domain == "device" else frozenset()
         self._device = spec.domain == "device"
+        mortal = sorted(machine.mortal.intersection(spec.ranks)) if self._device else []
+        self._lives: Footprint = tuple((("life", member), "r") for member in mortal)
         self._moved = False
         self._eager: dict[tuple[tuple[int, int], int], bool] = {}  # drawn
         self._latest: Op | None = None
@@ -159,7 +160,8 @@ class Group:
         op = self._open[seq] = Joint(f"{self.spec.name} #{seq}" if machine.visible else "")
         op.parts = {}
         op.pending = self._size
-        machine.mark(op)
+        if self._device:
+            machine.mark(op)
         machine.edge(self._latest, op)
         self._latest = op
         self._unfired[op] = self.spec.ranks
@@ -185,8 +187,7 @@ class Group:
 
     def _with_lives(self, touched: Footprint) -> Footprint | None:
         """A footprint, and that its members live."""
-        lives = tuple((("life", member), "r") for member in sorted(self._mortal))
-        return (*touched, *lives) or None
+        return touched + self._lives or None
 
     def _reside(self, host: Host, seq: int, op: Op, part: Part) -> None:
         """With finite residency: the part starts to spin in a slot of its rank, then waits for its peers."""

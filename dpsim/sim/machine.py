@@ -63,7 +63,7 @@ class Machine:
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
-        self.marks: dict[Op, int] = {}
+        self._marked = 0
         self._strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
@@ -204,7 +204,7 @@ class Machine:
         if self._firing:
             return
         self._firing = True
-        ready, dead = self.ready, self.dead
+        enabled, dead = self.enabled, self.dead
         try:
             while fired:
                 op = fired.popleft()
@@ -225,11 +225,11 @@ class Machine:
                     op.successors = None
                     known, past = op.known, op.past
                     for after in successors:
-                        after.known |= known
+                        after.known = after.known | known if after.known else known
                         after.past |= past
                         after.pending -= 1
                         if not after.pending:
-                            ready(after)
+                            (fired if after.footprint is None else enabled).append(after)
                 if op.waiters is not None:
                     self.env.due += op.waiters
         finally:
@@ -250,11 +250,15 @@ class Machine:
             op.waiters.append(waiter)
         return waiter
 
-    def mark(self, op: Op) -> None:
-        """Untimed: give an op of a device a bit, by which all that comes after it knows of it."""
-        if not self.timed:
-            bit = self.marks[op] = 1 << len(self.marks)
-            op.known |= bit
+    def mark(self, op: Op) -> int:
+        """Untimed: the bit by which all that comes after an op of a device knows of it. It gets one when it is made; if
+        only its own stream knows of it, when somebody asks for the point after it.
+        """
+        if not (op.mark or self.timed):
+            op.mark = 1 << self._marked
+            op.known |= op.mark
+            self._marked += 1
+        return op.mark
 
     def draw(self, label: str, options: Sequence[str]) -> int:
         """A choice that is no op. The first option, where there is time."""

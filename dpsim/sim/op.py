@@ -24,8 +24,8 @@ class Op:
     submitted. `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`.
     `footprint` may be a function, for what depends on how far others are. `life`: what the op dies with: the device
     of rank r (r), its host (~r), or nothing (None). `guard`: what has to be open for it to fire. Untimed, two sets of
-    bits go along the edges: `known`, the marks that whoever knows of this op knows of, and `past`, which is the
-    strategy's.
+    bits go along the edges: `known`, the marks that whoever knows of this op knows of (its own is `mark`, or 0), and
+    `past`, which is the strategy's.
     """
 
     __slots__ = (
@@ -38,6 +38,7 @@ class Op:
         "known",
         "label",
         "life",
+        "mark",
         "past",
         "pending",
         "successors",
@@ -61,7 +62,7 @@ class Op:
         self.footprint = footprint
         self.life = life
         self.guard: Guard | None = None
-        self.known = 0
+        self.known = self.mark = 0
         self.past = 0
         self.pending = 1
         self.successors: list[Op] | None = None

@@ -72,7 +72,8 @@ class SimRank(JournaledRank):
 
     def before(self, op: Op) -> None:
         """Untimed: an op comes after what the host knows and has issued."""
-        op.past, op.known = op.past | self.past, op.known | self.known
+        op.past |= self.past
+        op.known = op.known | self.known if op.known else self.known
         if self.issued is not None:
             self.machine.edge(self.issued, op)
 

@@ -55,15 +55,13 @@ class SimStream(JournaledStream):
             machine.edges(self._waits, op)
             self._waits = []
         before, self.tail = self.tail, op
-        if not machine.timed:
-            machine.mark(op)
         machine.follow(before, op)
 
     def end(self) -> Op | None:
         """The op after which all that the stream has so far is done; None if there is nothing."""
         if self._waits:
             self._points += 1
-            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.machine.visible else ""
+            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.rank.lives else ""
             self.append(self.rank.op(label))
         return self.tail
 
@@ -103,7 +101,10 @@ class SimStream(JournaledStream):
         self.append(op)
 
     def _record(self, number: int) -> JournaledEvent:
-        return SimEvent(self.rank, number, self.end() if self._waits else self.tail)
+        point = self.end() if self._waits else self.tail
+        if point is not None and not self.machine.timed:
+            self.machine.mark(point)
+        return SimEvent(self.rank, number, point)
 
     def _wait(self, event: JournaledEvent) -> None:
         op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
@@ -154,7 +155,7 @@ class SimEvent(JournaledEvent):
         return outcome
 
     def _known(self) -> bool:
-        return self.op is None or bool(self.rank.known & self.rank.machine.marks[self.op])
+        return self.op is None or bool(self.rank.known & self.rank.machine.mark(self.op))
 
     def _passed(self) -> bool:
         if self.rank.machine.timed:
