@@ -21,6 +21,7 @@ guide to strategies that shrink well; Jepsen's nemesis.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,6 +38,12 @@ SITES = ("dp.agree", "experts.combine")
 """The sites of collectives in `dp_batch`."""
 
 STEP_NS = 20_000_000
+
+# Hypothesis looks a strategy through when it first draws from it: what every scenario draws from is made once.
+MODES = st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode))
+SEATS = st.none() | st.integers(1, 8)
+THRESHOLDS = st.none() | st.integers(0, 12)
+PROMPTS = st.integers(1, 16) | st.sampled_from([33, 64])
 
 
 @st.composite
@@ -63,14 +70,14 @@ def configs(draw: st.DrawFn, max_ubatches: int = 4, max_query_len: int = 4) -> E
     `EngineConfig()`.
     """
     query_len = draw(st.integers(1, max_query_len))
-    mode = draw(st.sampled_from(sorted(CUDAGraphMode, key=lambda mode: mode is not EngineConfig().cudagraph_mode)))
-    seats = draw(st.none() | st.integers(1, 8))
+    mode = draw(MODES)
+    seats = draw(SEATS)
     tokens = draw(st.sampled_from([8192, 64, 32]))
     few: dict[str, Any] = {} if seats is None else {"max_num_seqs": seats, "max_num_batched_tokens": tokens}
     return EngineConfig(
         num_speculative_tokens=query_len - 1,
         cudagraph_mode=mode,
-        cudagraph_capture_sizes=draw(st.none() | ladders(query_len if mode.separate_routine else 1)),
+        cudagraph_capture_sizes=draw(_ladder_or_none(query_len if mode.separate_routine else 1)),
         async_scheduling=draw(st.booleans()),
         disable_nccl_for_dp_synchronization=draw(st.sampled_from([None, True, False])),
         enable_lora=draw(st.booleans()),
@@ -204,23 +211,30 @@ def scenarios(
 # ---- parts
 
 
+@functools.cache
+def _ladder_or_none(multiple: int) -> st.SearchStrategy[tuple[int, ...] | None]:
+    return st.none() | ladders(multiple)
+
+
+@functools.cache
 @st.composite
 def _microbatching(draw: st.DrawFn, max_ubatches: int) -> dict[str, Any]:
     ubatches, dbo = draw(st.integers(1, max_ubatches)), draw(st.booleans())
     chosen: dict[str, Any] = {"enable_dbo": True} if ubatches == 2 and dbo else {"ubatch_size": ubatches}
     for kind in ("decode", "prefill"):
-        threshold = draw(st.none() | st.integers(0, 12))
+        threshold = draw(THRESHOLDS)
         if threshold is not None:
             chosen[f"dbo_{kind}_token_threshold"] = ubatches + threshold
     return {} if ubatches == 1 else chosen
 
 
+@functools.cache
 @st.composite
 def _requests(draw: st.DrawFn, adapters: tuple[str, ...], aborts: bool, force_eager: bool) -> dict[str, Any]:
     arrival = draw(st.integers(0, 6)) * STEP_NS
     request: dict[str, Any] = {
         "arrival": format_duration(arrival),
-        "prompt_tokens": draw(st.integers(1, 16) | st.sampled_from([33, 64])),
+        "prompt_tokens": draw(PROMPTS),
         "output_tokens": draw(st.integers(1, 6)),
     }
     after, adapter, eager = draw(st.integers(0, 4)), draw(st.integers(0, 2)), draw(st.booleans())
