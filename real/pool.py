@@ -124,20 +124,19 @@ class Pool:
         """Spawn what is missing, all at the same time. The answer is the folder for whatever belongs to the pool."""
         if any(child.has_ended() for child in self._children):  # while it was idle: somebody killed it
             self.kill()
-        if self._folder is None:
-            from torch.distributed import TCPStore
-
-            self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
-            self._folder = PoolFolder()
-            self._owner = os.getpid()
-            atexit.register(self.close)
         missing = range(len(self._children), size)
-        if not missing:
-            return self._folder.path
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         if self._device == "cuda":
             environment = {**NCCL_ENVIRONMENT, **environment}
+        if self._folder is None:
+            self._owner = os.getpid()
+            self._forking(environment)  # imports torch while we do
+            from torch.distributed import TCPStore
+
+            self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+            self._folder = PoolFolder()
+            atexit.register(self.close)
         settings: dict[str, Any] = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
         settings["folder"] = str(self._folder.path)
         for rank in missing:
