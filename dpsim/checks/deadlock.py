@@ -98,19 +98,26 @@ def find_stuck(evidence: Evidence) -> list[Stuck]:
             stuck.append(Stuck(communicator, len(sends), {receiver: receives[len(sends)]}, (sender,)))
     waiting = {rank for one in stuck for rank in one.joined}
     for (communicator, sender, receiver), (sends, receives) in evidence.transfers.items():
-        if len(sends) > len(receives) and sender not in waiting and _stands_in(evidence, sends[len(receives)]):
-            stuck.append(Stuck(communicator, len(receives), {sender: sends[len(receives)]}, (receiver,)))
+        stands = [seq for seq in range(len(receives), len(sends)) if _stands_in(evidence, sends[seq])]
+        if stands and sender not in waiting:
+            stuck.append(Stuck(communicator, stands[0], {sender: sends[stands[0]]}, (receiver,)))
     return sorted(stuck, key=lambda one: min(evidence.position(entry) for entry in one.joined.values()))
 
 
 def _stands_in(evidence: Evidence, send: Entry) -> bool:
-    """Whether a rank may stand in that send: on the host if it is the last it did; on a stream if it did not end."""
+    """Whether a rank may stand in that send: on the host if it has not heard of its end and did nothing after it but
+    send; on a stream if it did not end.
+    """
     if evidence.end(send.rank) != "blocked":
         return False
     last = evidence.last(send.rank)
     assert last is not None
     if send.raw[5] is None:
-        return last.at == send.at
+        later = evidence.run.journals[send.rank][send.at + 1 :]
+        if any(raw[0] == "learned" and raw[2:4] == send.raw[2:4] for raw in later):
+            return False
+        did = [raw for raw in later if raw[0] not in ("learned", "injected")]
+        return all(raw[0] == "transfer" and raw[8] == "send" and raw[5] is None for raw in did)
     return last.raw[0] not in ("take", "sleep") and not (last.raw[0] == "collective" and last.raw[5] is None)
 
 

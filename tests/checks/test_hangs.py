@@ -30,6 +30,15 @@ def test_a_send_counts_only_for_a_rank_that_stands_in_it() -> None:
         if end == "finished":
             made[0].learned(work)
         assert made.classes(end, "finished") == ([] if end == "finished" else ["HANG:P2P:UNMATCHED_SEND"])
+    for waited in (False, True):
+        made = Made(2)
+        work = made[0].transfer("send", 1, None)
+        made[0].transfer("send", 1, None)  # two were begun before the first is waited for
+        if waited:
+            made[0].learned(work)
+        (found,) = made.findings("blocked", "finished")
+        assert found.klass == "HANG:P2P:UNMATCHED_SEND"
+        assert f"pp #{int(waited)}" in found.message
     made = Made(2)
     made[0].learned(made[0].transfer("send", 1, None))
     made[0].collective("dp", "main")
