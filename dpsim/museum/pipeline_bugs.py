@@ -26,7 +26,6 @@ from dpsim.protocol.stage import Stage, Step
 
 HEALTHY = "healthy: an extension of the protocol, the twin of"
 TABLE = 10_000  # numbers of 8 bytes, more than gloo or the simulation sends eagerly
-TENSOR = 131_072  # 1 MiB, more than NCCL does
 
 
 # ---- sampled tokens
@@ -125,33 +124,35 @@ class Driven:
 
 @mutant("pp-driven-sends", None, f"{HEALTHY} trt-isend-unwaited")
 class DrivenSends(WaitsForDescription):
-    """A send over host memory moves only while its sender waits for it; and the host waits for its tensors' sends.
+    """A send over host memory moves only while its sender waits for it; and the host waits until tensors were taken.
 
-    One tensor more is sent, too large to go eagerly.
+    That they were is told by the receiver: NCCL may end a send before, of up to 64 MiB between two H200s.
     """
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self.large = self.main.alloc(TENSOR, "int64", "large")
-        self.main.launch("large.clear", model.fill, writes=[self.large], args=(0,), cost=0)
 
     def tell(self, array: HostArray, site: str) -> Awaitable[HostArray]:
         return Driven(lambda: WaitsForDescription.tell(self, array, site))
 
     async def send(self, tensors: Mapping[str, Buffer]) -> None:
-        await super().send({**tensors, "large": self.large})
-        assert self.sent is not None
-        await self.sent.synchronize("tensors.sent")
+        await super().send(tensors)
+        assert self.after is not None
+        taken = self.sending().alloc(1, "int64", "taken")
+        self.device.recv(taken, self.after, self.sending(), site="taken.receive")
+        await taken.read("taken.read", self.sending())
+        taken.free()
 
-    def first_access(self, received: Received) -> dict[str, Buffer]:
-        tensors = super().first_access(received)
-        tensors.pop("large").free()
-        return tensors
+    async def receive(self) -> Received:
+        received = await super().receive()
+        assert self.before is not None
+        taken = self.receiving().alloc(1, "int64", "taken")
+        self.receiving().launch("taken.fill", model.fill, writes=[taken], args=(1,), cost=0)
+        self.device.send(taken, self.before, self.receiving(), site="taken.send")
+        taken.free()
+        return received
 
 
 @mutant("trt-isend-unwaited", "HANG:P2P:*", twin="pp-driven-sends")
 class IsendUnwaited(DrivenSends):
-    """The host waits for its tensors' send first, and what says that they come never moves.
+    """The host waits for its tensors first, and what says that they come never moves.
 
     TensorRT-LLM pull request 10665; certain where launches block.
     """

@@ -15,7 +15,7 @@ from dpsim.registry import VariantEntry
 from dpsim.scenario import load_scenario
 
 FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "museum"
-UNLESS_EAGER = ("pp-blocking-metadata", "trt-isend-unwaited")
+UNLESS_EAGER = ("pp-blocking-metadata",)
 """Not found where every send is eager, as in the one schedule that fifo tries."""
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.museum.")]
 
