@@ -8,7 +8,6 @@ A scenario that cannot be read is listed all the same, with what is wrong with i
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from dpsim import registry
@@ -61,7 +60,9 @@ def as_text(found: dict[str, Entries]) -> str:
     sections: dict[str, list[tuple[str, ...]]] = {
         "scenarios (dpsim run NAME)": [both for both in described if not both[0].startswith(MUSEUM)],
         "museum, the smallest world of each variant (dpsim run NAME; dpsim museum explores them)": [
-            both for both in sorted(described, key=_by_number) if both[0].startswith(MUSEUM)
+            both
+            for both in sorted(described, key=lambda both: registry.by_number(both[0]))
+            if both[0].startswith(MUSEUM)
         ],
         "protocols (protocol: {name: NAME, form: FORM})": [
             (entry["name"], entry["summary"]) for entry in found["protocols"]
@@ -79,8 +80,3 @@ def as_text(found: dict[str, Entries]) -> str:
     for title, rows in sections.items():
         lines += [f"{title}:", *(f"  {line}" for line in columns(rows, indent=2) or ["none"]), ""]
     return "\n".join(lines[:-1])
-
-
-def _by_number(row: tuple[str, str]) -> list[tuple[int, str]]:
-    """m-dp-2 before m-dp-10."""
-    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", row[0])]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -167,9 +168,15 @@ def protocols() -> list[ProtocolEntry]:
 
 
 def variants(protocol: str | None = None) -> list[VariantEntry]:
-    """All variants, or those of one protocol, in order of registration."""
+    """All variants, or those of one protocol, by name: M-DP-2 before M-DP-10."""
     _load()
-    return [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
+    chosen = [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
+    return sorted(chosen, key=lambda entry: by_number(entry.name))
+
+
+def by_number(name: str) -> list[tuple[int, str]]:
+    """A key that sorts names with numbers in them as people do."""
+    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def modules() -> list[str]:
