@@ -124,10 +124,10 @@ def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]
 
 
 def holds(property_: Callable[[T], None], values: st.SearchStrategy[T], examples: int = 100) -> None:
-    """The property holds for all values drawn: so many, or as many as the Hypothesis profile says if that is more."""
+    """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
 
     @settings(
-        max_examples=max(examples, settings().max_examples),
+        max_examples=examples * max(settings().max_examples, 100) // 100,
         deadline=None,
         report_multiple_bugs=False,
         suppress_health_check=list(HealthCheck),
