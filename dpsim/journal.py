@@ -249,7 +249,8 @@ class Journal:
             return [issue, issue._replace(delay_ns=0)]
         if fault.kind == "die":
             return []
-        changed = issue._replace(**fault.change)
+        others = () if issue.peer is None else ("op", "root")  # which a transfer does not have
+        changed = issue._replace(**{key: value for key, value in fault.change.items() if key not in others})
         if issue.peer is None:
             root = changed.root if changed.root is not None else self.rank
             changed = changed._replace(root=root if ROOTED[changed.op] else None)

@@ -183,13 +183,20 @@ def _blame(
         right = call(reference[index]).describe()
         message = f"called {call(entry).describe()} in step {step} where {ranks_text(good)} called {right}"
     elif len(mine) < len(theirs):
-        klass, entry = "HANG:COLLECTIVE:MISSING_RANK", reference[index]
+        klass, entry = "HANG:COLLECTIVE:MISSING_RANK", _own(evidence, communicator, culprit, reference, index)
         what = f"{call(entry).site} ({call(entry).op} on {communicator})"
-        message = f"left out {what} in step {step}; {ranks_text(good)} made it"
+        site = call(reference[index]).site
+        made = "it" if site == call(entry).site else site
+        message = f"left out {what} in step {step}; {ranks_text(good)} made {made}"
     else:
         klass, entry = "HANG:COLLECTIVE:EXTRA_CALL", here[culprit][index]
-        what = f"{call(entry).site} ({call(entry).op} on {communicator})"
-        message = f"made {what} {times(len(mine))} in step {step}, {ranks_text(good)} {times(len(theirs))}"
+        site, op = call(entry).site, call(entry).op
+        if {call(other).site for other in here[culprit]} == {site}:
+            made = f"{site} ({op} on {communicator}) {times(len(mine))}"
+            message = f"made {made} in step {step}, {ranks_text(good)} {times(len(theirs))}"
+        else:
+            made = f"{len(mine)} calls on {communicator} in step {step}, {ranks_text(good)} {len(theirs)}"
+            message = f"made {made}; they differ from {site} ({op}) on"
     if evidence.run.finished and klass.startswith("HANG"):
         klass = "MISMATCH:COLLECTIVE:STEP"
     if not bad:
@@ -203,6 +210,18 @@ def _blame(
         position=evidence.position(reference[index] if index < len(reference) else here[culprit][index]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
     )
+
+
+def _own(evidence: Evidence, communicator: str, rank: int, reference: list[Entry], index: int) -> Entry:
+    """What a rank left out, as it calls it itself: a broadcast's root may have another site than its receivers. Told by
+    another step in which it made as many calls; else as the others call it.
+    """
+    own, site = evidence.collectives[communicator][rank], call(reference[index]).site
+    if all(call(entry).site != site for entry in own):
+        for entries in by_step(own).values():
+            if len(entries) == len(reference) and call(entries[index]).op == call(reference[index]).op:
+                return entries[index]
+    return reference[index]
 
 
 def _list(entries: list[Entry]) -> str:

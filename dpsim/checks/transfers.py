@@ -8,13 +8,14 @@ run goes on, with wrong numbers.
     rank 1   recv float32[64] from rank 0    recv float32[32] from rank 0      ->   MISMATCH:TRANSFER:COUNT
 
 Two sides have no majority. The one that departs from what the line has always been, in all its other transfers and on
-both sides, is the culprit; where that changes anyway, nobody is. A transfer that only one side made is no question
-of this check but of the deadlock's.
+both sides, is the culprit. If what meets is of different steps, one side left a transfer out before, or made one too
+many: the one that made another number than every step before. Where that changes anyway, nobody is. A transfer that
+only one side made is no question of this check but of the deadlock's.
 """
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, Line
+from dpsim.checks.evidence import Entry, Evidence, Line, by_step
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.ops import RawRecord
 
@@ -36,16 +37,34 @@ def unequal(evidence: Evidence) -> list[Finding]:
 def _finding(evidence: Evidence, line: Line, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
-    odd = _odd(line, index, FIELDS[field])
+    odd, why = _astray(line, index) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
     blamed = None if odd is None else odd.record
     said = [f"rank {side.rank} called {_told(side)}" for side in (send, receive)]
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
-        message=" and ".join(said),
+        message=" and ".join(said) + why,
         culprit=Culprit(odd.rank, blamed.step, blamed.site, blamed.where) if odd and blamed else None,
         position=min(evidence.position(send), evidence.position(receive)),
     )
+
+
+def _astray(line: Line, index: int) -> tuple[Entry | None, str]:
+    """Where calls of different steps meet: the side that made another number of transfers than usual in the first step
+    in which the sides differ, by its last call there, and what to say of it. None if nothing is usual, or if it made
+    none at all.
+    """
+    made = [by_step(side) for side in line]
+    steps = sorted(made[0].keys() | made[1].keys())
+    numbers = {step: [len(side.get(step, ())) for side in made] for step in steps}
+    step = next((step for step, (sent, received) in numbers.items() if sent != received), steps[-1])
+    usual = {number for when in steps if when < step for number in numbers[when]}
+    odd = [side for side in (0, 1) if numbers[step][side] not in usual]
+    if len(usual) != 1 or len(odd) != 1 or not numbers[step][odd[0]]:
+        return None, ""
+    entry = made[odd[0]][step][-1]
+    own, other = numbers[step][odd[0]], numbers[step][1 - odd[0]]
+    return entry, f"; in step {step} rank {entry.rank} made {own} of these, its peer {other}, as in every step before"
 
 
 def _odd(line: Line, index: int, field: int) -> Entry | None:

@@ -121,7 +121,7 @@ def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], 
         for place in range(count):
             if came[line][place] != wanted[place]:
                 raise wrong(
-                    f"request {row.request} in step {step}, place {place} of {count}: {what} {came[line][place]}, "
+                    f"inputs of step {step}, request {row.request}, place {place} of {count}: {what} {came[line][place]}, "
                     f"the model says {wanted[place]}; last delivered to its slot: {delivered or 'nothing'}"
                 )
 

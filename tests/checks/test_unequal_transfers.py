@@ -84,3 +84,29 @@ def test_a_side_that_is_missing_is_a_hang_and_no_mismatch() -> None:
     made = line(FITS, FITS)
     made[1].transfer("recv", 0, "main", count=3)
     assert made.classes("finished", "blocked") == ["HANG:P2P:UNMATCHED_RECV"]
+
+
+def steps_of(*numbers: tuple[int, int]) -> Made:
+    """How many transfers each side makes in each step: sizes tell them apart."""
+    made = Made(2)
+    for step, both in enumerate(numbers):
+        for hand, op, number in zip(made.hands, ("send", "recv"), both, strict=True):
+            hand.step = step
+            for place in range(number):
+                hand.transfer(op, 1 - hand.rank, "main", count=10 * step + place + 1)
+    return made
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("number", [1, 3])
+def test_who_left_one_out_before_or_made_one_too_many_is_the_culprit(side: int, number: int) -> None:
+    here = (number, 2) if side == 0 else (2, number)
+    [found] = steps_of((2, 2), here, (2, 2)).findings()
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step) == (side, 1)
+    assert found.message.endswith(f"in step 1 rank {side} made {number} of these, its peer 2, as in every step before")
+
+
+@pytest.mark.parametrize("numbers", [[(2, 1), (2, 2)], [(2, 2), (3, 3), (2, 3), (2, 2)], [(2, 2), (1, 3), (2, 2)]])
+def test_where_steps_have_no_usual_number_nobody_is_blamed(numbers: Any) -> None:
+    assert [one.culprit for one in steps_of(*numbers).findings()] == [None]

@@ -87,7 +87,7 @@ def test_what_is_wrong_says_where() -> None:
     found = drawn.play(tokens=NoGeneration).findings[0]
     assert found.klass == "CRASH:WRONGLENGTH"
     assert found.culprit is not None
-    assert (found.culprit.rank, "request 1 in step 3" in found.message) == (0, True), found.message
+    assert (found.culprit.rank, "inputs of step 3, request 1," in found.message) == (0, True), found.message
     assert re.search(r"last delivered to its slot: tokens.receive of step [01]$", found.message), found.message
     assert drawn.classes() == []
 

@@ -1,0 +1,63 @@
+"""Faults planted into a pipeline: who did it, in which step, and by the name that it has there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import scenario_from
+
+SENT, RECEIVED = "tokens.send", "tokens.receive"
+
+
+def with_fault(kind: str, rank: int, site: str, **more: Any) -> Result:
+    """At the second visit of a site, two stages."""
+    return run_scenario(
+        scenario_from(
+            {
+                "name": "planted",
+                "protocol": {"name": "pp_tokens"},
+                "topology": {"pipeline_parallel_size": 2},
+                "config": {"max_num_seqs": 2, "max_num_batched_tokens": 8, "num_speculative_tokens": 1},
+                "workload": {
+                    "requests": [
+                        {"prompt_tokens": 5, "output_tokens": 4},
+                        {"arrival": "20ms", "prompt_tokens": 3, "output_tokens": 4},
+                    ]
+                },
+                "faults": [{"kind": kind, "rank": rank, "at": {"site": site, "ordinal": 1}, **more}],
+            }
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("fault", "says"),
+    [
+        (("skip", 1, SENT), f"rank 1 left out {SENT} (broadcast on pp_broadcast) in step 1; rank 0 made {RECEIVED}"),
+        (
+            ("skip", 0, RECEIVED),
+            f"rank 0 left out {RECEIVED} (broadcast on pp_broadcast) in step 1; rank 1 made {SENT}",
+        ),
+        (("repeat", 0, RECEIVED), "rank 0 made 4 calls on pp_broadcast in step 1, rank 1 3; they differ from"),
+        (("skip", 0, "hidden.send"), "in step 1 rank 0 made 1 of these, its peer 2, as in every step before"),
+        (("skip", 1, "residual.receive"), "in step 1 rank 1 made 1 of these, its peer 2, as in every step before"),
+        (("repeat", 0, "hidden.send"), "in step 1 rank 0 made 3 of these, its peer 2, as in every step before"),
+        (("die", 0, "hidden.send"), "for rank 0, which never sends (died)"),
+    ],
+)
+def test_the_culprit_is_who_did_it(fault: tuple[str, int, str], says: str) -> None:
+    found = with_fault(*fault).primary
+    assert found is not None
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step) == (fault[1], 1)
+    assert says in found.message
+
+
+def test_a_transfer_has_neither_op_nor_root() -> None:
+    for change in ({"op": "broadcast"}, {"root": 1}):
+        result = with_fault("alter", 0, "hidden.send", change=change)
+        assert result.verdict == "held"
+        assert "rank 0 came to hidden.send[1], but there it changes nothing" in str(result.unmet)
