@@ -59,6 +59,11 @@ class Subject:
         program, _, prepared = prepare(scenario, base)
         return Subject(world(scenario), program, prepared, tuple(scenario.checks.switched_off), scenario.name)
 
+    @property
+    def probes(self) -> tuple[str, ...]:
+        """Labels that some schedule of this world should come to."""
+        return self.program.reachable(self.prepared)
+
     def run(self, strategy: Strategy) -> tuple[Run, list[Finding]]:
         """One run, judged."""
         return self.on(self.machine(), strategy)

@@ -117,7 +117,7 @@ def explore_whole(
                 break
             verdicts[one.verdict] += 1
             runs += one.exploration.runs
-            for probe in one.subject.program.probes:
+            for probe in one.subject.probes:
                 probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
             if one.failure is not None:
                 return Whole(verdicts.total(), verdicts, runs, probes, kept(scenario, one, options.folder))

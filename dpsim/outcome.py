@@ -52,7 +52,7 @@ def table(explored: Explored) -> list[tuple[str, str]]:
         rows.append(("races", f"{both} of {counted(pairs, 'pair')} of sites seen in both orders"))
         rows += [("", f"only {one} before {other}") for one, other in one_way[:PAIRS_SHOWN]]
         rows += [("", f"and {len(one_way) - PAIRS_SHOWN} more")] if len(one_way) > PAIRS_SHOWN else []
-    probes = explored.subject.program.probes
+    probes = explored.subject.probes
     if probes:
         missed = [probe for probe in probes if not found.probes[probe]]
         never = f"; never: {', '.join(missed)}" if missed else ""
@@ -142,7 +142,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "longest": found.longest,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},
-        "probes": {probe: found.probes[probe] for probe in explored.subject.program.probes},
+        "probes": {probe: found.probes[probe] for probe in explored.subject.probes},
         "failures": [
             {
                 "class": one.failure.problem.klass,

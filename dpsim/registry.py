@@ -62,6 +62,10 @@ class Program(ABC):
 
     probes: tuple[str, ...] = ()
 
+    def reachable(self, prepared: Any) -> tuple[str, ...]:
+        """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
+        return self.probes
+
     def prepare(self, args: Mapping[str, Any]) -> Any:
         """Turn plain data into what `run` needs. Ranks of one process share the result: `run` must not change it.
 

@@ -45,6 +45,11 @@ class PipelineTokens(Program):
 
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
 
+    def reachable(self, prepared: Prepared) -> tuple[str, ...]:
+        """Tokens are on their way where there are several stages, dummy steps where there are several replicas."""
+        excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
+        return excluded + (self.probes[2:] if len(prepared.histories) > 1 else ())
+
     def prepare(self, args: Mapping[str, Any]) -> Prepared:
         config = EngineConfig.model_validate(args["config"])
         topology = Topology.model_validate(args["topology"])

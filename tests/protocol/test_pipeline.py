@@ -14,9 +14,10 @@ import pytest
 from batch_worlds import breaks, holds
 from token_worlds import EXTREMES, Drawn, Played, drawn_worlds
 
-from dpsim.interface import Buffer, Event
+from dpsim.museum.pipeline import AnotherOrder, LooksAtOnce, NeverWaitsForSends, NewestFirst, WaitsAtOnce
+from dpsim.museum.steps import DeepQueue
 from dpsim.protocol.history import History
-from dpsim.protocol.pipeline import Blocking, Transfer, describe, parse
+from dpsim.protocol.pipeline import Blocking, describe, parse
 from dpsim.protocol.requests import Batch, PipelineScheduler
 from dpsim.protocol.stage import Result, Stage
 from dpsim.runner import run_scenario
@@ -54,8 +55,8 @@ def results_in_order(drawn: Drawn, played: Played) -> None:
 
 
 def same_order_everywhere(drawn: Drawn, played: Played) -> None:
-    batches = [[value[:2] for value in played.decided("inputs", rank)] for rank in range(drawn.stages)]
-    assert all([number for number, _ in one] == [number for number, _ in batches[0]] for one in batches), "I-PS-2"
+    batches = [[value[0] for value in played.decided("inputs", rank)] for rank in range(drawn.stages)]
+    assert all(one == batches[0] for one in batches), "I-PS-2: the same batches in the same order on all stages"
 
 
 def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
@@ -67,26 +68,15 @@ def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
         assert not [record for record in played.records(rank, "transfer") if record[1] in empty], "I-PS-9"
 
 
-class SwapsTensors(Transfer):
-    """Names its tensors in one order, and sends them in another."""
+class NewestFirstOnOne(Stage):
+    """The first stage tells its newest result first, and the last its oldest."""
 
-    def in_order(self, tensors: Any) -> list[tuple[str, Buffer]]:
-        return super().in_order(tensors)[::-1]
-
-
-class NeverWaitsForSends(Transfer):
-    def wait_sent(self, sent: Event) -> None:
-        pass
-
-
-class LooksAtOnce(Transfer):
-    def wait_received(self, ready: Event) -> None:
-        pass
-
-
-class NewestFirst(Stage):
     def next_result(self) -> Result:
-        return self.results.pop()
+        return self.results.pop() if self.is_first else super().next_result()
+
+    async def take(self, result: Result) -> None:
+        self.heard = result.batch.number
+        await super().take(result)
 
 
 class ReceivesAlways(Stage):
@@ -145,16 +135,6 @@ def late_results_change_nothing(drawn: Drawn, history: History) -> None:
     assert not any(held.values()), "every slot was given back"
 
 
-class Deeper(PipelineScheduler):
-    def depth(self) -> int:
-        return super().depth() + 1
-
-
-class TakesAtOnce(PipelineScheduler):
-    def returns_early(self, batch: Batch, queued: int) -> bool:
-        return False
-
-
 class RunsAhead(PipelineScheduler):
     def _may_run(self, tracked: Any, number: int) -> bool:
         return number >= tracked.number + self.stages - 1 and tracked.made + tracked.unheard < tracked.wanted
@@ -167,25 +147,26 @@ class EndsAgain(PipelineScheduler):
 
 
 RUNS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str]] = [
-    ("I-PS-1", transfers_match, {"transfer": SwapsTensors}, "I-PS-1"),
+    ("I-PS-1", transfers_match, {"transfer": AnotherOrder}, "I-PS-1"),
+    ("I-PS-2", same_order_everywhere, {"stage": NewestFirstOnOne}, "I-PS-2"),
     ("I-PS-3", nothing_found, {"transfer": NeverWaitsForSends}, "RACE:BUFFER"),
     ("I-PS-4", nothing_found, {"transfer": LooksAtOnce}, "RACE:BUFFER"),
     ("I-PS-6", results_in_order, {"stage": NewestFirst}, "I-PS-6.* is told as that of batch"),
     ("I-PS-9", empty_steps_send_nothing, {"stage": ReceivesAlways}, "I-PS-9"),
-    ("I-PS-13", nothing_found, {"scheduler": Deeper}, "RACE:BUFFER.*staging"),
+    ("I-PS-13", nothing_found, {"scheduler": DeepQueue}, "RACE:BUFFER.*staging"),
 ]
 
 HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str]] = [
-    ("I-PS-2", queue_is_no_deeper, {"scheduler": Deeper}, "I-PS-11"),
+    ("I-PS-2 depth", queue_is_no_deeper, {"scheduler": DeepQueue}, "I-PS-11"),
     ("I-PS-8", one_step_in_flight, {"scheduler": RunsAhead}, "I-PS-8"),
-    ("I-PS-11", queue_is_no_deeper, {"scheduler": TakesAtOnce}, "I-PS-11"),
+    ("I-PS-11", queue_is_no_deeper, {"scheduler": WaitsAtOnce}, "I-PS-11"),
     ("I-PS-12", late_results_change_nothing, {"scheduler": EndsAgain}, "I-PS-12"),
 ]
 
 
 def test_all_hold() -> None:
     """Whether sends are eager or not."""
-    of_runs = [*dict.fromkeys(property_ for _, property_, _, _ in RUNS), same_order_everywhere]
+    of_runs = list(dict.fromkeys(property_ for _, property_, _, _ in RUNS))
     of_histories = list(dict.fromkeys(property_ for _, property_, _, _ in HISTORIES))
 
     def all_hold(drawn: Drawn) -> None:

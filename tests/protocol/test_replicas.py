@@ -1,6 +1,7 @@
 """Replicas of a pipeline: I-PP-10, dummy steps leave the queue of tokens and the neighbours alone, beside its twins.
 
-Each replica has its own requests, slots and queue. They meet in the experts only, in every step.
+Each replica has its own requests, slots and queue. They meet in the experts only, in every step. That M-PP-16 harms
+nothing but I-PP-10 is a property of test_tokens_mutants.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 from batch_worlds import breaks, holds
-from token_worlds import EXTREMES, Drawn, drawn_worlds, world_of
+from token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world_of
 
 from dpsim.exploration import Subject
 from dpsim.protocol.pp_tokens import PipelineTokens
@@ -22,16 +23,12 @@ from dpsim.testing import holds as holds_in_every_schedule
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=4, replicas=2)
 
 
-def all_is_well(drawn: Drawn, **pieces: Any) -> None:
-    for eager in EXTREMES:
-        played = drawn.play(eager, **pieces)
-        assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
+def all_is_well(drawn: Drawn, played: Played) -> None:
+    assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
 
 
-def steps_are_made_together(drawn: Drawn, **pieces: Any) -> None:
+def steps_are_made_together(drawn: Drawn, played: Played) -> None:
     """The experts of a stage meet once in every step, whoever has tokens."""
-    played = drawn.play(**pieces)
-    assert played.findings == [], played.findings[0].message
     steps = list(range(len(played.prepared.histories[0].calls)))
     for rank in range(played.world.size):
         met = [record[1] for record in played.records(rank, "collective") if record[6].startswith("ep")]
@@ -56,10 +53,9 @@ def watched(twin: type[Stage] = Stage) -> type[Stage]:
     return type("WatchedTwin", (Watched, twin), {})
 
 
-def dummies_leave_no_trace(drawn: Drawn, **pieces: Any) -> None:
-    """I-PP-10, by the queue itself, and by what a step without a batch has in the journal."""
-    played = drawn.play(stage=watched(pieces.get("stage", Stage)))
-    assert played.findings == [], "; ".join(f"{found.klass} {found.message}" for found in played.findings)
+def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
+    """I-PP-10, by the queue itself (`Watched`), and by what a step without a batch has in the journal."""
+    all_is_well(drawn, played)
     for rank in range(played.world.size):
         calls = played.prepared.histories[rank // drawn.stages].calls
         alone = {step for step, call in enumerate(calls) if call.batch is None and not call.takes}
@@ -68,9 +64,14 @@ def dummies_leave_no_trace(drawn: Drawn, **pieces: Any) -> None:
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
 
-@pytest.mark.parametrize("property_", [all_is_well, steps_are_made_together, dummies_leave_no_trace])
-def test_holds(property_: Any) -> None:
-    holds(property_, SEVERAL, examples=30)
+def test_all_hold() -> None:
+    def all_hold(drawn: Drawn) -> None:
+        for eager in EXTREMES:
+            played = drawn.play(eager, stage=watched())
+            for property_ in (all_is_well, steps_are_made_together, dummies_leave_no_trace):
+                property_(drawn, played)
+
+    holds(all_hold, SEVERAL, examples=30)
 
 
 @pytest.mark.parametrize(
@@ -78,12 +79,8 @@ def test_holds(property_: Any) -> None:
     [("M-PP-16", "I-PP-10"), ("M-PP-16-push", "I-PP-10"), ("M-PS-7", "HANG")],
 )
 def test_a_twin_breaks_it(name: str, says: str) -> None:
-    breaks(lambda drawn: dummies_leave_no_trace(drawn, stage=variant(name).make), SEVERAL, says)
-
-
-def test_a_queue_that_is_ahead_harms_nothing() -> None:
-    """M-PP-16, against the specification: what is taken over early is there, and nobody reads it earlier."""
-    holds(lambda drawn: all_is_well(drawn, stage=variant("M-PP-16").make), SEVERAL, examples=30)
+    twin = watched(variant(name).make)
+    breaks(lambda drawn: dummies_leave_no_trace(drawn, drawn.play(stage=twin)), SEVERAL, says)
 
 
 class NoDummies(Stage):
@@ -92,7 +89,8 @@ class NoDummies(Stage):
 
 
 def test_who_skips_dummy_steps_is_found() -> None:
-    breaks(lambda drawn: all_is_well(drawn, stage=NoDummies), SEVERAL, "COLLECTIVE")
+    breaks(lambda drawn: all_is_well(drawn, drawn.play(stage=NoDummies)), SEVERAL, "COLLECTIVE")
+    breaks(lambda drawn: steps_are_made_together(drawn, drawn.play(stage=NoDummies)), SEVERAL, "met its peers in steps")
 
 
 def test_worlds_that_are_drawn_have_dummies_in_them() -> None:
@@ -113,3 +111,16 @@ def test_proven_in_one_schedule() -> None:
     drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 2}, replicas=2)
     told = holds_in_every_schedule(Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared()))
     assert (told.verdict, told.exploration.runs) == ("proven", 1)
+
+
+@pytest.mark.parametrize(
+    ("stages", "replicas", "probes"),
+    [
+        (1, 1, ()),
+        (2, 1, ("pp.some_excluded", "pp.all_excluded")),
+        (2, 2, ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")),
+    ],
+)
+def test_a_world_is_asked_for_what_it_can_come_to(stages: int, replicas: int, probes: tuple[str, ...]) -> None:
+    drawn = Drawn(stages, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 2}, replicas=replicas)
+    assert Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared()).probes == probes

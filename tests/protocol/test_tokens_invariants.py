@@ -193,8 +193,3 @@ def test_all_hold() -> None:
 )
 def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict[str, Any], says: str) -> None:
     breaks(lambda drawn: property_(drawn, drawn.play(**twin)), SEVERAL, says)
-
-
-def test_a_shorter_queue_is_correct_all_the_same() -> None:
-    """M-PP-3: the main stream waits earlier than it has to, and that is all."""
-    holds(lambda drawn: nothing_found(drawn, drawn.play(tokens=ShorterQueue)), SEVERAL, examples=60)

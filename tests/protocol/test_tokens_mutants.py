@@ -1,6 +1,6 @@
 """The mutants of sampled tokens and hidden states: found in random worlds without being told where, or harmless there.
 
-The smallest world of each is its exhibit. What is harmless is looked for in whole scopes by test_tokens_harmless.py.
+The smallest world of each is its exhibit. What is harmless is looked for in whole scopes by test_tokens_scopes.py.
 """
 
 from __future__ import annotations
