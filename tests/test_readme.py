@@ -34,7 +34,7 @@ def missing(shown: str, printed: list[str]) -> str | None:
 
 
 def test_the_readme_shows_commands() -> None:
-    assert [command.split()[0] for command, _ in SHOWN] == ["run", "explore"]
+    assert [command.split()[0] for command, _ in SHOWN] == ["run", "run", "explore"]
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[command for command, _ in SHOWN])

@@ -121,8 +121,9 @@ def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], 
         for place in range(count):
             if came[line][place] != wanted[place]:
                 raise wrong(
-                    f"inputs of step {step}, request {row.request}, place {place} of {count}: {what} {came[line][place]}, "
-                    f"the model says {wanted[place]}; last delivered to its slot: {delivered or 'nothing'}"
+                    f"inputs of step {step}, request {row.request}, place {place} of {count}: "
+                    f"{what} {came[line][place]}, the model says {wanted[place]}; "
+                    f"last delivered to its slot: {delivered or 'nothing'}"
                 )
 
 

@@ -151,6 +151,7 @@ class PipelineScheduler:
         while self.waiting and budget and not preempted and len(self.running) < self.config.max_num_seqs:
             tracked = self.waiting[0]
             tracked.prefill = tracked.prompt + tracked.made
+            # After a preemption all its tokens are its prompt, so those on their way are waited for.
             if tracked.unheard or not self._fits(tracked, tracked.prefill):
                 break
             tokens = min(tracked.prefill, budget)

@@ -17,7 +17,7 @@ row has (`width`). Nothing is negotiated.
 `SampledTokens` is one rank's end of it, last stage or not; each method is one decision, and a variant overrides one.
 
 Structure: source page 002 (vLLM 0.24). The mask and the width are those of 0.33, since those of the page fail with
-speculative decoding (6.4 and 6.5); the page as it stands is the variant page-002.
+speculative decoding (6.4 and 6.5): they are the variant page-002. The broadcast of drafts is of 0.33, too.
 """
 
 from __future__ import annotations

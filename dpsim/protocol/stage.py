@@ -8,7 +8,8 @@ over, frees and fills. Slots are handed out last in, first out, by each stage fo
 
 When the engine takes a result, each stage reads what the inputs of that step were and compares them with the oracle:
 tokens, positions (so the computed counts), lengths, histories. What differs is raised, with request, step and the op
-that delivered the token. The host waits for nothing else of its device.
+that delivered the token. The host waits for nothing else of its device. Stages are compared with each other, too, as
+mirrors that may drift. Tensor-parallel ranks are not: each is held against the oracle, which is more (I-ES-10).
 
 Replicas share the experts of the model. One without tokens runs a dummy step, so that the others' experts find it.
 """
