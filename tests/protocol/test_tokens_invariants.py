@@ -7,12 +7,15 @@ of the oracle. I-PP-10, on dummy steps, is in test_replicas.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import pytest
 from batch_worlds import breaks, holds
 from token_worlds import Drawn, Played, drawn_worlds
 
+from dpsim.interface import Buffer
+from dpsim.museum.pipeline import WaitsAtOnce
 from dpsim.museum.tokens import (
     KeepsNothing,
     LongerQueue,
@@ -24,6 +27,7 @@ from dpsim.museum.tokens import (
 )
 from dpsim.protocol.requests import Row
 from dpsim.protocol.sampled_tokens import Arrived, Entry, SampledTokens
+from dpsim.protocol.scheduler import Request
 from dpsim.protocol.stage import Stage
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
@@ -111,9 +115,22 @@ def masks_agree(drawn: Drawn, played: Played) -> None:
     assert all(one == masks[0] for one in masks), "I-PP-4: the same mask everywhere"
 
 
+def memory_is_given_back(drawn: Drawn, played: Played) -> None:
+    for rank in range(drawn.stages):
+        taken = {record[6]: record[2] for record in played.records(rank, "alloc") if record[1] >= 0}
+        given = {record[6] for record in played.records(rank, "free")}
+        left = sorted({site for buffer, site in taken.items() if buffer not in given})
+        assert not left, f"rank {rank} keeps {left}"
+
+
 class TakesUnneeded(SampledTokens):
     def excluded(self, entry: Entry, row: int) -> bool:
         return self.outdated(entry, row)
+
+
+class KeepsUnwanted(SampledTokens):
+    def discard(self, entry: Entry) -> None:
+        pass
 
 
 class NeverNothing(SampledTokens):
@@ -145,6 +162,26 @@ class ForgetsRejected(Stage):
             mapping.free()
 
 
+class ReceivesUntold(SampledTokens):
+    """The receivers' allocators are not told that the main stream reads the tokens."""
+
+    def keep(self, buffer: Buffer) -> None:
+        if self.is_last:
+            super().keep(buffer)
+
+
+class ReceivesAtOnce(SampledTokens):
+    """The receivers' side stream does not wait for the main stream."""
+
+    def join_side(self) -> None:
+        if self.is_last:
+            super().join_side()
+
+
+class ReceivesUntoldAtOnce(ReceivesUntold, ReceivesAtOnce):
+    pass
+
+
 class WaitsForNobody(SampledTokens):
     """Says that all rows need their tokens: chunks of prompts are never settled."""
 
@@ -172,6 +209,8 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
     ("I-PP-9", nothing_found, {"tokens": seen_by(Aged, ShorterQueue)}, "I-PP-9"),
     ("I-PP-11", nothing_found, {"tokens": seen_by(Watched, NeverNothing)}, "I-PP-11"),
     ("I-PP-12", nothing_found, {"tokens": KeepsNothing}, "RACE:REUSED_IN_FLIGHT"),
+    ("what is discarded is free", memory_is_given_back, {"tokens": KeepsUnwanted}, "tokens.received"),
+    ("chunks settle at once", nothing_found, {"tokens": WaitsForNobody}, "WRONGSTATE"),
     ("I-PP-13", nothing_found, {"tokens": seen_by(Watched, NextSlot)}, "I-PP-13"),
 ]
 
@@ -193,3 +232,28 @@ def test_all_hold() -> None:
 )
 def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict[str, Any], says: str) -> None:
     breaks(lambda drawn: property_(drawn, drawn.play(**twin)), SEVERAL, says)
+
+
+def test_receivers_keep_memory_apart_twice() -> None:
+    """Either of the two is enough (6.8, rules 4 and 5), and without both memory is used again too early."""
+    for twin in (ReceivesUntold, ReceivesAtOnce):
+        holds(lambda drawn, twin=twin: nothing_found(drawn, drawn.play(tokens=twin)), SEVERAL, examples=15)
+    breaks(
+        lambda drawn: nothing_found(drawn, drawn.play(tokens=ReceivesUntoldAtOnce)), SEVERAL, "RACE:REUSED_IN_FLIGHT"
+    )
+
+
+class EndsEarly(Stage):
+    """After its first step, whose token somebody waits for."""
+
+    async def run(self) -> None:
+        self.history = copy(self.history)
+        self.history.calls = self.history.calls[:1]
+        await super().run()
+
+
+def test_tokens_that_nobody_took_over_are_told_at_the_end() -> None:
+    drawn = Drawn(2, [Request(0, 1, 2)], {"max_num_seqs": 1, "max_num_batched_tokens": 1})
+    [found] = drawn.play(stage=EndsEarly, scheduler=WaitsAtOnce).findings
+    assert found.klass == "CRASH:LOSTTOKENS"
+    assert found.message.endswith("somebody needs the tokens of the steps [0], which were never taken over")
