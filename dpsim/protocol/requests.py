@@ -83,7 +83,6 @@ class Tracked:
         self.position = 0  # tokens really computed
         self.eligible = 0  # first step that it may run in again
         self.unheard = 0  # steps whose sampled tokens the scheduler has not heard of
-        self.life = 0  # preemptions so far
 
     @property
     def limit(self) -> int:
@@ -91,10 +90,9 @@ class Tracked:
 
 
 class Outcome(NamedTuple):
-    """What came of a row. `life`: that in which it ran; another one's rejected drafts are of no interest."""
+    """What came of a row."""
 
     tracked: Tracked
-    life: int
     sampled: int
     rejected: int
 
@@ -171,12 +169,12 @@ class PipelineScheduler:
 
     def hear(self, results: Sequence[Outcome]) -> None:
         """The result of a batch. That of a request that was aborted meanwhile changes nothing (I-PS-12)."""
-        for tracked, life, sampled, rejected in results:
+        for tracked, sampled, rejected in results:
             if not sampled:
                 continue
             tracked.unheard -= 1
             tracked.made = min(tracked.made + sampled, tracked.wanted)
-            if life == tracked.life:
+            if tracked in self.running:  # one that was preempted begins anew, when all is heard
                 tracked.computed -= rejected
             if tracked.made == tracked.wanted:
                 if tracked in self.running:
@@ -210,7 +208,6 @@ class PipelineScheduler:
         """The last that came has to give its slot back, and begins anew later."""
         victim = self.running.pop()
         victim.computed = victim.position = 0
-        victim.life += 1
         self.waiting.appendleft(victim)
         return victim.number
 
@@ -218,12 +215,12 @@ class PipelineScheduler:
         """What the model does with a row."""
         if not row.samples:
             tracked.position += row.scheduled
-            return Outcome(tracked, tracked.life, 0, 0)
+            return Outcome(tracked, 0, 0)
         accepted = tracked.oracle.accepted(tracked.position, row.drafts)
         tracked.position += row.scheduled if row.prefilling else accepted + 1
         tracked.eligible = number + self.cadence()
         tracked.unheard += 1
-        return Outcome(tracked, tracked.life, accepted + 1, row.drafts - accepted)
+        return Outcome(tracked, accepted + 1, row.drafts - accepted)
 
 
 __all__ = ["Admission", "Batch", "Outcome", "PipelineScheduler", "Row", "Tracked"]
