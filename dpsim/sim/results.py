@@ -8,15 +8,13 @@ written over it, but members may share a result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpsim.interface import HostArray
 from dpsim.journal import Issue
-
-if TYPE_CHECKING:
-    from dpsim.sim.groups import Part
+from dpsim.sim.part import Part
 
 SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 """Collectives of which all members get the same."""
@@ -31,7 +29,7 @@ class Results:
         self.places = places
         self.parts = parts
         own = [parts[rank] for rank in places]
-        self.wires = [part.sent() if part.issue.altered else part.source for part in own]
+        self.wires = [part.sent() if part.issue.altered or part.eager else part.source for part in own]
         self._shared: dict[Any, HostArray] = {}
 
     def all(self) -> list[HostArray]:
