@@ -212,3 +212,43 @@ async def crossed_on_the_device(rank: Rank) -> None:
 
 def test_a_device_that_hangs_behind_an_idle_host_is_no_good_end() -> None:
     assert every(world_of(2, devices=["a", "b"]), crossed_on_the_device).failing == 1
+
+
+async def overwrites_what_is_broadcast(rank: Rank) -> None:
+    main, side = rank.stream("main"), rank.stream("side")
+    x = main.alloc(1, "int32", "x")
+    main.launch("begin", set_to, writes=[x], args=(5 - 5 * rank.rank,))
+    side.wait_stream(main)
+    rank.device("d").broadcast(x, 0, main)
+    if rank.rank == 0:
+        side.launch("overwrite", set_to, writes=[x], args=(7,))
+    else:
+        await x.read("read", main)
+
+
+def test_an_eager_root_takes_its_memory_at_a_point_of_its_own() -> None:
+    """Whether rank 1 gets the old value or the new: each where the root waits, and each where it does not."""
+    case = case_of(world_of(2, devices=["d"]), overwrites_what_is_broadcast, memory=True)
+    for drawn in (0, 1):
+        assert len({learned(run, 1)[0] for script, run in schedules(case) if script.draws[0][1] == drawn}) == 2
+    assert missed(case) == (0, 0, 0)
+
+
+async def broadcasts_beside_a_sum(rank: Rank) -> None:
+    """Two streams, and room for one collective at a time."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = main.alloc(1, "int32", "x"), side.alloc(1, "int32", "y")
+    main.launch("x", set_to, writes=[x], args=(rank.rank,))
+    side.launch("y", set_to, writes=[y], args=(rank.rank,))
+    rank.device("d").broadcast(x, 0, main)
+    if rank.rank:
+        await x.read("read", main)
+    rank.device("e").all_reduce(y, side)
+
+
+def test_an_eager_root_gives_its_slot_back_when_it_is_through() -> None:
+    """The two keep each other out if rank 0 starts the sum first, and only then, whether the root waits or not."""
+    case = case_of(world_of(2, devices=["d", "e"], residency=1), broadcasts_beside_a_sum)
+    for drawn in (0, 1):
+        assert {run.finished for script, run in schedules(case) if script.draws[0][1] == drawn} == {True, False}
+    assert missed(case) == (0, 0, 0)
