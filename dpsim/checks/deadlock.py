@@ -89,28 +89,26 @@ def check(evidence: Evidence) -> list[Finding]:
 
 
 def find_stuck(evidence: Evidence) -> list[Stuck]:
-    """The first collective of each communicator that not all members joined and that somebody may stand in, and the
-    first transfer of each pair that one side did not make, in order of the step in which they were called.
+    """The first collective of each communicator that not all members joined and the first transfer of each pair that
+    one side did not make, in order of the step in which they were called.
     """
     stuck = []
-    over = crossed.over(evidence)
     for communicator, members in evidence.collectives.items():
-        lengths = [len(entries) for entries in members.values()]
-        for seq in range(min(lengths), max(lengths)):
-            joined = {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
-            stand = [rank for rank in joined if ((communicator, seq), rank) not in over]
-            if stand:
-                missing = tuple(rank for rank in members if rank not in joined)
-                waits = tuple(rank for rank in stand if not sends_alone(joined[rank]))
-                stuck.append(Stuck(communicator, seq, joined, missing, waits))
-                break
+        seq = min(len(entries) for entries in members.values())
+        joined = {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
+        if joined:
+            missing = tuple(rank for rank in members if rank not in joined)
+            waits = tuple(rank for rank, entry in joined.items() if not sends_alone(entry))
+            stuck.append(Stuck(communicator, seq, joined, missing, waits))
     for (communicator, sender, receiver), (sends, receives) in evidence.transfers.items():
         if len(receives) > len(sends):
             stuck.append(Stuck(communicator, len(sends), {receiver: receives[len(sends)]}, (sender,), (receiver,)))
     waiting = {rank for one in stuck for rank in one.waits}
+    over = crossed.over(evidence) if any(len(one.waits) < len(one.joined) for one in stuck) else ()
     for index, one in enumerate(stuck):
-        for rank in [rank for rank in one.joined if rank not in waiting]:  # at most the root of a broadcast
-            if ((one.communicator, one.seq), rank) not in over and _stands_in(evidence, one.joined[rank]):
+        for rank, entry in one.joined.items():
+            known = rank in one.waits or rank in waiting or ((one.communicator, one.seq), rank) in over
+            if not known and _stands_in(evidence, entry):
                 stuck[index] = replace(one, waits=(*one.waits, rank))
     stuck = [one for one in stuck if one.waits]
     waiting = {rank for one in stuck for rank in one.waits}

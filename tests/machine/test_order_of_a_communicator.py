@@ -53,24 +53,6 @@ def behind_a_send(group: str) -> Any:
     return script
 
 
-def behind_a_sum(group: str) -> Any:
-    """Rank 0 broadcasts after a sum, which rank 1 joins when it is told that the broadcast is through."""
-
-    async def script(rank: Rank) -> Any:
-        main, side = rank.stream("main"), rank.stream("side")
-        one, two = filled(main, [1], "one"), filled(side, [2], "two")
-        if rank.rank:
-            await rank.mailbox("box").get("told")
-        rank.device("d").all_reduce(one, main)
-        rank.device(group).broadcast(two, 0, side)
-        if not rank.rank:
-            await two.read("through", side)
-            rank.send(1, "box", "through", "tell")
-        return numbers(await one.read("read"))
-
-    return script
-
-
 @pytest.mark.parametrize("program", [answered, behind_a_send])
 def test_two_communicators_do_not_hold_each_other_up(program: Any) -> None:
     for seen in everywhere(program("e"), told(2)):
@@ -88,10 +70,3 @@ def test_on_one_communicator_a_rendezvous_holds_up_a_collective() -> None:
     ends = {seen.mode: seen.run.ends for seen in everywhere(behind_a_send("d"), told(2))}
     assert ends["timed"] == ends["last"] == ["blocked", "blocked"]
     assert ends["first"] == ["finished", "finished"], "an eager send does not"
-
-
-@pytest.mark.parametrize(("group", "ends"), [("d", "blocked"), ("e", "finished")])
-def test_on_one_communicator_a_sum_holds_up_an_eager_root(group: str, ends: str) -> None:
-    seen = {seen.mode: seen.run.ends for seen in everywhere(behind_a_sum(group), told(2))}
-    assert seen["timed"] == seen["first"] == [ends] * 2
-    assert seen["last"] == ["blocked"] * 2, "the root has to wait"

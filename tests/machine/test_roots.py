@@ -151,27 +151,6 @@ def test_a_small_broadcast_does_not_hold_its_root_where_there_is_time(count: int
     assert f"{who} in tell" in " ".join(one.message for one in seen.findings)
 
 
-@pytest.mark.parametrize("where", ["d", "e"])
-def test_a_root_that_went_on_for_sure_stands_in_what_came_next(where: str) -> None:
-    """Its host read behind the broadcast, so it is no more in it, on the same communicator or on another."""
-
-    async def script(rank: Rank) -> None:
-        main = rank.stream("main")
-        x = filled(main, [1])
-        if rank.rank == 0:
-            rank.device("d").broadcast(x, 0, main, site="tell")
-            await x.read("read")
-            rank.device(where).all_reduce(x, main, site="sum")
-
-    waits = {
-        seen.mode: [one.message for one in seen.findings if one.check == "deadlock"] for seen in everywhere(script)
-    }
-    assert waits["timed"] == waits["first"]
-    for mode, site in (("first", "sum"), ("last", "tell")):
-        assert len(waits[mode]) == 1
-        assert waits[mode][0].startswith(f"rank 0 waits in {site} "), mode
-
-
 def test_with_nobody_to_receive_it_is_a_mismatch_or_a_hang() -> None:
     async def script(rank: Rank) -> None:
         x = filled(rank.stream("main"), [1])
