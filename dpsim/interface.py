@@ -223,9 +223,7 @@ class DeviceCommunicator(ABC):
 
     @abstractmethod
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
-        """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes. It may end for the root before
-        the others have come, or hold its stream until then: a correct protocol tolerates both, and it is no barrier.
-        """
+        """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes."""
 
     @abstractmethod
     def all_gather(

@@ -11,9 +11,6 @@ On two streams it hangs where a device cannot run both at a time, for a collecti
 each stream is known. Which collective got the device first is not, so the second is looked for only where a run stood
 still and nothing else explains it, by letting each rank start its collectives in the order in which it issued them.
 
-The root of a broadcast need not wait for anybody, and the journals do not say whether it did. What holds without that
-is a proof; a hang in which a root has to wait is looked for where nothing else explains one.
-
 Either way it is a graph: a collective waits for the one that a member of it stands in. What waits for nothing unfired
 drops out, and what is left has a cycle.
 """
@@ -62,9 +59,9 @@ class Standing:
         return []
 
 
-def in_streams(evidence: Evidence, roots_wait: bool = False) -> Finding | None:
-    """Collectives in opposite order on streams: a proven hang, or one if roots wait."""
-    walk = Walk(evidence.world, evidence.run, Deaf(), roots_wait=roots_wait)
+def in_streams(evidence: Evidence) -> Finding | None:
+    """Collectives in opposite order on streams: a proven hang."""
+    walk = Walk(evidence.world, evidence.run, Deaf())
     walk.go()
     return _finding(evidence, _heads(evidence, walk), "")
 
@@ -130,12 +127,12 @@ def _heads(evidence: Evidence, walk: Walk) -> Standing:
 def _slots(evidence: Evidence, room: int) -> Standing:
     """By what is left when each rank has started its collectives in the order of their issue, `room` at a time."""
     left: list[deque[tuple[Key, str]]] = []
-    ended = over(evidence)
+    over = _over(evidence)
     for rank, _ in enumerate(evidence.run.journals):
         calls = [calls[rank] for calls in evidence.collectives.values() if rank in calls]
         issued = sorted(entry.at for own in calls for entry in own if entry.raw[5] is not None)
         raws = [evidence.run.journals[rank][at] for at in issued]
-        left.append(deque(((raw[6], raw[7]), raw[5]) for raw in raws if ((raw[6], raw[7]), rank) not in ended))
+        left.append(deque(((raw[6], raw[7]), raw[5]) for raw in raws if (raw[6], raw[7]) not in over))
 
     def active(rank: int) -> list[Key]:
         started: dict[str, Key] = {}
@@ -148,7 +145,7 @@ def _slots(evidence: Evidence, room: int) -> Standing:
     ready = list(range(len(left)))
     while ready:
         for key in active(ready.pop()):
-            members = [member for member in evidence.collectives[key[0]] if (key, member) not in ended]
+            members = evidence.collectives[key[0]]
             if all(key in active(member) for member in members):
                 for member in members:
                     left[member].remove(next(item for item in left[member] if item[0] == key))
@@ -164,18 +161,10 @@ def _slots(evidence: Evidence, room: int) -> Standing:
     return standing
 
 
-def sends_alone(entry: Entry) -> bool:
-    """Whether that is the root's part in a device broadcast: its end says nothing of the others."""
-    raw = entry.raw
-    return raw[5] is not None and raw[11] == entry.rank and raw[8] == "broadcast"
-
-
-def over(evidence: Evidence) -> set[tuple[Key, int]]:
-    """Device collectives that ended for sure, and for whom: a host learned of what came after them on their stream.
-    Then they ended for all members, unless it is the host of a root.
-    """
-    ended: set[tuple[Key, int]] = set()
-    for rank, journal in enumerate(evidence.run.journals):
+def _over(evidence: Evidence) -> set[Key]:
+    """Device collectives that ended for sure: a host learned of what came after them on their stream."""
+    over: set[Key] = set()
+    for journal in evidence.run.journals:
         points: dict[int, tuple[str, int]] = {}  # event -> stream and index of its record
         asked: dict[tuple[str, int], tuple[str, int]] = {}
         passed: dict[str, int] = {}
@@ -189,11 +178,12 @@ def over(evidence: Evidence) -> set[tuple[Key, int]]:
             elif raw[0] == "learned" and raw[5] is not False and (raw[2], raw[3]) in asked:
                 stream, point = asked[raw[2], raw[3]]
                 passed[stream] = max(passed.get(stream, 0), point)
-        for at, raw in enumerate(journal):
-            if raw[0] == "collective" and raw[5] is not None and at < passed.get(raw[5], 0):
-                alone = sends_alone(Entry(rank, at, raw))
-                ended |= {((raw[6], raw[7]), one) for one in ([rank] if alone else evidence.collectives[raw[6]])}
-    return ended
+        over |= {
+            (raw[6], raw[7])
+            for at, raw in enumerate(journal)
+            if raw[0] == "collective" and raw[5] is not None and at < passed.get(raw[5], 0)
+        }
+    return over
 
 
 def _finding(evidence: Evidence, standing: Standing, where: str) -> Finding | None:

@@ -5,9 +5,9 @@ host that ran ahead has ended while its device hangs. A rank that joined such an
 missing rank that has itself joined one waits in turn; if all do, they form a cycle, else the rank that waits for
 nobody is the one to look at: it ended, died, or stands still somewhere else.
 
-A send that nobody receives may have ended all the same (it is eager), and so may a device broadcast on its root. It
-counts only for a rank that did not end and waits in nothing else. A rank that stands in a `get` waits for a message;
-one that stands in an idle take, which may last for ever, does not hang.
+A send that nobody receives may have ended all the same (it is eager), so it counts only for a rank that did not end
+and waits in nothing else. A rank that stands in a `get` waits for a message; one that stands in an idle take, which
+may last for ever, does not hang.
 
 Before all that comes what stands between devices, where every member has issued its part (`crossed`).
 
@@ -16,10 +16,9 @@ A run that stopped without any of these is reported as undecided; a poller is ne
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from dpsim.checks import crossed
-from dpsim.checks.crossed import sends_alone
 from dpsim.checks.evidence import Entry, Evidence, ranks_text
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.ops import Collective, Take, Transfer, as_record
@@ -27,15 +26,12 @@ from dpsim.ops import Collective, Take, Transfer, as_record
 
 @dataclass(frozen=True)
 class Stuck:
-    """A collective that not all members joined, or a transfer that one side did not make. `waits`: who of those that
-    joined cannot have gone on.
-    """
+    """A collective that not all members joined, or a transfer that one side did not make."""
 
     communicator: str
     seq: int
     joined: dict[int, Entry]
     missing: tuple[int, ...]
-    waits: tuple[int, ...]
 
     @property
     def kind(self) -> str:
@@ -51,15 +47,13 @@ def check(evidence: Evidence) -> list[Finding]:
     if evidence.run.finished:
         return []
     stuck = find_stuck(evidence)
-    waits = {rank: one for one in stuck for rank in one.waits}
+    waits = {rank: one for one in stuck for rank in one.joined}
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
     dead = [rank for rank, end in enumerate(evidence.run.ends) if end == "died"]
     if any(evidence.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in evidence.run.ends):
         return []
     letters = _letters(evidence)
     crossing = crossed.in_streams(evidence)
-    if not crossing and (not stuck or any(evidence.end(rank) == "blocked" for rank in roots)):
-        crossing = crossed.in_streams(evidence, roots_wait=True)
     if crossing:
         return [*letters, crossing]
     details = tuple(line for one in stuck for line in describe(evidence, one))
@@ -98,30 +92,21 @@ def find_stuck(evidence: Evidence) -> list[Stuck]:
         joined = {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
         if joined:
             missing = tuple(rank for rank in members if rank not in joined)
-            waits = tuple(rank for rank, entry in joined.items() if not sends_alone(entry))
-            stuck.append(Stuck(communicator, seq, joined, missing, waits))
+            stuck.append(Stuck(communicator, seq, joined, missing))
     for (communicator, sender, receiver), (sends, receives) in evidence.transfers.items():
         if len(receives) > len(sends):
-            stuck.append(Stuck(communicator, len(sends), {receiver: receives[len(sends)]}, (sender,), (receiver,)))
-    waiting = {rank for one in stuck for rank in one.waits}
-    over = crossed.over(evidence) if any(len(one.waits) < len(one.joined) for one in stuck) else ()
-    for index, one in enumerate(stuck):
-        for rank, entry in one.joined.items():
-            known = rank in one.waits or rank in waiting or ((one.communicator, one.seq), rank) in over
-            if not known and _stands_in(evidence, entry):
-                stuck[index] = replace(one, waits=(*one.waits, rank))
-    stuck = [one for one in stuck if one.waits]
-    waiting = {rank for one in stuck for rank in one.waits}
+            stuck.append(Stuck(communicator, len(sends), {receiver: receives[len(sends)]}, (sender,)))
+    waiting = {rank for one in stuck for rank in one.joined}
     for (communicator, sender, receiver), (sends, receives) in evidence.transfers.items():
         stands = [seq for seq in range(len(receives), len(sends)) if _stands_in(evidence, sends[seq])]
         if stands and sender not in waiting:
-            stuck.append(Stuck(communicator, stands[0], {sender: sends[stands[0]]}, (receiver,), (sender,)))
+            stuck.append(Stuck(communicator, stands[0], {sender: sends[stands[0]]}, (receiver,)))
     return sorted(stuck, key=lambda one: min(evidence.position(entry) for entry in one.joined.values()))
 
 
 def _stands_in(evidence: Evidence, send: Entry) -> bool:
-    """Whether a rank may stand in that send or broadcast of its own: on the host if it has not heard of its end and
-    did nothing after it but send; on a stream if it did not end.
+    """Whether a rank may stand in that send: on the host if it has not heard of its end and did nothing after it but
+    send; on a stream if it did not end.
     """
     if evidence.end(send.rank) != "blocked":
         return False
@@ -215,14 +200,14 @@ NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
 
 def _missing(evidence: Evidence, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
     one = next(one for one in stuck if rank in one.missing)
-    entry = min((one.joined[waiting] for waiting in one.waits), key=evidence.position)
+    entry = min(one.joined.values(), key=evidence.position)
     record = wanted(entry)
     died = evidence.end(rank) == "died"
     klass = "HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK"
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
-        message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
+        message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(evidence, rank)})",
         culprit=Culprit(rank, record.step, record.site, record.where),

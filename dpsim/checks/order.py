@@ -5,8 +5,7 @@ depends on has fired; a host stops where it learned something that has not happe
 
 * a stream's ops come one after the other, each after its host issued it, so after what the host had learned by then;
 * a stream that was told to wait for an event: after the stream of the event had come to it;
-* a collective is one joint point of all members, matched by (communicator, seq), on streams or between hosts. Only the
-  root of a broadcast on streams is a sender: all come after it, and it may end before any of them has come;
+* a collective is one joint point of all members, matched by (communicator, seq), on streams or between hosts;
 * a receive comes after the send it is matched with (communicator, pair, seq) and all before that send. Nothing comes
   back: a send may end before it is received. Of a send in a coalesced group only what came before the group is
   taken over, and transfers of one group are in no order among themselves;
@@ -247,15 +246,9 @@ class Walk:
     """All hosts and streams of a run, walked side by side."""
 
     def __init__(
-        self,
-        world: World,
-        run: Run,
-        sink: Sink,
-        clocks: Callable[[Sequence[int]], Clocks] = clocks_for,
-        roots_wait: bool = False,
+        self, world: World, run: Run, sink: Sink, clocks: Callable[[Sequence[int]], Clocks] = clocks_for
     ) -> None:
-        """`roots_wait`: to see who would stand where, the root of a broadcast waits for all."""
-        self.run, self.sink, self.roots_wait = run, sink, roots_wait
+        self.run, self.sink = run, sink
         self.ready: list[HostState | StreamState] = []
         self.members = {spec.name: len(spec.ranks) for spec in world.communicators}
         self.joints: dict[tuple[str, int], Joint] = {}

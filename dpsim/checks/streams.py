@@ -146,12 +146,7 @@ class StreamState:
             return False
         walk = self.walk
         joint = walk.arrive(raw, (self.clock, self.actor, self.position + 1))
-        root = raw[11] == self.rank and not walk.roots_wait and raw[8] == "broadcast"
-        if root:  # a sender: it takes over nothing
-            self._joined(self.clock, at, raw)
         if joint.clock is None:
-            if root:
-                return True
             self.arrived = True
             joint.streams.append((self, at, raw))
             return False
@@ -161,8 +156,7 @@ class StreamState:
             stream.queue.popleft()
             walk.ready.append(stream)
         joint.streams.clear()
-        if not root:
-            self._joined(joint.clock, at, raw)
+        self._joined(joint.clock, at, raw)
         return True
 
     def _joined(self, clock: Clock, at: int, raw: RawRecord) -> None:

@@ -91,11 +91,7 @@ class ReceivesWidest(SampledTokens):
 
 @mutant("M-PP-7", "*:COLLECTIVE:*")
 class SendsAlways(SampledTokens):
-    """The last stage also sends what nobody needs; the others do not receive it, or take it for the next step's.
-
-    It has two faces, one for each draw: where the root of a broadcast waits, a hang; where it does not, as on NCCL, the
-    run gets through and the ledger names the step.
-    """
+    """The last stage also sends what nobody needs; the others do not receive it, or take it for the next step's."""
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return False

@@ -13,9 +13,8 @@ from dpsim.journal import Issue
 from dpsim.journaled import Outcome, of_this_backend
 from dpsim.journaled_groups import JournaledDeviceCommunicator, JournaledHostCommunicator
 from dpsim.sim.buffers import flat_of, touched
-from dpsim.sim.groups import Group
+from dpsim.sim.groups import Group, Part
 from dpsim.sim.op import Op
-from dpsim.sim.part import Part
 from dpsim.sim.rank import SimRank
 from dpsim.sim.streams import SimStream
 
@@ -71,9 +70,7 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 
 
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
-    """Device collectives: the joint op waits for the members' streams and holds them until it has ended, but for
-    an eager root's.
-    """
+    """Device collectives: the joint op waits for the members' streams and holds them until it has ended."""
 
     def __init__(self, rank: SimRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)

@@ -8,9 +8,6 @@ the journals.
 A transfer is matched by direction and sequence number. A *rendezvous* is one joint op. An *eager* send is an op of the
 sender alone, and the receive comes after it: which one it is depends on the size in timed mode. Where there is no time
 it is drawn, once for all sends of a size from one rank to another, for a protocol must hold under both.
-
-The root of a device broadcast is such a sender (on NCCL that of a small one ends before its receivers come), drawn once
-for all broadcasts of a size. It stays a part of the joint op, which its receivers end with.
 """
 
 from __future__ import annotations
@@ -19,16 +16,65 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 from typing import Protocol
 
+import numpy as np
+
+from dpsim.interface import HostArray
 from dpsim.journal import Issue
+from dpsim.journaled import resized
 from dpsim.ops import DTYPES
 from dpsim.schedule import Footprint
 from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.part import Part
 from dpsim.sim.residency import Slots
 from dpsim.sim.results import Results
 from dpsim.world import CommunicatorSpec
+
+
+class Part:
+    """What one member brings: what it announces, the memory that it reads and writes (flat, perhaps the same), what it
+    comes after, and since when it waits. `touches`: that memory as a footprint, where somebody wants to know. `wire`:
+    an eager send's content on its way.
+    """
+
+    __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches", "wire")
+
+    def __init__(
+        self,
+        issue: Issue,
+        output: HostArray,
+        source: HostArray,
+        before: Sequence[Op],
+        joined: int,
+        touches: Footprint = (),
+    ) -> None:
+        self.issue = issue
+        self.output = output
+        self.source = source
+        self.before = before
+        self.joined = joined
+        self.touches = touches
+        self.eager = False
+        self.wire: HostArray | None = None
+
+    def sent(self) -> HostArray:
+        """What goes out: the memory itself, so to be used before anything is received."""
+        return resized(self.source, self.issue) if self.issue.altered else self.source
+
+    def keep(self) -> None:
+        """An eager send: the memory may be used again."""
+        self.wire = np.array(self.sent())
+
+    def receive(self, wire: HostArray) -> None:
+        """Take what came, as far as it fits. Bytes are copied: nobody on the way knows of types."""
+        output = self.output
+        if output.dtype is not wire.dtype:
+            output, wire = output.view(np.uint8), np.ascontiguousarray(wire).view(np.uint8)
+        if output.size == wire.size:
+            output[...] = wire
+        else:
+            size = min(output.size, wire.size)
+            output[:size] = wire[:size]
 
 
 class Host(Protocol):
@@ -71,7 +117,7 @@ class Group:
         mortal = sorted(machine.mortal.intersection(spec.ranks)) if self._device else []
         self._lives: Footprint = tuple((("life", member), "r") for member in mortal)
         self._moved = False
-        self._eager: dict[tuple[tuple[int, int] | None, int], bool] = {}  # drawn
+        self._eager: dict[tuple[tuple[int, int], int], bool] = {}  # drawn
         self._latest: Op | None = None
         self.last: dict[int, Op] = {}
         """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
@@ -83,9 +129,7 @@ class Group:
     # ---- collectives
 
     def join(self, host: Host, part: Part) -> Op:
-        """The part of a member, whose host joins; the answer is the op that ends it for this rank: the joint op, but
-        for an eager root.
-        """
+        """The part of a member, whose host joins; the answer is the joint op."""
         rank, issue, machine = host.rank, part.issue, self.machine
         if issue.root is not None and issue.root not in self._places:
             members = self.spec.ranks
@@ -94,66 +138,21 @@ class Group:
         self._next_seq[rank] = seq + 1
         op = self._open.get(seq) or self._begin(seq)
         op.parts[rank] = part
-        end: Op = op
         if not machine.timed:
             host.before(op)
         if self._device:
-            part.eager = issue.root == rank and self._goes_on(issue)
-            if self.slots:
-                self._reside(host, seq, part)
-            if part.eager:
-                end = self._root(host, seq, part)
-            elif self._moved and rank in self.last:
+            if self._moved and rank in self.last:
                 machine.edge(self.last[rank], op)
-            self.last[rank] = end
+            self.last[rank] = op
         if len(op.parts) == self._size:
             del self._open[seq]
             self._all_joined(op, issue)
-        machine.edges(part.before, op)
-        machine.submit(op)
-        return end
-
-    def _goes_on(self, issue: Issue) -> bool:
-        """Whether the root of a broadcast ends before its receivers."""
-        if self._size == 1 or issue.altered:
-            return False
-        return self._is_eager(None, f"{self.spec.name} broadcast", issue.count * DTYPES[issue.dtype])
-
-    def _is_eager(self, pair: tuple[int, int] | None, words: str, size: int) -> bool:
-        """By size; untimed as drawn, once for each pair (None: broadcasts) and size."""
-        if self.machine.timed:
-            return size <= self.costs.eager_bytes
-        if (pair, size) not in self._eager:
-            drawn = self.machine.draw(f"{words} of {size} bytes", ("eager", "rendezvous"))
-            self._eager[pair, size] = drawn == 0
-        return self._eager[pair, size]
-
-    def _root(self, host: Host, seq: int, part: Part) -> Op:
-        """What an eager root does alone. The receivers end as if it had waited: what the transfer costs is in the joint
-        op too.
-        """
-        machine, rank, issue = self.machine, host.rank, part.issue
-        sent = Op(f"{self.spec.name} #{seq} sent" if machine.visible else "", life=rank)
-        sent.cost = self._cost(self._size, issue.count * DTYPES[issue.dtype])
-        sent.effect, sent.args = self._keep, (rank, part)
-        machine.mark(sent)
-        if machine.visible:
-            releases = self.slots[rank].releases if self.slots else ()
-            own = tuple(use for use in self._lives if use[0][1] == rank)  # whoever else dies, this ends
-            sent.footprint = releases + part.touches + own or None
-        machine.edges(part.before, sent)
-        machine.edge(self.last.get(rank), sent)
-        if not machine.timed:
-            host.before(sent)
-            part.before = (sent,)
-        machine.submit(sent)
-        return sent
-
-    def _keep(self, rank: int, part: Part) -> None:
-        """An eager root is through."""
-        part.keep()
         if self.slots:
-            self.slots[rank].leave()
+            self._reside(host, seq, op, part)
+        else:
+            machine.edges(part.before, op)
+            machine.submit(op)
+        return op
 
     def _begin(self, seq: int) -> Joint:
         """The joint op of a collective that nobody has joined yet."""
@@ -175,9 +174,8 @@ class Group:
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
         op.effect, op.args = self._complete, (op,)
         if self.machine.visible:
-            stay = [(member, part) for member, part in op.parts.items() if not part.eager]
-            uses = [self.slots[member].releases for member, _ in stay] if self.slots else []
-            uses += [part.touches for _, part in stay]
+            uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
+            uses += [part.touches for part in parts]
             op.footprint = self._with_lives(sum(uses, ()))
 
     def lose(self, rank: int) -> None:
@@ -191,7 +189,7 @@ class Group:
         """A footprint, and that its members live."""
         return touched + self._lives or None
 
-    def _reside(self, host: Host, seq: int, part: Part) -> None:
+    def _reside(self, host: Host, seq: int, op: Op, part: Part) -> None:
         """With finite residency: the part starts to spin in a slot of its rank, then waits for its peers."""
         machine, rank, slots = self.machine, host.rank, self.slots[host.rank]
         head = Op("", life=rank)
@@ -201,20 +199,20 @@ class Group:
         head.effect, head.args = slots.enter, (start,)
         machine.edges(part.before, head)
         machine.edge(head, start)
+        machine.edge(start, op)
         part.before = (start,)
         machine.submit(head)
+        machine.submit(op)
 
     def _complete(self, op: Joint) -> None:
         """Do a collective: all is sent before anything is received. What each member waited for the last one is added
-        up. A root that is through, or nearly, has nothing to receive and did not wait.
+        up.
         """
         del self._unfired[op]
         machine, waited, slots = self.machine, self._waited, self.slots
         timed, start = machine.timed, machine.now - op.cost
         parts, op.parts = op.parts, {}  # an op is kept by events, for long
         for (rank, part), result in zip(parts.items(), Results(self._places, parts).all(), strict=True):
-            if part.eager:
-                continue
             part.receive(result)
             if timed:
                 came = part.joined
@@ -252,8 +250,14 @@ class Group:
         """The op of a send; the sender has yet to submit it."""
         machine, issue = self.machine, part.issue
         waiting = self._receives[pair]
-        words = f"{self.spec.name} {pair[0]}>{pair[1]}" if machine.visible else ""
-        if self._is_eager(pair, words, issue.count * DTYPES[issue.dtype]):
+        size = issue.count * DTYPES[issue.dtype]
+        eager = size <= self.costs.eager_bytes
+        if not machine.timed:
+            if (pair, size) not in self._eager:
+                words = f"{self.spec.name} {pair[0]}>{pair[1]} of {size} bytes"
+                self._eager[pair, size] = machine.draw(words, ("eager", "rendezvous")) == 0
+            eager = self._eager[pair, size]
+        if eager:
             part.eager = True
             sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0] if self._device else ~pair[0])
             sent.effect = part.keep
@@ -308,7 +312,7 @@ class Group:
 
     def _deliver(self, op: Op, send: Part, receive: Part) -> None:
         del self._unfired[op]
-        receive.receive(send.sent())
+        receive.receive(send.wire if send.wire is not None else send.sent())
 
     def _touch(self, op: Op, parts: Sequence[Part]) -> None:
         if self.machine.visible:

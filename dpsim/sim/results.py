@@ -8,13 +8,15 @@ written over it, but members may share a result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpsim.interface import HostArray
 from dpsim.journal import Issue
-from dpsim.sim.part import Part
+
+if TYPE_CHECKING:
+    from dpsim.sim.groups import Part
 
 SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 """Collectives of which all members get the same."""
@@ -29,7 +31,7 @@ class Results:
         self.places = places
         self.parts = parts
         own = [parts[rank] for rank in places]
-        self.wires = [part.sent() if part.issue.altered or part.eager else part.source for part in own]
+        self.wires = [part.sent() if part.issue.altered else part.source for part in own]
         self._shared: dict[Any, HostArray] = {}
 
     def all(self) -> list[HostArray]:

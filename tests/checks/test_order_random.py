@@ -53,7 +53,6 @@ class Program:
 
     def __init__(self, seed: int, streams: int | None = None) -> None:
         self.rng = random.Random(seed)
-        self.roots = random.Random(seed)  # of its own: the programs are else those that they were
         self.made = Made(self.rng.choice([1, 2, 2, 3]))
         self.names = ["main", "side", "copy"][: streams or self.rng.choice([2, 3])]
         self.graph = Graph()
@@ -201,18 +200,10 @@ class Program:
                 self.issue(rank, node if passed else None)
 
     def collective(self, _: int) -> None:
-        """The root of a broadcast sends and comes after nobody."""
         joint, parts = [], []
-        root = self.roots.choice([None, *range(len(self.made.hands))])
-        form: dict[str, Any] = {} if root is None else {"op": "broadcast", "root": root}
         for rank, hand in enumerate(self.made.hands):
             stream, reads, writes = self.rng.choice(self.names), self.some(rank), self.some(rank)
-            hand.collective("dp", stream, self.refs(reads), self.refs(writes), **form)
-            if rank == root:
-                joint.append(self.put(rank, stream))
-                self.touch(rank, joint[-1], reads, "read")
-                self.touch(rank, joint[-1], writes, "write")
-                continue
+            hand.collective("dp", stream, self.refs(reads), self.refs(writes))
             joint += [self.stream[rank][stream], self.issue(rank)]
             parts.append((rank, stream, reads, writes))
         node = self.graph.add(*joint)

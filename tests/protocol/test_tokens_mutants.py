@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from token_worlds import EXTREMES, Drawn, drawn_worlds, pieces
 
 from dpsim.checks import matches
-from dpsim.protocol.scheduler import Request
 from dpsim.registry import variant, variants
 
 KNOWN = {entry.name: entry.expected for entry in variants("pp_tokens")}
@@ -40,16 +39,6 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
         assert not any(matches(klass, expected) for klass in found), "found"
 
     breaks(not_found, worlds(name), "found")
-
-
-def test_a_broadcast_that_nobody_receives_hangs_or_not() -> None:
-    """M-PP-7 has two faces: where its root has to wait, and where it need not."""
-    drawn = Drawn(2, [Request(0, 1, 1)], {"max_num_seqs": 1, "max_num_batched_tokens": 2})
-    waits, goes_on = (drawn.play(eager, **pieces("M-PP-7")) for eager in (False, True))
-    assert waits.run.ends == ["finished", "blocked"]
-    assert waits.classes[-1] == "HANG:COLLECTIVE:MISSING_RANK"
-    assert goes_on.run.ends == ["finished", "finished"]
-    assert goes_on.classes == ["MISMATCH:COLLECTIVE:STEP"]
 
 
 def test_a_harmless_mutant_is_harmless_everywhere() -> None:

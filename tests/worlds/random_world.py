@@ -97,9 +97,6 @@ class _Host:
     async def collective(self, kind: str, stream: str, buffer: str) -> None:
         self.rank.device(kind).all_reduce(self.buffer(buffer), self.rank.stream(stream))
 
-    async def broadcast(self, kind: str, stream: str, buffer: str, root: int) -> None:
-        self.rank.device(kind).broadcast(self.buffer(buffer), root, self.rank.stream(stream))
-
     async def kernel(self, stream: str, source: str, target: str) -> None:
         on = self.rank.stream(stream)
         on.launch("kernel", add, reads=[self.buffer(source)], writes=[self.buffer(target)])
@@ -151,10 +148,9 @@ def random_case(seed: int, queries: bool = False) -> Case:
 def _together(rng: random.Random, kinds: str, ranks: int) -> Action:
     """What all ranks do, in the same order."""
     device = ("collective", rng.choice(DEVICES), rng.choice(STREAMS), rng.choice("xy"))
-    root = ("broadcast", *device[1:], rng.randrange(ranks))
     move = ("transfer", rng.choice(("h", "a")), tuple(rng.sample(range(ranks), 2)))
     return rng.choice(
-        {"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}.get(kinds, [device, root, move])
+        {"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}.get(kinds, [device, device, move])
     )
 
 
