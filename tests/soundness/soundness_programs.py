@@ -1,0 +1,59 @@
+"""Programs that run on gloo and under exploration alike. The workers import this module by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import HostArray, HostCommunicator, Rank
+from dpsim.registry import Program, register_protocol
+
+LATE_NS = 400_000_000
+
+
+async def one_call(host: HostCommunicator, what: str) -> HostArray:
+    """The collective of that name. Each piece has 4 bytes or none."""
+    match what:
+        case "broadcast":
+            return await host.broadcast(np.ones(1, np.int32), 0)
+        case "all_reduce":
+            return await host.all_reduce(np.ones(4, np.int32))
+        case "all_reduce of nothing":
+            return await host.all_reduce(np.zeros(0, np.int32))
+        case "reduce_scatter":
+            return await host.reduce_scatter(np.ones(4, np.int32))
+        case "all_gather":
+            return await host.all_gather(np.ones(1, np.int32))
+        case "all_gather, rank 0 brings nothing":
+            sizes = [int(index > 0) for index in range(host.size)]
+            return await host.all_gather(np.ones(sizes[host.index], np.int32), sizes=sizes)
+        case "all_to_all of nothing":
+            none = [0] * host.size
+            return await host.all_to_all(np.zeros(0, np.int32), source_sizes=none, output_sizes=none)
+        case "all_to_all, rank 0 gets nothing":
+            source = [int(host.index == 0 or index > 0) for index in range(host.size)]
+            output = [int(index == 0 or host.index > 0) for index in range(host.size)]
+            return await host.all_to_all(np.ones(sum(source), np.int32), source_sizes=source, output_sizes=output)
+    raise ValueError(what)
+
+
+@register_protocol("sound_late")
+class Late(Program):
+    """Rank `late` comes late to the collective `what`. Whoever is through tells it; the late rank fails at the end if
+    somebody told it before it came.
+    """
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 0
+        host, late = rank.host("h"), prepared["late"]
+        await host.barrier(site="connected")  # gloo connects two ranks at their first call
+        told = None
+        if rank.rank == late:
+            await rank.sleep(LATE_NS, "late")
+            told = await rank.mailbox("told").poll("poll")
+        await one_call(host, prepared["what"])
+        if rank.rank != late:
+            rank.send(late, "told", rank.rank, "tell")
+        assert told is None, f"rank {told} was through before rank {late} came"

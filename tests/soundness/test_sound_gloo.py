@@ -1,0 +1,95 @@
+"""What runs on gloo and what exploring says agree: a rank that is through before another one came, there and here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import soundness_programs  # registers the programs
+from soundness_worlds import not_yet, world_of
+
+from dpsim.checks.judge import judge
+from dpsim.exploration import Subject, explore_subject
+
+pytest.importorskip("torch")
+from real.backend import GlooBackend
+
+pytestmark = pytest.mark.xdist_group("gloo")
+
+
+@pytest.fixture(scope="module")
+def gloo() -> Iterator[GlooBackend]:
+    backend = GlooBackend()
+    reason = backend.unavailable(4)
+    if reason is not None:
+        pytest.skip(reason)
+    yield backend
+    backend.close()
+
+
+def on_gloo(backend: GlooBackend, ranks: int, args: dict[str, Any]) -> set[str]:
+    """The classes of the findings."""
+    world = world_of(ranks, hosts=["h"], stall_ns=10_000_000_000)
+    return {finding.klass for finding in judge(world, backend.run(world, "sound_late", args))}
+
+
+def explored(ranks: int, args: dict[str, Any]) -> set[str]:
+    """The classes of the findings of the first failure; empty if the world is proven."""
+    program = soundness_programs.Late()
+    found = explore_subject(Subject(world_of(ranks, hosts=["h"]), program, program.prepare(args)), "dpor")
+    assert found.verdict in ("proven", "violated")
+    return {finding.klass for finding in found.findings}
+
+
+EARLY = [
+    *(
+        pytest.param("broadcast", late, marks=not_yet("a host broadcast is a meeting of all members"))
+        for late in (1, 2, 3)
+    ),
+    *(
+        pytest.param("all_reduce of nothing", late, marks=not_yet("a call of no elements is a meeting"))
+        for late in (0, 3)
+    ),
+    pytest.param("all_gather, rank 0 brings nothing", 0, marks=not_yet("a piece of no elements is waited for")),
+]
+
+
+@pytest.mark.parametrize(("what", "late"), EARLY)
+def test_exploring_finds_what_gloo_shows(gloo: GlooBackend, what: str, late: int) -> None:
+    """dpsim says proven. On gloo somebody is through before the late rank comes: only the members that pass data on to
+    one another wait, and where a member has nothing to bring nobody waits for it.
+    """
+    args = {"what": what, "late": late}
+    shown = on_gloo(gloo, 4, args)
+    if shown != {"CRASH:ASSERTIONERROR"}:
+        pytest.fail(f"on gloo: {shown or 'nothing'}")  # no assertion, so not the failure that is expected
+    assert explored(4, args) == shown
+
+
+MEETINGS = [
+    *((what, late) for what in ("all_reduce", "reduce_scatter", "all_gather") for late in (0, 3)),
+    ("broadcast", 0),
+    ("all_gather, rank 0 brings nothing", 3),
+]
+
+
+@pytest.mark.parametrize(("what", "late"), MEETINGS)
+def test_exploring_proves_what_gloo_holds(gloo: GlooBackend, what: str, late: int) -> None:
+    """Nobody gets through without data of the late rank."""
+    args = {"what": what, "late": late}
+    assert on_gloo(gloo, 4, args) == explored(4, args) == set()
+
+
+@pytest.mark.parametrize(
+    ("ranks", "what", "late"),
+    [
+        (2, "broadcast", 1),
+        (2, "all_to_all, rank 0 gets nothing", 1),
+        (4, "all_to_all, rank 0 gets nothing", 3),
+        (4, "all_to_all of nothing", 3),
+    ],
+)
+def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: GlooBackend, ranks: int, what: str, late: int) -> None:
+    """Exploring may find more here than gloo shows: a send of gloo ends when its peer receives, of no bytes too."""
+    assert on_gloo(gloo, ranks, {"what": what, "late": late}) == set()

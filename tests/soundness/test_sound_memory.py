@@ -1,0 +1,107 @@
+"""Which block an allocation gets depends on time and on the allocator: exploring has to allow for all of it."""
+
+from __future__ import annotations
+
+import pytest
+from soundness_worlds import copy, filled, look, not_yet, prove, shows, timed, world_of
+
+from dpsim.interface import Rank
+
+RACE = "RACE:REUSED_IN_FLIGHT"
+LONG_NS = 1_000_000
+
+# ---- what the host does not hear of
+
+
+async def one_of_two_streams_is_recorded(rank: Rank) -> None:
+    """Two streams use a block. The allocator waits for one of them only, and is asked again when that one has ended."""
+    main, recorded, other = (rank.stream(name) for name in ("main", "recorded", "other"))
+    block, result = filled(main, "block", value=7), main.alloc(4, "int32", "result")
+    recorded.wait_stream(main)
+    other.wait_stream(main)
+    recorded.launch("short", look, reads=[block])
+    other.launch("long", copy, reads=[block], writes=[result], cost=LONG_NS)
+    block.record_stream(recorded)
+    block.free()
+    await rank.sleep(LONG_NS // 10, "other work")
+    filled(main, "new", value=8)
+
+
+@not_yet("untimed, a recorded block is reused only if the host has heard of the stream's end")
+def test_a_recorded_block_may_be_reused_though_the_host_heard_nothing() -> None:
+    """dpsim says proven, though its own timed run races. The allocator asks the device, whatever the host knows."""
+    assert shows(prove(world_of(1), one_of_two_streams_is_recorded), RACE)
+
+
+def test_the_timed_run_reuses_the_block() -> None:
+    assert shows(timed(world_of(1), one_of_two_streams_is_recorded), RACE)
+
+
+# ---- what a draw changes
+
+
+async def a_draw_decides_which_block_is_free(rank: Rank) -> None:
+    """If the first send is known to have ended, x is given out again; if not, y, which an unrecorded stream reads."""
+    a, b = rank.device("a"), rank.device("b")
+    main, side, third, unrecorded = (rank.stream(name) for name in ("main", "side", "third", "unrecorded"))
+    if rank.rank == 1:
+        a.recv(main.alloc(128, "int32", "z"), 0, main)
+        b.recv(main.alloc(64, "int32", "w"), 0, main)
+        return
+    x, y, z, w = filled(main, "x", 128), filled(main, "y", 128), filled(side, "z", 128), filled(third, "w", 64)
+    side.wait_stream(main)
+    unrecorded.wait_stream(main)
+    side.launch("use.x", copy, reads=[x], writes=[z])
+    x.record_stream(side)
+    unrecorded.launch("use.y", look, reads=[y])
+    a.send(z, 1, side)
+    x.free()
+    y.free()
+    b.send(w, 1, third)
+    await third.record().synchronize("w.sent")
+    filled(main, "new", 128)
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        pytest.param("dpor", marks=not_yet("no other draws are tried where all sends that wait hold")),
+        pytest.param("portfolio", marks=not_yet("no other draws are tried where all sends that wait hold")),
+        "random",
+    ],
+)
+def test_a_draw_decides_which_block_is_given_out(strategy: str) -> None:
+    """dpsim says proven under dpor, and random walks find the race. Which sends end early decides what the host knows,
+    and so which block it gets.
+    """
+    assert shows(prove(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free, strategy), RACE)
+
+
+def test_the_timed_run_gives_the_block_out() -> None:
+    assert shows(timed(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free), RACE)
+
+
+# ---- what the allocator's layout changes
+
+
+async def fits_into_a_segment_that_grew(rank: Rank) -> None:
+    """A stream reads a freed block of 1 MiB. The next block fits into it, or into a segment that has room before it."""
+    main, side = rank.stream("main"), rank.stream("side")
+    filled(main, "kept", 1 << 18)
+    filled(main, "small", 1 << 16)
+    freed = filled(main, "freed", 1 << 18)
+    side.wait_stream(main)
+    side.launch("use", look, reads=[freed])
+    freed.free()
+    filled(main, "new", 1 << 16)
+
+
+@not_yet("exploring knows one layout of the allocator")
+def test_exploring_knows_expandable_segments() -> None:
+    """dpsim says proven. With expandable segments the new block takes the memory that the side stream still reads."""
+    assert shows(prove(world_of(1), fits_into_a_segment_that_grew), RACE)
+
+
+def test_only_expandable_segments_reuse_the_block() -> None:
+    assert shows(timed(world_of(1), fits_into_a_segment_that_grew, expandable=True), RACE)
+    assert not timed(world_of(1), fits_into_a_segment_that_grew)

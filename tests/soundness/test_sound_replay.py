@@ -1,0 +1,112 @@
+"""A run that is no function of its schedule ends with an error to whoever asked, and is no failure of the protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from soundness_worlds import Script, not_yet, prove, run_under, world_of
+
+from dpsim.exploration import Subject
+from dpsim.explore.dpor import Diverged
+from dpsim.explore.replay import Mismatch, Replay
+from dpsim.interface import Rank
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import scenario_path
+
+pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
+
+
+def raised(call: Callable[[], object]) -> type[Exception] | None:
+    """The class of what the call raises; None if it returns."""
+    try:
+        call()
+    except Exception as error:
+        return type(error)
+    return None
+
+
+# ---- strict replay
+
+
+async def sends(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.host("h").send(np.ones(4, np.int32), 1)
+    else:
+        await rank.host("h").recv(4, "int32", 0)
+
+
+async def writes_or_polls(rank: Rank) -> None:
+    """What rank 1 learns depends on the schedule, so there are steps."""
+    if rank.rank == 0:
+        rank.send(1, "box", 1, "send")
+    else:
+        await rank.mailbox("box").poll("poll")
+
+
+def replayed(script: Script) -> None:
+    """A replay of a schedule without steps."""
+    replay = Replay([])
+    replay.begin()
+    run_under(world_of(2, hosts=["h"]), script, replay)
+
+
+@not_yet("the program catches what a strategy raises in a draw")
+def test_a_draw_that_does_not_fit_stops_the_replay() -> None:
+    """dpsim ends the run with CRASH:MISMATCH, as if the protocol had raised. The schedule does not fit, and whoever
+    replays it has to hear that.
+    """
+    assert raised(lambda: replayed(sends)) is Mismatch
+
+
+def test_a_step_that_does_not_fit_stops_the_replay() -> None:
+    assert raised(lambda: replayed(writes_or_polls)) is Mismatch
+
+
+@not_yet("the program catches what a strategy raises in a draw")
+def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
+    """dpsim ends a shipped scenario with CRASH:MISMATCH if its second draw has other words than the trace. That is no
+    failure of the protocol: the replay has to stop.
+    """
+    path = scenario_path("museum/m-pp-3")
+    subject = Subject.of(load_scenario(path), path.parent)
+    replay = Replay(["pp_cpu 0>1 of 8 bytes: rendezvous"])
+    replay.begin()
+    assert raised(lambda: subject.run(replay)) is Mismatch
+
+
+# ---- exploring
+
+
+async def asks_elsewhere(rank: Rank) -> None:
+    if rank.rank == 0:
+        rank.send(1, "box", 1, "another.send")
+    else:
+        await rank.mailbox("box").poll("another.poll")
+
+
+def in_turn(first: Script, second: Script) -> Script:
+    """A program that is one script in every other run, and the other script in those between."""
+    runs = 0
+
+    async def script(rank: Rank) -> None:
+        nonlocal runs
+        runs += rank.rank == 0
+        await (first if runs % 2 else second)(rank)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        pytest.param(asks_elsewhere, id="in a step"),
+        pytest.param(sends, id="in a draw", marks=not_yet("the program catches what a strategy raises in a draw")),
+    ],
+)
+def test_exploring_stops_at_a_run_that_does_not_repeat(second: Script) -> None:
+    """dpsim says violated, with CRASH:DIVERGED, if a draw comes where a step came before. Nothing can be said of a
+    world whose runs are no functions of their schedules.
+    """
+    assert raised(lambda: prove(world_of(2, hosts=["h"]), in_turn(writes_or_polls, second))) is Diverged

@@ -1,0 +1,232 @@
+"""Sends and receives: when a send ends, what a transfer occupies, what it orders, and what is left of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from soundness_worlds import Script, filled, not_yet, prove, put, shows, timed, world_of
+
+from dpsim.interface import Rank
+
+# ---- which sends are eager
+
+
+async def second_host_send_waits(rank: Rank) -> None:
+    """Rank 1 receives late if it hears that the first send has ended before any receive."""
+    host, box = rank.host("h"), rank.mailbox("told")
+    if rank.rank == 0:
+        for number in (1, 2):
+            await host.send(np.ones(1, np.int32), 1, site="send")
+            rank.send(1, "told", number, "tell")
+        return
+    if await box.poll("poll") is not None:
+        await box.get("wait")
+    for _ in range(2):
+        await host.recv(1, "int32", 0, site="recv")
+
+
+async def second_device_send_waits(rank: Rank) -> None:
+    """The same, on the device."""
+    device, main, box = rank.device("d"), rank.stream("main"), rank.mailbox("told")
+    x = filled(main, "x")
+    if rank.rank == 0:
+        for number in (1, 2):
+            device.send(x, 1, main)
+            await main.record().synchronize("sent")
+            rank.send(1, "told", number, "tell")
+        return
+    if await box.poll("poll") is not None:
+        await box.get("wait")
+    for _ in range(2):
+        device.recv(x, 0, main)
+
+
+@not_yet("one draw decides for all sends of a size between two ranks")
+def test_a_host_send_may_end_early_and_the_next_one_not() -> None:
+    """dpsim says proven. A buffer that has room for one message and not for two makes rank 1 wait for ever."""
+    assert shows(prove(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
+
+
+@not_yet("one draw decides for all sends of a size between two ranks")
+def test_a_device_send_may_end_early_and_the_next_one_not() -> None:
+    """dpsim says proven. NCCL lets a send end that fits into the FIFO of its connection; the next may find it full."""
+    assert shows(prove(world_of(2, devices=["d"]), second_device_send_waits), "HANG")
+
+
+# ---- what a transfer occupies
+
+
+async def receive_before_a_collective(rank: Rank) -> None:
+    """Rank 0 waits on a side stream for what rank 1 sends after the collective."""
+    device, peer = rank.device("d"), rank.device("p")
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = filled(main, "x"), filled(side, "y")
+    if rank.rank == 0:
+        peer.recv(y, 1, side)
+        device.all_reduce(x, main)
+    else:
+        device.all_reduce(x, main)
+        side.wait_stream(main)
+        peer.send(y, 0, side)
+
+
+@not_yet("a transfer takes no slot of its device")
+def test_a_transfer_takes_a_slot() -> None:
+    """dpsim says proven. The kernel of a receive spins on the GPU like that of a collective, here in the only slot."""
+    assert shows(prove(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
+
+
+def test_a_transfer_and_a_collective_fit_into_two_slots() -> None:
+    assert prove(world_of(2, devices=["d", "p"], residency=2), receive_before_a_collective).verdict == "proven"
+
+
+# ---- what a transfer orders
+
+
+def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
+    """Rank 0 sends x, which another stream writes, in one group with a receive that comes after that write.
+
+    `waits`: the stream of the group waits for the write.
+    """
+
+    async def script(rank: Rank) -> None:
+        a, b, left, right = rank.device("a"), rank.device("b"), rank.stream("left"), rank.stream("right")
+        x, y, z = (filled(left, site) for site in "xyz")
+        right.wait_stream(left)
+        if rank.rank == 1:
+            a.recv(z, 0, left)
+            with b.coalesced(left):
+                b.recv(x, 0, left)
+                b.send(y, 0, left)
+            return
+        left.launch("write.x", put, writes=[x], args=(2,))
+        a.send(z, 1, left)
+        if waits:
+            right.wait_stream(left)
+        with b.coalesced(right):
+            if receive_first:
+                b.recv(y, 1, right)
+            b.send(x, 1, right)
+            if not receive_first:
+                b.recv(y, 1, right)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "receive_first",
+    [
+        pytest.param(False, id="send first"),
+        pytest.param(True, id="receive first", marks=not_yet("a send inherits the order of the receives before it")),
+    ],
+)
+def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> None:
+    """dpsim says proven where the receive is listed first. The transfers of a group run in no order among themselves,
+    so the send may read x while the other stream writes it.
+    """
+    assert shows(prove(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
+
+
+@pytest.mark.parametrize("receive_first", [False, True])
+def test_a_group_comes_after_what_its_stream_waits_for(receive_first: bool) -> None:
+    assert prove(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, True)).verdict == "proven"
+
+
+def overwrites_what_was_acknowledged(named: bool) -> Script:
+    """Rank 0 sends to two peers and overwrites its memory after two acknowledgements. `named`: these say from whom."""
+
+    async def script(rank: Rank) -> None:
+        device, main, side = rank.device("d"), rank.stream("main"), rank.stream("side")
+        if rank.rank:
+            y = main.alloc(4, "int32", "y")
+            device.recv(y, 0, main)
+            await y.read("read")
+            rank.send(0, "acks", rank.rank if named else "ok", "acknowledge")
+            return
+        x = filled(main, "x")
+        side.wait_stream(main)
+        for peer in (1, 2):
+            device.send(x, peer, side)
+        for _ in range(2):
+            await rank.mailbox("acks").get("count")
+        main.launch("overwrite", put, writes=[x], args=(2,))
+
+    return script
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        pytest.param(False, id="equal", marks=not_yet("equal messages of two senders order nothing")),
+        pytest.param(True, id="named"),
+    ],
+)
+def test_counted_acknowledgements_order_an_overwrite(named: bool) -> None:
+    """dpsim says RACE where the two acknowledgements are equal, a false alarm. Whoever has counted both knows that both
+    peers have what was sent.
+    """
+    assert prove(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
+
+
+# ---- what is left over
+
+
+async def sends_once_too_often(rank: Rank) -> None:
+    if rank.rank == 0:
+        for _ in range(2):
+            await rank.host("h").send(np.ones(1, np.int32), 1)
+    else:
+        await rank.host("h").recv(1, "int32", 0)
+
+
+async def forgets_a_send(rank: Rank) -> None:
+    """Rank 0 does not await its second send, which nobody receives."""
+    if rank.rank == 0:
+        await rank.host("h").send(np.ones(1, np.int32), 1)
+        rank.host("h").send(np.ones(1, np.int32), 1)
+    else:
+        await rank.host("h").recv(1, "int32", 0)
+
+
+async def forgets_a_receive(rank: Rank) -> None:
+    """Rank 0 does not await a receive, for which nobody sends."""
+    if rank.rank == 0:
+        rank.host("h").recv(1, "int32", 1)
+
+
+async def leaves_nothing(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.host("h").send(np.ones(1, np.int32), 1)
+    else:
+        await rank.host("h").recv(1, "int32", 0)
+
+
+LEFT_OVER = [sends_once_too_often, forgets_a_send, forgets_a_receive]
+
+
+@not_yet("no check looks at what is left when a run ends")
+@pytest.mark.parametrize("script", LEFT_OVER)
+def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
+    """dpsim says that the world holds. A transfer without a partner shifts all later ones, and an operation that nobody
+    awaits may fail unheard.
+    """
+    assert timed(world_of(2, hosts=["h"]), script)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        sends_once_too_often,  # a rendezvous shows it
+        pytest.param(forgets_a_send, marks=not_yet("no check looks at what is left when a run ends")),
+        pytest.param(forgets_a_receive, marks=not_yet("no check looks at what is left when a run ends")),
+    ],
+)
+def test_exploring_reports_what_is_left_over(script: Script) -> None:
+    """dpsim says proven where nobody awaits the transfer. It is left over in every schedule."""
+    assert prove(world_of(2, hosts=["h"]), script).verdict == "violated"
+
+
+def test_nothing_is_reported_where_nothing_is_left() -> None:
+    world = world_of(2, hosts=["h"])
+    assert not timed(world, leaves_nothing)
+    assert prove(world, leaves_nothing).verdict == "proven"
