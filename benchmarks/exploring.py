@@ -18,11 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.measure import Spread, seconds, spread
-from dpsim.exploration import Subject, explore_subject
-from dpsim.parallel import explore_all
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.subject import Subject
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from worlds import pipeline, wake_pause  # found by the line before
+from tests.worlds import pipeline, wake_pause  # found by the line before
 
 EXPLORATIONS, EVERY, SAMPLED = 20, 16, 6_000
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from benchmarks.baseline import AGREE_NS, ATTENTION_NS, EXCHANGE_NS, EXPERTS_NS, host_ns
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
 from dpsim.world import CommunicatorSpec, Run, World

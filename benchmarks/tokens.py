@@ -17,8 +17,9 @@ from typing import NamedTuple
 from benchmarks.exploring import rate
 from benchmarks.measure import Spread
 from benchmarks.untimed import ops_made
-from dpsim.exploration import Subject, explore_subject
-from dpsim.explore.walks import Fifo
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.explore.strategies.walks import Fifo
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.scenario.small import scope, small_scenarios

@@ -15,7 +15,7 @@ import simpy
 from benchmarks.measure import Spread, ratios, spread, turns
 from benchmarks.program import COSTS, PipelinedStep, world
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.op import Op

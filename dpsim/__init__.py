@@ -11,7 +11,15 @@ Importing dpsim imports nothing else: the names below are looked up when they ar
 """
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpsim.runner import Result, run_scenario, warm_backends
+    from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
+    from dpsim.scenario.locate import scenario_path
+    from dpsim.trace import compare, digest, read_trace, write_trace
+
+    __version__: str
 
 _HOMES = {
     "Result": "runner",
@@ -29,7 +37,21 @@ _HOMES = {
 }
 """Public name -> the module of dpsim that has it."""
 
-__all__ = ["__version__", *_HOMES]  # noqa: PLE0604, RUF100
+__all__ = [
+    "Result",
+    "Scenario",
+    "ScenarioError",
+    "__version__",
+    "compare",
+    "digest",
+    "load_scenario",
+    "read_trace",
+    "run_scenario",
+    "scenario_from",
+    "scenario_path",
+    "warm_backends",
+    "write_trace",
+]
 
 
 def __getattr__(name: str) -> Any:

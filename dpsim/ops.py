@@ -10,7 +10,7 @@ tuple (a named tuple costs five times as much to make, and a journal has million
 fields and are what checks and reports read. A record begins with the same five fields everywhere: kind, step, site,
 ordinal, where.
 
-    >>> where = "dpsim/protocol/batch.py:88"
+    >>> where = "dpsim/protocol/data_parallel/batch.py:88"
     >>> raw = ("collective", 4, "dp.agree", 4, where, None, "dp_cpu", 4)
     >>> raw += ("all_reduce", 8, "int32", None, "sum", (), (), ())
     >>> record = as_record(raw)

@@ -106,9 +106,9 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
+        from dpsim.cli.run_text import switched_off_lines
         from dpsim.registry import UnknownName
         from dpsim.scenario import ScenarioError, WorkloadMissing
-        from dpsim.summary import switched_off_lines
         from dpsim.world import BackendUnavailable
 
         try:
@@ -133,7 +133,7 @@ class ScenarioItem(pytest.Item):
 
     def _run(self) -> Result:
         from dpsim.runner import find_backend, run_scenario
-        from dpsim.scenario.build import world
+        from dpsim.scenario.to_world import world
 
         assert isinstance(self.parent, ScenarioFile)
         scenario = self.parent.scenario
@@ -155,8 +155,8 @@ class ScenarioItem(pytest.Item):
 
 
 def _text(item: ScenarioItem, result: Result) -> str:
+    from dpsim.cli.run_text import switched_off_lines
     from dpsim.diagnose.report import report
-    from dpsim.summary import switched_off_lines
 
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
     body = [report(result.run, result.findings), *switched_off_lines(result)]

@@ -18,77 +18,22 @@ twin, with the class of finding that must catch it.
 from __future__ import annotations
 
 import difflib
-import importlib
-import re
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
-from dpsim.interface import Rank
-from dpsim.ops import RawRecord
+from dpsim.program import Program, Unsuitable
+from dpsim.words import by_number
 
 ENTRY_POINTS = "dpsim.protocols"
-"""Group of entry points whose modules register protocols when they are imported."""
-
-_BUILT_IN = (
-    "dpsim.protocol.step",
-    "dpsim.protocol.pp_tokens",
-    "dpsim.protocol.conformance",
-    "dpsim.museum.batch",
-    "dpsim.museum.tokens",
-    "dpsim.museum.pipeline",
-    "dpsim.museum.tensor_parallel",
-    "dpsim.museum.steps",
-    "dpsim.museum.pipeline_bugs",
-)
+"""Group of entry points whose modules register protocols when they are imported: those of dpsim are in its own
+pyproject.toml.
+"""
 
 
 class UnknownName(ValueError):
     """A name that nobody registered. The message lists what there is."""
-
-
-class Unsuitable(ValueError):
-    """A world or workload that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
-
-
-class Program(ABC):
-    """What runs on every rank: `prepare` once per process, `run` once per rank.
-
-    `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
-    came to.
-    """
-
-    probes: tuple[str, ...] = ()
-
-    def reachable(self, prepared: Any) -> tuple[str, ...]:
-        """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
-        return self.probes
-
-    def prepare(self, args: Mapping[str, Any]) -> Any:
-        """Turn plain data into what `run` needs. Ranks of one process share the result: `run` must not change it.
-
-        `args`, from a scenario: `topology` and `config` (mappings, see `dpsim.config`), `requests` (tuples, see
-        `dpsim.protocol.scheduler.Request`), `step_ns`, `form` and `variant` (names; variant may be None).
-
-        Raises Unsuitable.
-        """
-        return args
-
-    def steps(self, prepared: Any) -> int | None:
-        """How many steps the program will make, for the progress bar; None if that is not known."""
-        return None
-
-    def figures(self, prepared: Any, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """What a finished run says about the protocol, for the final table: name -> number, text, or mapping of
-        such.
-        """
-        return {}
-
-    @abstractmethod
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        """The coroutine of one rank."""
 
 
 @dataclass(frozen=True)
@@ -178,11 +123,6 @@ def variants(protocol: str | None = None) -> list[VariantEntry]:
     return sorted(chosen, key=lambda entry: by_number(entry.name))
 
 
-def by_number(name: str) -> list[tuple[int, str]]:
-    """A key that sorts names with numbers in them as people do."""
-    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
-
-
 def modules() -> list[str]:
     """The modules that registered something: what a worker process imports to know the same names."""
     _load()
@@ -195,8 +135,6 @@ def _load() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
-        for module in _BUILT_IN:
-            importlib.import_module(module)
         for point in entry_points(group=ENTRY_POINTS):
             point.load()
 
@@ -223,3 +161,20 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
 
 def _summary(owner: type[Any]) -> str:
     return (owner.__doc__ or "").strip().partition("\n")[0]
+
+
+__all__ = [
+    "ENTRY_POINTS",
+    "Program",
+    "ProtocolEntry",
+    "UnknownName",
+    "Unsuitable",
+    "VariantEntry",
+    "modules",
+    "protocol",
+    "protocols",
+    "register_protocol",
+    "register_variant",
+    "variant",
+    "variants",
+]

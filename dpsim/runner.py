@@ -21,7 +21,7 @@ from dpsim import checks
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
 from dpsim.scenario import Scenario
-from dpsim.scenario.build import prepare, world
+from dpsim.scenario.to_world import prepare, world
 from dpsim.world import Backend, BackendUnavailable, Run, World
 
 

@@ -23,3 +23,7 @@ GPUs.
 Importing any of it does not import torch; using it does. The package imports `dpsim`'s contract and what all backends
 share, never the other way round.
 """
+
+from dpsim.backend.call_site import own_code
+
+own_code(__name__, "torch")

@@ -22,10 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.communicators import JournaledDeviceCommunicator
+from dpsim.backend.journal import Issue
+from dpsim.backend.streams import JournaledEvent, KernelError
+from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Kernel, Stream
-from dpsim.journal import Issue
-from dpsim.journaled import JournaledBuffer, JournaledEvent, KernelError, Outcome, of_this_backend
-from dpsim.journaled_groups import JournaledDeviceCommunicator
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls

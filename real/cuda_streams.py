@@ -18,10 +18,12 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.communicators import JournaledDeviceCommunicator
+from dpsim.backend.journal import Issue
+from dpsim.backend.streams import JournaledEvent, KernelError
+from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
-from dpsim.journal import Issue
-from dpsim.journaled import JournaledBuffer, JournaledEvent, KernelError, Outcome, of_this_backend
-from dpsim.journaled_groups import JournaledDeviceCommunicator
 from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group

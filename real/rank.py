@@ -16,10 +16,13 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.communicators import JournaledHostCommunicator
+from dpsim.backend.journal import Issue, Journal
+from dpsim.backend.rank import JournaledRank
+from dpsim.backend.streams import JournaledStream
+from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Stream
-from dpsim.journal import Issue, Journal
-from dpsim.journaled import JournaledBuffer, JournaledRank, JournaledStream, Outcome, of_this_backend
-from dpsim.journaled_groups import JournaledHostCommunicator
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls

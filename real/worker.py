@@ -35,7 +35,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from dpsim import registry
-from dpsim.journal import Journal, RankDied
+from dpsim.backend.journal import Journal, RankDied
+from dpsim.program import Program
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
@@ -156,7 +157,7 @@ class Worker:
                 return
         self._send(self._perform(job, program, prepared, groups))
 
-    def _perform(self, job: Job, program: registry.Program, prepared: Any, groups: list[Group]) -> Ended:
+    def _perform(self, job: Job, program: Program, prepared: Any, groups: list[Group]) -> Ended:
         """Run the program of this rank."""
         file = JournalFile(job.journal)
         journal = Journal(self.rank, job.world, file.write)
@@ -201,7 +202,7 @@ class Worker:
             os._exit(0)
 
 
-def resolve(job: Job) -> tuple[registry.Program, Any]:
+def resolve(job: Job) -> tuple[Program, Any]:
     """The program and what its `prepare` made of the arguments."""
     sys.path[:] = job.path
     failed = []

@@ -1,4 +1,4 @@
-"""For all tests of this repository: 5 % of what they run on the simulation runs twice (`determinism.repeat`)."""
+"""For all tests of this repository: 5 % of what they run on the simulation runs twice (`tests.determinism.repeat`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from determinism.repeat import Repeats
+
+from tests.determinism.repeat import Repeats
 
 repeats = Repeats(percent=float(os.environ.get("DPSIM_REPEAT", "5")))
 _patched = pytest.MonkeyPatch()

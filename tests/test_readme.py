@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from dpsim.cli import app
+from dpsim.cli.app import app
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 SHOWN = re.findall(r"^    \$ \.venv/bin/dpsim (.*)\n((?:    .*\n|\n)+)", README, re.MULTILINE)

@@ -9,8 +9,9 @@ A rank that did not decide is not compared: whether it is missing is the ledger'
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, by_step, decision, first_difference, ranks_text, short, split
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, Evidence, by_step, decision, first_difference, split
+from dpsim.words import ranks_text, short
 
 
 def check(evidence: Evidence) -> list[Finding]:

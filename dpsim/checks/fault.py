@@ -10,9 +10,10 @@ tells them apart.
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, ranks_text
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, Evidence
 from dpsim.ops import Raised
+from dpsim.words import ranks_text
 
 
 def check(evidence: Evidence) -> list[Finding]:

@@ -18,8 +18,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from dpsim.checks import agreement, deadlock, fault, ledger, race, stale
-from dpsim.checks.evidence import Evidence
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
+from dpsim.checks.run_index import Evidence
 from dpsim.world import Run, World
 
 

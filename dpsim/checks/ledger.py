@@ -25,7 +25,8 @@ either, no rank is blamed, and whether a call is missing or one too many is a gu
 from __future__ import annotations
 
 from dpsim.checks import transfers
-from dpsim.checks.evidence import (
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import (
     SIGNATURE,
     Entry,
     Evidence,
@@ -33,13 +34,11 @@ from dpsim.checks.evidence import (
     by_step,
     call,
     first_difference,
-    ranks_text,
     signatures,
     split,
-    times,
 )
-from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.habit import Habit
+from dpsim.checks.usual_step import Habit
+from dpsim.words import ranks_text, times
 
 
 def check(evidence: Evidence) -> list[Finding]:

@@ -23,10 +23,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dpsim.checks.cells import Access
-from dpsim.checks.evidence import Entry, Evidence
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.memory import Memory, Pair
+from dpsim.checks.memory.cells import Access
+from dpsim.checks.memory.shadow import Memory, Pair
+from dpsim.checks.run_index import Entry, Evidence
 from dpsim.ops import RawRecord, as_record
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dpsim.checks.evidence import Entry, Evidence
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.memory import Memory
+from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
+from dpsim.checks.run_index import Entry, Evidence
 
 
 @dataclass

@@ -15,8 +15,8 @@ only one side made is no question of this check but of the deadlock's.
 
 from __future__ import annotations
 
-from dpsim.checks.evidence import Entry, Evidence, Line, by_step
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, Evidence, Line, by_step
 from dpsim.ops import RawRecord
 
 FIELDS = {"count": 9, "dtype": 10}

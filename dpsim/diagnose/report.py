@@ -6,7 +6,7 @@ scenario injected; the command that runs it again. Majorities are folded into on
 named, as NCCL's RAS does: a report on 64 ranks must fit a screen.
 
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  (nothing can move any more)
-    culprit   rank 1, step 5, dp.agree at dpsim/protocol/step.py:114
+    culprit   rank 1, step 5, dp.agree at dpsim/protocol/data_parallel/step.py:114
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
 """
 
@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.checks.evidence import ranks_text, short
 from dpsim.checks.finding import Finding
 from dpsim.ops import RawRecord, as_record
+from dpsim.words import ranks_text, short
 from dpsim.world import Run
 
 LAST_OPS = 5

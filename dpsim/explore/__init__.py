@@ -2,7 +2,7 @@
 
     explore(once, search("portfolio"), Budget(schedules=1000)).told()
 
-`explorer` is the loop and the verdict; each strategy is one small file. `dpsim.exploration` puts them together with the
+`explorer` is the loop and the verdict; each strategy is one small file. `dpsim.campaign.subject` puts them together with the
 simulated machine and the checks; that is what scenarios, tests and the command line use.
 """
 
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import difflib
 
-from dpsim.explore.dpor import Dpor
 from dpsim.explore.explorer import Budget, Exploration, Failure, Problem, explore
-from dpsim.explore.pct import Pct
-from dpsim.explore.portfolio import Portfolio
-from dpsim.explore.pos import Pos
-from dpsim.explore.search import LONGEST, Search
-from dpsim.explore.walks import Fifo, RandomWalk, Sampling
+from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.pct import Pct
+from dpsim.explore.strategies.portfolio import Portfolio
+from dpsim.explore.strategies.pos import Pos
+from dpsim.explore.strategies.walks import Fifo, RandomWalk, Sampling
 
 STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
 """By name; the first is the default."""

@@ -23,10 +23,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
-from dpsim.explore.normal import fingerprint, normal_form
+from dpsim.explore.normal_form import fingerprint, normal_form
 from dpsim.explore.order import actor
-from dpsim.explore.search import Search
+from dpsim.explore.strategies.base import Search
 from dpsim.schedule import CutOff, Strategy
+from dpsim.words import counted
 
 Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "violated"]
 
@@ -192,15 +193,6 @@ def _fail(result: Exploration, search: Search, problem: Problem) -> None:
     known = result.failures.setdefault(problem.what, failure)
     if known is not failure:
         known.add(failure)
-
-
-def counted(number: int, one: str, more: str = "") -> str:
-    """A number and what is counted.
-
-    >>> counted(1, "schedule"), counted(2000, "class", "classes")
-    ('1 schedule', '2,000 classes')
-    """
-    return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
 def site(label: str) -> str:

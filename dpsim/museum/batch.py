@@ -16,11 +16,11 @@ from collections.abc import Set
 
 from dpsim.config import RuntimeMode
 from dpsim.interface import HostArray
-from dpsim.protocol.batch import LocalBatch, Release014, Source000, StepPlan
-from dpsim.protocol.graphs import Descriptor
-from dpsim.protocol.microbatch import last_microbatch_empty, wants_microbatching
-from dpsim.protocol.scheduler import Batch
-from dpsim.protocol.step import DataParallelStep
+from dpsim.protocol.data_parallel.batch import LocalBatch, Release014, Source000, StepPlan
+from dpsim.protocol.data_parallel.graphs import Descriptor
+from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
+from dpsim.protocol.data_parallel.step import DataParallelStep
+from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.registry import register_variant
 
 PERFORMANCE_ONLY = (

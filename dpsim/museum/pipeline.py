@@ -13,10 +13,11 @@ from typing import Any
 
 from dpsim.interface import Buffer, Event, HostArray
 from dpsim.museum.tokens import WRONG, mutant
-from dpsim.protocol import model
-from dpsim.protocol.pipeline import Transfer, WaitsForDescription
-from dpsim.protocol.requests import Batch, Outcome, PipelineScheduler
-from dpsim.protocol.stage import Result, Stage
+from dpsim.protocol.model import kernels as model
+from dpsim.protocol.pipeline.batches import Batch
+from dpsim.protocol.pipeline.scheduler import Outcome, PipelineScheduler
+from dpsim.protocol.pipeline.stage import Result, Stage
+from dpsim.protocol.pipeline.transfer import Transfer, WaitsForDescription
 
 
 @mutant("M-PS-1", "RACE:BUFFER")

@@ -17,12 +17,12 @@ import numpy as np
 
 from dpsim.interface import Buffer, HostArray
 from dpsim.museum.tokens import FinishedByBound, ReceivesWidest, mutant
-from dpsim.protocol import model
-from dpsim.protocol.pipeline import Received, Transfer, WaitsForDescription
-from dpsim.protocol.request_table import gather
-from dpsim.protocol.requests import Batch, Row
-from dpsim.protocol.sampled_tokens import SampledTokens
-from dpsim.protocol.stage import Stage, Step
+from dpsim.protocol.model import kernels as model
+from dpsim.protocol.pipeline.batches import Batch, Row
+from dpsim.protocol.pipeline.request_table import gather
+from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
+from dpsim.protocol.pipeline.stage import Stage, Step
+from dpsim.protocol.pipeline.transfer import Received, Transfer, WaitsForDescription
 
 HEALTHY = "healthy: an extension of the protocol, the twin of"
 TABLE = 10_000  # numbers of 8 bytes, more than gloo or the simulation sends eagerly

@@ -8,8 +8,8 @@ Mutants of specification 6.11, 7.8 and 10.8; `scenarios/museum/` has the smalles
 from __future__ import annotations
 
 from dpsim.museum.tokens import WRONG, mutant
-from dpsim.protocol.requests import PipelineScheduler
-from dpsim.protocol.stage import Stage
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler
+from dpsim.protocol.pipeline.stage import Stage
 
 
 @mutant(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dpsim.interface import Buffer
 from dpsim.museum.tokens import mutant
-from dpsim.protocol.pipeline import Received, WaitsForDescription
+from dpsim.protocol.pipeline.transfer import Received, WaitsForDescription
 
 
 @mutant("M-PS-2", "MISMATCH:TRANSFER:COUNT")

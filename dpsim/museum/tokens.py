@@ -1,7 +1,7 @@
 """Variants of sampled tokens: the mutants of specification 6.11, area 3.
 
 Each is the healthy protocol with one thing done wrong; `scenarios/museum/` has the smallest world that shows it. What
-harms nothing but speed, or nothing at all, says why; tests/protocol/test_tokens_scopes.py enumerates small worlds of
+harms nothing but speed, or nothing at all, says why; tests/protocol/pipeline/test_scopes.py enumerates small worlds of
 it whole. Hidden states are in `dpsim.museum.pipeline`, dummy steps in `dpsim.museum.steps`, historical bugs in
 `dpsim.museum.pipeline_bugs`.
 
@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsim.interface import Buffer, DeviceCommunicator
-from dpsim.protocol.requests import Batch, PipelineScheduler, Row
-from dpsim.protocol.sampled_tokens import DROPPED, Arrived, Entry, SampledTokens
-from dpsim.protocol.stage import Stage, Step
+from dpsim.protocol.pipeline.batches import Batch, Row
+from dpsim.protocol.pipeline.sampled_tokens import DROPPED, Arrived, Entry, SampledTokens
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler
+from dpsim.protocol.pipeline.stage import Stage, Step
 from dpsim.registry import register_variant
 
 WRONG = "CRASH:WRONG*"
@@ -147,7 +148,7 @@ class OldestPlace(SampledTokens):
 
     Against the specification, which says that the order of steps is scrambled. A place is taken in the next step, so
     there is never more than one entry: tokens come as early as in M-PP-3, and none is lost. The worlds: two or three
-    stages, one or two slots, up to three requests, none or one draft (tests/protocol/test_tokens_scopes.py).
+    stages, one or two slots, up to three requests, none or one draft (tests/protocol/pipeline/test_scopes.py).
     """
 
     def put(self, entry: Entry) -> None:

@@ -7,14 +7,14 @@ The model is in `model`, `faults` and `sources`; YAML in `yaml_reader` and `yaml
 Hypothesis and is not imported by this one.
 """
 
-from dpsim.scenario.build import prepare, program_args, requests, world
-from dpsim.scenario.builder import scenario_from, with_limit, with_workload
+from dpsim.scenario.edit import scenario_from, with_limit, with_workload
 from dpsim.scenario.errors import ScenarioError, WorkloadMissing
 from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, OpAddress, Repeat, Skip
 from dpsim.scenario.model import Expect, ExpectedCulprit, Limits, ProtocolChoice, Scenario
-from dpsim.scenario.sources import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
-from dpsim.scenario.yaml_reader import load_scenario, parse_scenario
-from dpsim.scenario.yaml_writer import dump_scenario
+from dpsim.scenario.to_world import prepare, program_args, requests, world
+from dpsim.scenario.workload.model import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
+from dpsim.scenario.yaml.reader import load_scenario, parse_scenario
+from dpsim.scenario.yaml.writer import dump_scenario
 
 __all__ = [
     "Alter",

@@ -12,8 +12,7 @@ Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect someth
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 SHOWN = 10
 """How many problems of one scenario are shown; the rest is counted."""
@@ -34,15 +33,6 @@ def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:
     if more > 0:
         shown[SHOWN:] = [f"... and {more} more problem{'s' if more > 1 else ''}"]
     return ScenarioError("\n".join(shown))
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question at the end of a message, "; did you mean 'x'?", or nothing if no known word is near. Case does
-    not count.
-    """
-    lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), lower, n=1)
-    return f"; did you mean {lower[near[0]]!r}?" if near else ""
 
 
 def shown(value: object, length: int = 60) -> str:

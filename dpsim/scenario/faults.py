@@ -20,8 +20,8 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import ConfigDict, Field, model_validator
 
 from dpsim.ops import DType
+from dpsim.scenario.base import Index, Part, Problem, RankNumber, Word, refuse
 from dpsim.scenario.duration import PositiveDuration
-from dpsim.scenario.part import Index, Part, Problem, RankNumber, Word, refuse
 from dpsim.world import At, Delay, Fault
 
 

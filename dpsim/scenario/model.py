@@ -22,12 +22,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import EngineConfig, Topology
+from dpsim.scenario.base import Index, Part, Path, Problem, RankNumber, Word, refuse
+from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import PositiveDuration, format_duration
-from dpsim.scenario.errors import did_you_mean
 from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec
-from dpsim.scenario.groups import communicators
-from dpsim.scenario.part import Index, Part, Path, Problem, RankNumber, Word, refuse
-from dpsim.scenario.sources import Workload
+from dpsim.scenario.workload.model import Workload
+from dpsim.words import did_you_mean
 
 MAX_INJECTIONS = 10_000
 

@@ -25,8 +25,8 @@ from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 from dpsim.config import Topology
-from dpsim.scenario.builder import scenario_from
 from dpsim.scenario.duration import format_duration
+from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
 

@@ -28,11 +28,11 @@ from typing import Any
 from hypothesis import strategies as st
 
 from dpsim.config import CUDAGraphMode, EngineConfig, Topology
-from dpsim.scenario.builder import scenario_from
+from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import format_duration
-from dpsim.scenario.groups import communicators
+from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.sources import Workload
+from dpsim.scenario.workload.model import Workload
 
 SITES = ("dp.agree", "experts.combine")
 """The sites of collectives in `dp_batch`."""

@@ -14,9 +14,10 @@ from typing import Any
 import numpy
 import simpy
 
-from dpsim.journal import Journal, RankDied
+from dpsim.backend.journal import Journal, RankDied
 from dpsim.ops import RawRecord
-from dpsim.registry import Program, protocol
+from dpsim.program import Program
+from dpsim.registry import protocol
 from dpsim.schedule import ByLabel, Choose, Strategy
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs

@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
-from dpsim.journaled import JournaledBuffer, Outcome, of_this_backend
 from dpsim.ops import DTYPES, DType
 from dpsim.schedule import Footprint
 from dpsim.sim.allocator import ROUND, SMALL, Block

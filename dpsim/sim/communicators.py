@@ -8,13 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.backend.buffers import of_this_backend
+from dpsim.backend.communicators import JournaledDeviceCommunicator, JournaledHostCommunicator
+from dpsim.backend.journal import Issue
+from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
-from dpsim.journal import Issue
-from dpsim.journaled import Outcome, of_this_backend
-from dpsim.journaled_groups import JournaledDeviceCommunicator, JournaledHostCommunicator
 from dpsim.sim.buffers import flat_of, touched
-from dpsim.sim.groups import Group, Part
+from dpsim.sim.groups import Group
 from dpsim.sim.op import Op
+from dpsim.sim.parts import Part
 from dpsim.sim.rank import SimRank
 from dpsim.sim.streams import SimStream
 

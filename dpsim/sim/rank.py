@@ -9,9 +9,11 @@ from collections import deque
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
+from dpsim.backend.journal import Journal
+from dpsim.backend.rank import JournaledRank
+from dpsim.backend.streams import KernelError
+from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen, Stream
-from dpsim.journal import Journal
-from dpsim.journaled import JournaledRank, KernelError, Outcome
 from dpsim.ops import RawRecord
 from dpsim.schedule import Footprint
 from dpsim.sim.allocator import CachingAllocator

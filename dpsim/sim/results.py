@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dpsim.backend.journal import Issue
 from dpsim.interface import HostArray
-from dpsim.journal import Issue
 
 if TYPE_CHECKING:
-    from dpsim.sim.groups import Part
+    from dpsim.sim.parts import Part
 
 SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 """Collectives of which all members get the same."""

@@ -7,15 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.streams import JournaledEvent, JournaledStream, KernelError
+from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, Frozen, Kernel
-from dpsim.journaled import (
-    JournaledBuffer,
-    JournaledEvent,
-    JournaledStream,
-    KernelError,
-    Outcome,
-    of_this_backend,
-)
 from dpsim.ops import DType
 from dpsim.sim.buffers import ARRAY, SimBuffer, array_of, touched
 from dpsim.sim.op import Op

@@ -1,4 +1,4 @@
-"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.exploring`), and `check_backend`
+"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.properties`), and `check_backend`
 whether a backend keeps the contract of `dpsim.interface`. The latter judges sim, gloo and nccl, and backends of others.
 
     from dpsim.testing import CONFORMANCE, check_backend
@@ -18,32 +18,23 @@ Nor the order of messages from two senders, nor what a mismatched collective lea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
-from dpsim.testing.bench import Bench
-from dpsim.testing.cases import CONFORMANCE
-from dpsim.testing.exploring import holds
-from dpsim.world import Backend, BackendUnavailable
+if TYPE_CHECKING:
+    from dpsim.testing.cases import CONFORMANCE
+    from dpsim.testing.properties import holds
+    from dpsim.testing.suite import check_backend
 
 
-def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable[str] | None = None) -> None:
-    """Run the cases, or those named in `only`, with `size` ranks, on a backend or on the installed one of that name.
+def __getattr__(name: str) -> Any:
+    """Names are looked up when they are first used (PEP 562): worker processes that import `conformance` need none."""
+    from importlib import import_module
 
-    Raises AssertionError at the first rule that is broken, BackendUnavailable if the backend cannot run `size` ranks
-    here, ValueError for fewer than two ranks, KeyError for an unknown case. Closing the backend is left to the caller.
-    """
-    if size < 2:
-        raise ValueError(f"size is {size}, but what ranks do to one another takes at least 2")
-    if isinstance(backend, str):
-        from dpsim.runner import find_backend  # not above: a worker process that imports the programs does not need it
-
-        backend = find_backend(backend)
-    reason = backend.unavailable(size)
-    if reason is not None:
-        raise BackendUnavailable(reason)
-    for name in CONFORMANCE if only is None else [only] if isinstance(only, str) else only:
-        rule = " ".join((CONFORMANCE[name].__doc__ or "").split())
-        CONFORMANCE[name](Bench(backend, size, name, rule))
+    homes = {"CONFORMANCE": "cases", "check_backend": "suite", "holds": "properties"}
+    if name not in homes:
+        raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"dpsim.testing.{homes[name]}"), name)
+    return value
 
 
 __all__ = ["CONFORMANCE", "check_backend", "holds"]

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpsim.protocol.conformance.mail import SLEEP_NS
 from dpsim.testing.bench import Bench
+from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.programs import ODD, STEPS
 from dpsim.world import At, Delay, Fault
 

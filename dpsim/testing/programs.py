@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpsim.interface import HostArray, Rank
-from dpsim.registry import Program, register_protocol
+from dpsim.program import Program
+from dpsim.registry import register_protocol
 
 STEPS = 6
 ODD = 3  # the step in which something is planted: not the first, so that there is a history, and not the last

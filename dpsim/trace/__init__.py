@@ -1,6 +1,6 @@
 """Traces: what a run did, in a form that every backend writes alike."""
 
-from dpsim.trace.compare import Difference, compare, scenario_changes
+from dpsim.trace.difference import Difference, compare, scenario_changes
 from dpsim.trace.form import TraceError, digest
 from dpsim.trace.read import Trace, read_trace
 from dpsim.trace.record import check_writable, write_trace

@@ -89,7 +89,7 @@ class Trace:
         self._check(self)
 
     def place(self, kind: str, site: str) -> str:
-        """Where in the source a site lies, as far as it is known: "dpsim/protocol/step.py:114"."""
+        """Where in the source a site lies, as far as it is known: "dpsim/protocol/data_parallel/step.py:114"."""
         return " or ".join(self.places.get(kind, {}).get(site, ()))
 
     def run(self) -> Run:

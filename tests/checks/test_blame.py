@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.evidence import ranks_text
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.ops import RawRecord
 from dpsim.sim.backend import SimBackend
+from dpsim.words import ranks_text
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 
 CLASSES = {

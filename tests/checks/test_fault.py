@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from handmade import Made
+
+from tests.checks.handmade import Made
 
 
 def raised(made: Made, *ranks: int, where: str = "p.py:9") -> list[str]:

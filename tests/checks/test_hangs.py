@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from handmade import Made
+
+from tests.checks.handmade import Made
 
 # ---- transfers
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handmade import Hand, Made
+
+from tests.checks.handmade import Hand, Made
 
 BUFFER, REUSED = ["RACE:BUFFER"], ["RACE:REUSED_IN_FLIGHT"]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from handmade import Hand, Made
+
+from tests.checks.handmade import Hand, Made
 
 
 def one() -> tuple[Made, Hand]:

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from handmade import Made
 
 from dpsim.checks import Finding, finding
 from dpsim.checks import judge as judging
 from dpsim.checks.finding import CLASSES, can_match, pattern_problem
 from dpsim.checks.judge import switch_off, switched_off_text
+from dpsim.cli.run_text import as_json, switched_off_lines
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario, scenario_from
-from dpsim.summary import as_json, switched_off_lines
+from tests.checks.handmade import Made
 
 CHECKS = Path(finding.__file__).parent
 REQUEST = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 6}
@@ -132,7 +132,7 @@ def test_without_races_and_stale_accesses_order_is_not_rebuilt(monkeypatch: pyte
 
     made = Made(1)
     made[0].launch("write", "side", writes=[made[0].alloc("main", 8)])
-    monkeypatch.setattr("dpsim.checks.memory.Walk.go", never)
+    monkeypatch.setattr("dpsim.checks.memory.shadow.Walk.go", never)
     assert judging.judge(made.world, made.run(), ["RACE:*", "STALE:*"]) == []
     with pytest.raises(AssertionError, match="the walk was made"):
         judging.judge(made.world, made.run(), ["RACE:*"])

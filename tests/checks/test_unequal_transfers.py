@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from handmade import Made
+
+from tests.checks.handmade import Made
 
 Side = tuple[int, str]
 """Count and dtype."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from cli_commands import EXPECTED, HEALTHY, SKIP, dpsim_, write
 
 from dpsim import runner
+from tests.cli.commands import EXPECTED, HEALTHY, SKIP, dpsim_, write
 
 
 @pytest.fixture(autouse=True)

@@ -6,8 +6,9 @@ import os
 
 import pytest
 
-from dpsim import console
-from dpsim.console import Progress, columns, duration, painted
+from dpsim.cli import console
+from dpsim.cli.console import Progress, columns, painted
+from dpsim.words import duration
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from determinism.digests import digests, scenarios
+
+from tests.determinism.digests import digests, scenarios
 
 SCRIPT = Path(__file__).with_name("digests.py")
 VERSIONS = ("3.11", "3.12", "3.13")
@@ -66,7 +67,7 @@ def test_a_program_that_follows_the_order_of_a_set_is_caught() -> None:
 
 
 FAULTY = """
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.trace import digest
 from dpsim.world import CommunicatorSpec, World

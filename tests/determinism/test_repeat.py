@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from determinism.repeat import NotDeterministic, Repeats, captured, difference
 
-from dpsim.explore.dpor import Dpor
-from dpsim.explore.walks import RandomWalk
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, CommunicatorSpec, Delay, Run, World
+from tests.determinism.repeat import NotDeterministic, Repeats, captured, difference
 
 ROOT = Path(__file__).resolve().parents[2]
 WORLD = World(2, (CommunicatorSpec("dp_cpu", "dp_cpu", "host", (0, 1)),))
@@ -283,7 +283,7 @@ def test_a_world_that_runs_often_is_sampled_too() -> None:
 
 
 def test_the_sample_is_the_same_in_another_process() -> None:
-    script = "from determinism.test_repeat import sample; print(sample())"
+    script = "from tests.determinism.test_repeat import sample; print(sample())"
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     told = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": path}
     done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, check=True)

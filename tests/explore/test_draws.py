@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.exploration import Explored, Subject, explore_subject
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.world import CommunicatorSpec, World
 
 Script = Callable[[Rank], Coroutine[Any, Any, None]]

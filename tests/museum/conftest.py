@@ -21,12 +21,11 @@ NAMES = ("mail-first", "mail-down", "mail-four", "mail-class", "mail-twin", "mai
 
 @pytest.fixture
 def mail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder of the exhibits. `--module mail_variants` can be imported, and nothing of it stays."""
+    """The folder of the exhibits. `--module tests.museum.mail_variants` can be imported, and nothing of it stays."""
     registry.variants()
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))
-    monkeypatch.syspath_prepend(Path(__file__).parent)
-    monkeypatch.delitem(sys.modules, "mail_variants", raising=False)
+    monkeypatch.delitem(sys.modules, "tests.museum.mail_variants", raising=False)
     folder = tmp_path / "exhibits"
     folder.mkdir()
     for name in NAMES:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpsim.interface import Rank
-from dpsim.registry import Program, register_protocol, register_variant, variant
+from dpsim.program import Program
+from dpsim.registry import register_protocol, register_variant, variant
 
 
 @register_protocol("mail", forms=("sorted", "unsorted"))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from dpsim import registry
+from dpsim.campaign.museum import SEEDS, exhibits, row
 from dpsim.checks import matches
-from dpsim.exhibition import SEEDS, exhibits, row
+from dpsim.cli.list import as_text, scenarios
 from dpsim.explore import STRATEGIES
-from dpsim.inventory import as_text, scenarios
 from dpsim.registry import VariantEntry
 from dpsim.scenario import load_scenario
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from dpsim.cli import app
-from dpsim.exhibition import SEEDS
+from dpsim.campaign.museum import SEEDS
+from dpsim.cli.app import app
 from dpsim.explore import STRATEGIES
 
 
@@ -27,7 +27,7 @@ def museum(*words: str | Path) -> tuple[int, str, str]:
 
 
 def mail_museum(mail: Path, *words: str) -> tuple[int, str, str]:
-    return museum("--module", "mail_variants", "--exhibits", mail, *words)
+    return museum("--module", "tests.museum.mail_variants", "--exhibits", mail, *words)
 
 
 def entries(answer: tuple[int, str, str]) -> dict[str, Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-import real_worlds
 
 from dpsim.world import World
 from real.backend import TorchBackend
+from tests.real import worlds
 
 
 @pytest.fixture(scope="session")
@@ -18,7 +18,7 @@ def backends() -> Iterator[Callable[[str], TorchBackend]]:
 
     def find(name: str) -> TorchBackend:
         if name not in made:
-            made[name] = real_worlds.BACKENDS[name]()
+            made[name] = worlds.BACKENDS[name]()
         return made[name]
 
     yield find
@@ -38,4 +38,4 @@ def backend(request: pytest.FixtureRequest, backends: Callable[[str], TorchBacke
 
 @pytest.fixture
 def world() -> World:
-    return real_worlds.make_world()
+    return worlds.make_world()

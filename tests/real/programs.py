@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from dpsim.interface import Buffer, Rank
-from dpsim.registry import Program, register_protocol
+from dpsim.program import Program
+from dpsim.registry import register_protocol
 
 
 @register_protocol("real_rounds")

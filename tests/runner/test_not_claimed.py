@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsim import runner
-from dpsim.cli import app
+from dpsim.cli.app import app
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path

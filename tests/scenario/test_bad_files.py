@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from bad_files import BAD_FILES, Bad
 
-from dpsim.scenario import ScenarioError, parse_scenario, yaml_nodes
+from dpsim.scenario import ScenarioError, parse_scenario
+from dpsim.scenario.yaml import nodes as yaml_nodes
+from tests.scenario.bad_files import BAD_FILES, Bad
 
 ROOT = Path(__file__).resolve().parents[2]
 

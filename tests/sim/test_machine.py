@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from trace_runs import simulate
 
 from dpsim.ops import RawRecord
 from dpsim.world import Run
+from tests.trace.runs import simulate
 
 
 @pytest.fixture

@@ -22,10 +22,9 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from worlds.case import Case, execute, faults
-
 from dpsim.schedule import Candidate, Footprint, Strategy, conflict
 from dpsim.world import Run
+from tests.worlds.case import Case, execute, faults
 
 Order: TypeAlias = frozenset[Hashable]
 Outcome: TypeAlias = Hashable

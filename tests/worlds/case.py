@@ -21,7 +21,7 @@ from typing import Any
 from dpsim.checks.finding import matches
 from dpsim.checks.judge import judge
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.world import CommunicatorSpec, Run, World

@@ -7,7 +7,7 @@ before it says that a world is proven.
 
 from __future__ import annotations
 
-from worlds import (
+from tests.worlds import (
     agreement,
     cross_pg,
     dbo_event,
@@ -21,7 +21,7 @@ from worlds import (
     residency,
     wake_pause,
 )
-from worlds.case import Case, unrelated
+from tests.worlds.case import Case, unrelated
 
 _SMALL_PIPELINE = pipeline.Scope((pipeline.Request(0, 3, 2), pipeline.Request(0, 11, 2)), stages=2, slots=1, steps=4)
 _TALL_PIPELINE = pipeline.Scope((pipeline.Request(0, 3, 3), pipeline.Request(1, 11, 2)), stages=3, slots=2, steps=8)

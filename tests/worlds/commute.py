@@ -19,10 +19,9 @@ import random
 import zlib
 from collections.abc import Sequence
 
-from worlds.brute import Order, Outcome, Recorder, conflicts, outcome_of
-from worlds.case import Case, execute
-
 from dpsim.schedule import Candidate, Footprint
+from tests.worlds.brute import Order, Outcome, Recorder, conflicts, outcome_of
+from tests.worlds.case import Case, execute
 
 
 class Walk(Recorder):

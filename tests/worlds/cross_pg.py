@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from worlds.case import Case, world_of
 
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
+from tests.worlds.case import Case, world_of
 
 
 def set_to(buffer: Any, value: int) -> None:

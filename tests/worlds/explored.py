@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from worlds.brute import Order, Outcome, Recorder, enumerate_schedules, outcome_of
-from worlds.case import Case, execute
-
-from dpsim.explore.dpor import Dpor
+from dpsim.explore.strategies.dpor import Dpor
 from dpsim.schedule import CutOff
+from tests.worlds.brute import Order, Outcome, Recorder, enumerate_schedules, outcome_of
+from tests.worlds.case import Case, execute
 
 
 class Follow(Recorder):

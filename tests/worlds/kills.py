@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from worlds.case import Case, world_of
-from worlds.pipeline import Pipeline, Scope, pipeline_world
 
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.world import Kill, World
+from tests.worlds.case import Case, world_of
+from tests.worlds.pipeline import Pipeline, Scope, pipeline_world
 
 VICTIM = 1
 TOLERATED = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK")

@@ -10,10 +10,9 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from worlds.case import Case, world_of
-
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
+from tests.worlds.case import Case, world_of
 
 
 class OneTarget(Program):

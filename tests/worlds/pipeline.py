@@ -19,11 +19,10 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from worlds.case import Case
-
 from dpsim.interface import Buffer, Event, Rank, Stream
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.world import CommunicatorSpec, World
+from tests.worlds.case import Case
 
 ROWS = 4  # rows of a step at most
 TOKENS = 8  # of a request at most

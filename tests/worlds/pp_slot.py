@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from worlds.case import Case, world_of
-
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
+from tests.worlds.case import Case, world_of
 
 SCHEDULER, FIRST, LAST = range(3)
 BATCHES = 3

@@ -14,11 +14,11 @@ import random
 from typing import Any, TypeAlias
 
 import numpy as np
-from worlds.case import Case, world_of
 
 from dpsim.interface import Buffer, Event, Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.world import Kill
+from tests.worlds.case import Case, world_of
 
 Action: TypeAlias = tuple[Any, ...]
 

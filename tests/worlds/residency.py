@@ -12,11 +12,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from worlds.case import Case, world_of
-
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.world import Kill
+from tests.worlds.case import Case, world_of
 
 
 def set_to(buffer: Any, value: int) -> None:

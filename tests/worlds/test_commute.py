@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from worlds.brute import enumerate_schedules
-from worlds.cases import CASES, COUNTED
-from worlds.commute import complaints
 
 from dpsim.schedule import Footprint
 from dpsim.sim.op import Op
+from tests.worlds.brute import enumerate_schedules
+from tests.worlds.cases import CASES, COUNTED
+from tests.worlds.commute import complaints
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -10,18 +10,18 @@ from __future__ import annotations
 from statistics import median
 
 import pytest
-from worlds.case import Case, execute, faults
-from worlds.cases import CASES, COUNTED
 
 from dpsim.explore import Budget, Exploration, Problem, explore, search
-from dpsim.explore import dpor as dpor_module
-from dpsim.explore.dpor import Dpor
 from dpsim.explore.order import Labels
-from dpsim.explore.pct import Pct
-from dpsim.explore.pos import Pos
-from dpsim.explore.search import Search
-from dpsim.explore.walks import RandomWalk
+from dpsim.explore.strategies import dpor as dpor_module
+from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.pct import Pct
+from dpsim.explore.strategies.pos import Pos
+from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.schedule import Strategy
+from tests.worlds.case import Case, execute, faults
+from tests.worlds.cases import CASES, COUNTED
 
 SLOTS_FOR_ALL = [name for name in CASES if "2 slots" in name]
 """Whether a slot is taken before or after another is given back is an order, but no race: classes that differ in

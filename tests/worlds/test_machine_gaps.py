@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
-from worlds.brute import Found, enumerate_schedules, schedules
-from worlds.case import Case, world_of
-from worlds.commute import complaints
-from worlds.explored import missed
 
 from dpsim.interface import Rank
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.world import Kill, Run, World
+from tests.worlds.brute import Found, enumerate_schedules, schedules
+from tests.worlds.case import Case, world_of
+from tests.worlds.commute import complaints
+from tests.worlds.explored import missed
 
 Script = Callable[[Rank], Coroutine[Any, Any, None]]
 

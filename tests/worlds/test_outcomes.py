@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds.brute import enumerate_schedules
-from worlds.case import Case
-from worlds.cases import CASES, COUNTED
-from worlds.explored import missed
-from worlds.random_world import random_case
 
-from dpsim.explore.dpor import Dpor
+from dpsim.explore.strategies.dpor import Dpor
+from tests.worlds.brute import enumerate_schedules
+from tests.worlds.case import Case
+from tests.worlds.cases import CASES, COUNTED
+from tests.worlds.explored import missed
+from tests.worlds.random_world import random_case
 
 FAST = 150  # schedules
 

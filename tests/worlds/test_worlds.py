@@ -9,13 +9,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from worlds import last_class, pipeline, wake_pause
-from worlds.brute import Script, enumerate_schedules, outcome_of, schedules
-from worlds.case import execute, faults, unrelated
-from worlds.cases import CASES, COUNTED
-from worlds.commute import Walk
 
 from dpsim.checks.finding import matches
+from tests.worlds import last_class, pipeline, wake_pause
+from tests.worlds.brute import Script, enumerate_schedules, outcome_of, schedules
+from tests.worlds.case import execute, faults, unrelated
+from tests.worlds.cases import CASES, COUNTED
+from tests.worlds.commute import Walk
 
 FAST = 500  # schedules
 

@@ -1,0 +1,1 @@
+"""What every backend shares: addresses, records, injections, and the public half of each class of the contract."""

@@ -1,0 +1,72 @@
+"""What the contract asks of the arguments of a collective or transfer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator
+from dpsim.ops import DTYPES
+
+_NAMES: dict[np.dtype[Any], str] = {np.dtype(name): name for name in DTYPES}
+
+
+def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str) -> None:
+    """Raise ValueError if a root or peer is no member of the group."""
+    if rank not in communicator.ranks:
+        raise ValueError(f"{communicator.name}: {what} {rank} is none of its ranks {communicator.ranks}")
+
+
+def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -> None:
+    """Raise ValueError if a peer is no member, or this rank itself."""
+    check_member(communicator, rank, "peer")
+    if rank == communicator.ranks[communicator.index]:
+        raise ValueError(f"{communicator.name}: rank {rank} cannot send to or receive from itself")
+
+
+def check_sizes(
+    communicator: HostCommunicator | DeviceCommunicator, name: str, sizes: Sequence[int] | None, total: int
+) -> tuple[int, ...]:
+    """The elements of each member: as given, else equal parts of `total`. Raises ValueError if they cannot be."""
+    members = communicator.size
+    if sizes is None:
+        return (equal_size(communicator, name, total),) * members
+    if len(sizes) != members or min(sizes) < 0:
+        raise ValueError(f"{communicator.name}: {name} {list(sizes)} must be {members} numbers from 0, one a member")
+    return tuple(sizes)
+
+
+def equal_size(communicator: HostCommunicator | DeviceCommunicator, name: str, total: int) -> int:
+    """The elements of each member, if all have as many. Raises ValueError if they cannot."""
+    members = len(communicator.ranks)
+    if total % members:
+        raise ValueError(f"{communicator.name}: {total} elements are no {members} equal parts; give {name}")
+    return total // members
+
+
+def count_of(buffer: Buffer) -> int:
+    """Its elements."""
+    count: int = buffer.count  # type: ignore[attr-defined]  # whether it is one of this backend is seen where it is used
+    return count
+
+
+def _given(sizes: Sequence[int] | None) -> tuple[int, ...]:
+    return () if sizes is None else tuple(sizes)
+
+
+def _reduction(op: Any) -> str:
+    if op not in ("sum", "max", "min"):
+        raise ValueError(f"the reduction {op!r} is none of sum, max, min")
+    return str(op)
+
+
+def _dtype(array: HostArray) -> str:
+    """The name of its type; numpy takes long to find it."""
+    return _NAMES.get(array.dtype) or array.dtype.name
+
+
+def _check_dtype(array: HostArray, site: str) -> None:
+    if array.dtype not in _NAMES and array.dtype.name not in DTYPES:
+        raise TypeError(f"{site}: dtype {array.dtype.name} is none of {', '.join(DTYPES)}")

@@ -1,0 +1,142 @@
+"""Device memory as journals name it: buffers and their views."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.backend.journal import Issue, Journal
+from dpsim.backend.work import Outcome, Work
+from dpsim.interface import (
+    Buffer,
+    HostArray,
+    Stream,
+)
+from dpsim.ops import DType, Place, Ref, Refs
+
+
+class OwnStream(Stream):
+    """What a buffer needs of a stream of its backend."""
+
+    journal: Journal
+
+    @abstractmethod
+    def _spin(self, ns: int) -> None:
+        """Hold the stream for so long: an injected delay."""
+
+
+class JournaledBuffer(Buffer):
+    """A buffer, or a view into one (`base`). `ref` is how records name its memory; `refs`: that alone, as records have
+    it.
+    """
+
+    ref: Ref
+    refs: Refs
+    place: Place | None = None
+    base: JournaledBuffer | None = None
+
+    def __init__(self, stream: OwnStream, shape: tuple[int, ...], dtype: DType) -> None:
+        self.stream = stream
+        self.shape = shape
+        self.dtype = dtype
+        self.count = math.prod(shape)
+        self.freed: list[str] = []  # where in the source, once it is; views share it
+
+    def named(self, number: int, site: str, ordinal: int) -> None:
+        """Its place in the journal."""
+        self.ref = number, 0, self.count
+        self.refs = (self.ref,)
+        self._site = site
+        self._ordinal = ordinal
+
+    def view(self, start: int, stop: int) -> Buffer:
+        if not (self.shape and 0 <= start <= stop <= self.shape[0]):
+            raise IndexError(f"rows {start} to {stop} are not within a buffer of shape {self.shape}")
+        row = math.prod(self.shape[1:])
+        piece = self._view(start, stop)
+        [(number, first, _)] = refs([self])
+        piece.ref = number, first + start * row, first + stop * row
+        piece.refs = (piece.ref,)
+        piece.base, piece.freed = self.base or self, self.freed
+        return piece
+
+    def read(self, site: str, stream: Stream | None = None) -> Work:
+        on = stream or self.stream
+        journal = self.stream.journal
+        delay = journal.note("read", site, (on.name, self.count, self.dtype, ref_of(self)))
+        if delay:
+            of_this_backend(on, OwnStream)._spin(delay)
+        return Work(journal, self._copy(on))
+
+    def record_stream(self, stream: Stream) -> None:
+        base = self.base or self
+        self.stream.journal.note("used", "record_stream", (stream.name, refs([base])[0][0]))
+        if stream is not base.stream:
+            base._hold(stream)
+
+    def free(self) -> None:
+        if self.base is not None:
+            raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
+        if self.freed:
+            raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice, first at {self.freed[0]}")
+        self.freed.append(self.stream.journal.free(self.stream.name, self._site, self._ordinal, self.ref[0]))
+        self._release()
+
+    def gone(self) -> Ref:
+        """What a freed buffer has in the place of a `ref`: an error."""
+        base = self.base or self
+        raise RuntimeError(f"the buffer {base._site}[{base._ordinal}] is used after it was freed at {self.freed[0]}")
+
+    @abstractmethod
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        """Rows of the first axis, sharing memory."""
+
+    @abstractmethod
+    def _copy(self, stream: Stream) -> Outcome:
+        """Put a copy to the host on the stream, now; the answer waits for it."""
+
+    @abstractmethod
+    def _hold(self, stream: Stream) -> None:
+        """Tell the allocator that another stream uses the memory."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give the memory back."""
+
+
+def refs(buffers: Sequence[Buffer]) -> Refs:
+    """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
+    if len(buffers) == 1:
+        [buffer] = buffers
+        if not buffer.freed:  # type: ignore[attr-defined]
+            own: Refs = buffer.refs  # type: ignore[attr-defined]
+            return own
+    # Whether they are buffers of this backend is seen where they are used.
+    return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
+
+
+def ref_of(buffer: Buffer) -> Refs:
+    """The same for one buffer: it has the tuple at hand."""
+    refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
+    return refs
+
+
+def of_this_backend(thing: Any, kind: type[Any]) -> Any:
+    """The thing, if it is of that class. Raises TypeError for one of another backend."""
+    if not isinstance(thing, kind):
+        raise TypeError(f"a {kind.__name__} of this backend is needed, not a {type(thing).__name__}")
+    return thing
+
+
+def resized(array: HostArray, issue: Issue) -> HostArray:
+    """A flat copy of `array` with the count and type that an altered collective announces: cut, or filled with
+    zeros.
+    """
+    flat = np.zeros(issue.count, issue.dtype)
+    size = min(issue.count, array.size)
+    flat[:size] = array.reshape(-1)[:size]
+    return flat

@@ -1,0 +1,263 @@
+"""Communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an issue.
+
+Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
+if it was repeated.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+
+import numpy as np
+
+from dpsim.backend.arguments import (
+    _check_dtype,
+    _dtype,
+    _given,
+    _reduction,
+    check_member,
+    check_peer,
+    check_sizes,
+    count_of,
+    equal_size,
+)
+from dpsim.backend.buffers import ref_of
+from dpsim.backend.journal import Issue, Journal
+from dpsim.backend.work import Outcome, Work
+from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
+from dpsim.ops import DType, ReduceOp
+from dpsim.world import CommunicatorSpec
+
+plan = lru_cache(4096)(Issue)
+"""An issue, made once: most are the same in every step, and for all members of a group."""
+
+
+class JournaledHostCommunicator(HostCommunicator):
+    """Host collectives and transfers of one rank."""
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
+        self.journal = journal
+        self.name = spec.name
+        self.ranks = spec.ranks
+        self.index = spec.ranks.index(journal.rank)
+
+    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
+        issue = plan("all_reduce", array.size, _dtype(array), None, _reduction(op))
+        return self._collective(issue, array, array.shape, site)
+
+    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
+        check_member(self, root, "root")
+        issue = plan("broadcast", array.size, _dtype(array), root)
+        return self._collective(issue, array, array.shape, site)
+
+    def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
+        whole = check_sizes(self, "sizes", sizes, array.size * self.size)
+        if whole[self.index] != array.size:
+            raise ValueError(
+                f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
+            )
+        issue = plan("all_gather", array.size, _dtype(array), None, None, _given(sizes))
+        return self._collective(issue, array, (sum(whole),), site)
+
+    def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
+        whole = check_sizes(self, "sizes", sizes, array.size)
+        issue = plan("reduce_scatter", array.size, _dtype(array), None, "sum", _given(sizes))
+        return self._collective(issue, array, (whole[self.index],), site)
+
+    def all_to_all(
+        self,
+        array: HostArray,
+        *,
+        output_sizes: Sequence[int] | None = None,
+        source_sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> Work:
+        sizes: tuple[int, ...] = ()
+        come = array.size if output_sizes is None else sum(output_sizes)
+        if source_sizes is None and output_sizes is None:
+            equal_size(self, "source_sizes", come)
+        else:
+            go = check_sizes(self, "source_sizes", source_sizes, array.size)
+            sizes = (*go, *check_sizes(self, "output_sizes", output_sizes, come))
+        issue = plan("all_to_all", array.size, _dtype(array), None, None, sizes)
+        return self._collective(issue, array, (come,), site)
+
+    def barrier(self, *, site: str | None = None) -> Work:
+        return self._collective(plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
+
+    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
+        check_peer(self, to)
+        issue = plan("send", array.size, _dtype(array), None, None, (), to)
+        return self._transfer(issue, array, (0,), site)
+
+    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
+        check_peer(self, source)
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        array = np.zeros(shape, dtype)  # a message that is too short leaves the rest
+        issue = plan("recv", array.size, dtype, None, None, (), source)
+        return self._transfer(issue, array, shape, site)
+
+    def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+        site = site or f"{self.name}.{issue.op}"
+        _check_dtype(array, site)
+        issues = self.journal.collective(self.name, issue, None, site)
+        return Work(self.journal, self._start(issues, array, shape))
+
+    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
+        site = site or f"{self.name}.{issue.op}"
+        _check_dtype(array, site)
+        issues = self.journal.transfer(self.name, issue, None, site)
+        return Work(self.journal, self._start(issues, array, shape))
+
+    @abstractmethod
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+        """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
+        `shape`; where there is none, as much of the input as fits, and zeros.
+        """
+
+
+class JournaledDeviceCommunicator(DeviceCommunicator):
+    """Device collectives and transfers of one rank."""
+
+    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
+        self.journal = journal
+        self.name = spec.name
+        self.ranks = spec.ranks
+        self.index = spec.ranks.index(journal.rank)
+        self._group: int | None = None
+        self._together: Stream | None = None
+
+    def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
+        issue = plan("all_reduce", count_of(buffer), buffer.dtype, None, _reduction(op))
+        self._collective(issue, buffer, buffer, stream, site)
+
+    def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
+        check_member(self, root, "root")
+        issue = plan("broadcast", count_of(buffer), buffer.dtype, root)
+        self._collective(issue, buffer, buffer, stream, site)
+
+    def all_gather(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings = count_of(source)
+        whole = check_sizes(self, "sizes", sizes, brings * self.size)
+        self._check_fits("source", brings, whole[self.index])
+        self._check_fits("output", count_of(output), sum(whole))
+        issue = plan("all_gather", brings, source.dtype, None, None, _given(sizes))
+        self._collective(issue, output, source, stream, site)
+
+    def reduce_scatter(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings = count_of(source)
+        whole = check_sizes(self, "sizes", sizes, brings)
+        self._check_fits("source", brings, sum(whole))
+        self._check_fits("output", count_of(output), whole[self.index])
+        issue = plan("reduce_scatter", brings, source.dtype, None, "sum", _given(sizes))
+        self._collective(issue, output, source, stream, site)
+
+    def all_to_all(
+        self,
+        output: Buffer,
+        source: Buffer,
+        stream: Stream,
+        *,
+        output_sizes: Sequence[int] | None = None,
+        source_sizes: Sequence[int] | None = None,
+        site: str | None = None,
+    ) -> None:
+        brings, comes = count_of(source), count_of(output)
+        sizes: tuple[int, ...] = ()
+        if source_sizes is None and output_sizes is None:
+            equal_size(self, "source_sizes", brings)
+            if comes != brings:
+                equal_size(self, "output_sizes", comes)
+        else:
+            go = check_sizes(self, "source_sizes", source_sizes, brings)
+            self._check_fits("source", brings, sum(go))
+            come_from = check_sizes(self, "output_sizes", output_sizes, comes)
+            self._check_fits("output", comes, sum(come_from))
+            sizes = (*go, *come_from)
+        issue = plan("all_to_all", brings, source.dtype, None, None, sizes)
+        self._collective(issue, output, source, stream, site)
+
+    def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
+        check_peer(self, to)
+        issue = plan("send", count_of(buffer), buffer.dtype, None, None, (), to)
+        self._transfer(issue, buffer, stream, site)
+
+    def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
+        check_peer(self, source)
+        issue = plan("recv", count_of(buffer), buffer.dtype, None, None, (), source)
+        self._transfer(issue, buffer, stream, site)
+
+    def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
+        if self._group is not None:
+            raise RuntimeError(f"{self.name}: a coalesced group is open already; groups are not nested")
+        return self._coalesce(stream)
+
+    @contextmanager
+    def _coalesce(self, stream: Stream) -> Generator[None, None, None]:
+        self._group, self._together = self.journal.number("group"), stream
+        self._open(stream)
+        try:
+            yield
+        finally:
+            self._group = None
+            self._close(stream)
+
+    def _collective(self, issue: Issue, output: Buffer, source: Buffer, stream: Stream, site: str | None) -> None:
+        if self._group is not None:
+            raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
+        site = site or f"{self.name}.{issue.op}"
+        root, rank = issue.root, self.journal.rank
+        reads = ref_of(source) if root is None or root == rank else ()
+        writes = ref_of(output) if root != rank else ()
+        self._put(self.journal.collective(self.name, issue, stream.name, site, reads, writes), output, source, stream)
+
+    def _transfer(self, issue: Issue, buffer: Buffer, stream: Stream, site: str | None) -> None:
+        memory = ref_of(buffer)
+        reads, writes = (memory, ()) if issue.op == "send" else ((), memory)
+        if self._group is not None:
+            issue = issue._replace(group=self._group)
+            if stream is not self._together:
+                raise ValueError(f"{self.name}: a transfer on stream {stream.name} within a group on another stream")
+        site = site or f"{self.name}.{issue.op}"
+        self._move(self.journal.transfer(self.name, issue, stream.name, site, reads, writes), buffer, stream)
+
+    def _check_fits(self, what: str, count: int, wanted: int) -> None:
+        if count != wanted:
+            raise ValueError(f"{self.name}: the {what} has {count} elements, by the sizes it needs {wanted}")
+
+    @abstractmethod
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        """Put each issue on the stream, in order; the input is `source`, the result goes to `output`, perhaps the
+        same.
+        """
+
+    @abstractmethod
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        """Put each transfer on the stream; those of an open group go out when it is closed."""
+
+    @abstractmethod
+    def _open(self, stream: Stream) -> None:
+        """Begin a coalesced group."""
+
+    @abstractmethod
+    def _close(self, stream: Stream) -> None:
+        """Send off the coalesced group."""

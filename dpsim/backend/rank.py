@@ -1,0 +1,123 @@
+"""The half of a backend that is the same for all of them: argument checks, default sites, and the journal.
+
+The public methods of the contract are written here and in `dpsim.backend.communicators`, once. What a backend adds is
+small: how to run a kernel, how to copy a buffer, how to start a collective that has been journaled. So an op has the
+same address, the same record and the same injected faults everywhere.
+
+    class MyStream(JournaledStream):
+        def _launch(self, address, kernel, reads, writes, args, cost): ...      # put it on the stream
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from dpsim.backend.journal import Journal
+from dpsim.backend.work import Outcome, Work
+from dpsim.interface import (
+    DeviceCommunicator,
+    Frozen,
+    HostCommunicator,
+    Mailbox,
+    Rank,
+    Stream,
+)
+
+C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
+
+
+class JournaledMailbox(Mailbox):
+    """A mailbox of the rank that looks into it."""
+
+    def __init__(self, rank: JournaledRank, name: str) -> None:
+        self.rank = rank
+        self.name = name
+
+    def poll(self, site: str) -> Work:
+        journal = self.rank.journal
+        delay = journal.note("take", site, (self.name, "poll"))
+        return Work(journal, self.rank._take(self.name, "poll", delay))
+
+    def get(self, site: str, *, idle: bool = False) -> Work:
+        how = "idle" if idle else "get"
+        journal = self.rank.journal
+        delay = journal.note("take", site, (self.name, how))
+        return Work(journal, self.rank._take(self.name, how, delay))
+
+
+class JournaledRank(Rank):
+    """One rank with one host thread; the step tag lives in its journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self.rank = journal.rank
+        self.thread = "main"
+        self.journal = journal
+        self.streams: dict[str, Any] = {}
+        self.hosts: dict[str, HostCommunicator] = {}
+        self.devices: dict[str, DeviceCommunicator] = {}
+
+    @property
+    def step(self) -> int:
+        return self.journal.step
+
+    @step.setter
+    def step(self, step: int) -> None:
+        self.journal.step = step
+
+    def stream(self, name: str) -> Stream:
+        stream: Stream | None = self.streams.get(name)
+        if stream is None:
+            stream = self.streams[name] = self._stream(name)
+        return stream
+
+    def host(self, kind: str) -> HostCommunicator:
+        return _find(self.hosts, kind, self.rank, "host")
+
+    def device(self, kind: str) -> DeviceCommunicator:
+        return _find(self.devices, kind, self.rank, "device")
+
+    def mailbox(self, name: str) -> Mailbox:
+        return JournaledMailbox(self, name)
+
+    def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
+        if message is None:
+            raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
+        delay = self.journal.note("post", site, (to, mailbox, message))
+        self._post(to, mailbox, message, delay)
+
+    def sleep(self, ns: int, site: str) -> Work:
+        delay = self.journal.note("sleep", site, (ns,))
+        return Work(self.journal, self._sleep(ns + delay))
+
+    def decide(self, label: str, value: Frozen, kind: str) -> None:
+        name = self.hosts[kind].name if kind in self.hosts else self.device(kind).name
+        self.journal.note("decision", label, (name, value))
+
+    def probe(self, label: str) -> None:
+        self.journal.note("probe", label, ())
+
+    @abstractmethod
+    def _stream(self, name: str) -> Stream:
+        """Make a stream."""
+
+    @abstractmethod
+    def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
+        """Send; does not wait. ValueError if there is no such rank."""
+
+    @abstractmethod
+    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+        """Look into a mailbox, `how` as in the record `Take`; learns the message, or None for a poll that finds
+        none.
+        """
+
+    @abstractmethod
+    def _sleep(self, ns: int) -> Outcome:
+        """Let the host stand still; learns None."""
+
+
+def _find(table: Mapping[str, C], kind: str, rank: int, domain: str) -> C:
+    if kind not in table:
+        raise KeyError(f"rank {rank} has no {domain} communicator {kind!r}; it has {', '.join(table) or 'none'}")
+    return table[kind]

@@ -1,0 +1,126 @@
+"""Streams and events: what is the same on every backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend, refs
+from dpsim.backend.journal import Journal
+from dpsim.backend.work import Outcome, Work
+from dpsim.interface import (
+    Buffer,
+    Event,
+    Frozen,
+    Kernel,
+)
+from dpsim.ops import DTYPES, DType
+
+
+class JournaledEvent(Event):
+    """A point in a stream; `number` counts the events of the rank."""
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        self.journal = journal
+        self.number = number
+
+    def query(self, site: str) -> Work:
+        self.journal.note("ask", site, ("query", self.number))
+        return Work(self.journal, self._query())
+
+    def synchronize(self, site: str) -> Work:
+        self.journal.note("ask", site, ("synchronize", self.number))
+        return Work(self.journal, self._synchronize())
+
+    @abstractmethod
+    def _query(self) -> Outcome:
+        """Learn whether the point has passed."""
+
+    @abstractmethod
+    def _synchronize(self) -> Outcome:
+        """Wait for the point; learns None."""
+
+
+class JournaledStream(OwnStream):
+    """A stream of a rank."""
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self.journal = journal
+        self.name = name
+
+    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
+        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        if dtype not in DTYPES:
+            raise TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
+        buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
+        self.journal.note("alloc", site, (self.name, number, buffer.count, dtype, buffer.place))
+        buffer.named(number, site, self.journal.ordinal)
+        return buffer
+
+    def launch(
+        self,
+        site: str,
+        kernel: Kernel,
+        *,
+        reads: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] = (),
+        args: tuple[Frozen, ...] = (),
+        cost: int | None = None,
+    ) -> None:
+        if getattr(kernel, "__closure__", None):
+            raise TypeError(
+                f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
+                "not as they are now. Pass the values in args"
+            )
+        journal = self.journal
+        delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
+        if delay:
+            self._spin(delay)
+        self._launch(f"rank {journal.rank} {site}[{journal.ordinal}]", kernel, reads, writes, args, cost)
+
+    def record(self) -> Event:
+        journal = self.journal
+        number = journal.number("event")
+        event = self._record(number)
+        journal.note("mark", "record", (self.name, number))
+        return event
+
+    def wait(self, event: Event) -> None:
+        try:
+            number = event.number  # type: ignore[attr-defined]
+        except AttributeError:
+            number = of_this_backend(event, JournaledEvent).number  # which says what is wrong
+        self.journal.note("wait", "wait", (self.name, number))
+        self._wait(event)  # type: ignore[arg-type]
+
+    @abstractmethod
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        """Take memory."""
+
+    @abstractmethod
+    def _launch(
+        self,
+        address: str,
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
+    ) -> None:
+        """Put the kernel on the stream. An exception in it is raised as KernelError with the address."""
+
+    @abstractmethod
+    def _record(self, number: int) -> JournaledEvent:
+        """An event at the stream's present end."""
+
+    @abstractmethod
+    def _wait(self, event: JournaledEvent) -> None:
+        """Hold later work until the event."""
+
+
+class KernelError(RuntimeError):
+    """A kernel raised, perhaps long after its launch; the message has the address of the launch."""
+
+    @staticmethod
+    def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
+        return KernelError(f"kernel {kernel.__qualname__} of {address}: {type(error).__name__}: {error}")

@@ -1,0 +1,127 @@
+"""A world explored whole: its verdict, and each failure with the run that shows it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dpsim.campaign.subject import Subject, identity, search_subject
+from dpsim.checks.finding import Finding
+from dpsim.diagnose.report import report
+from dpsim.explore import Exploration, Failure, Search, search
+from dpsim.explore.normal_form import switches
+from dpsim.explore.strategies.replay import Replay
+from dpsim.schedule import CutOff
+from dpsim.words import counted
+from dpsim.world import Run
+
+
+@dataclass
+class Shown:
+    """A failure, and the run that shows it: along its normal form, or along the schedule that showed it first where the
+    normal form does not (then it is not `confirmed`); None if neither does. `schedule`: that run's, word by word.
+    """
+
+    failure: Failure
+    run: Run | None
+    findings: Sequence[Finding]
+    schedule: Sequence[str]
+    confirmed: bool
+
+    def report(self, replay: str = "") -> str:
+        """What does not hold, the schedule that shows it, and what to type to see it again."""
+        failure, steps = self.failure, self.failure.normal
+        lines = [
+            report(self.run, self.findings) if self.run is not None else f"VIOLATED  {failure.problem.klass}",
+            "",
+            f"failure {failure.fingerprint}, found by {failure.by} in run {failure.first:,}, "
+            f"seen {counted(failure.seen, 'time')}; "
+            + (f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}:" if steps else "")
+            + ("" if steps else "no choice has to do with it"),
+            *(f"  {label}" for label in steps),
+        ]
+        if not self.confirmed:
+            lines.append(
+                "NOT CONFIRMED: a run along this schedule does not show it. Some op touches more than its footprint\n"
+                "says, or the run depends on more than the schedule (state that outlives a run, a clock). No verdict\n"
+                "on this world can be trusted"
+            )
+        return "\n".join([*lines, *([f"replay: {replay}"] if replay else [])])
+
+
+@dataclass
+class Explored:
+    """What is known of a subject. `shown`: its failures, in the order in which they were found."""
+
+    subject: Subject
+    exploration: Exploration
+    shown: Sequence[Shown] = ()
+
+    @property
+    def verdict(self) -> str:
+        return self.exploration.verdict
+
+    @property
+    def failure(self) -> Failure | None:
+        """The first."""
+        return self.shown[0].failure if self.shown else None
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """Those of the run that shows the first failure."""
+        return self.shown[0].findings if self.shown else ()
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether every failure was."""
+        return all(one.confirmed for one in self.shown)
+
+    def told(self) -> str:
+        """The verdict in a line, with counts."""
+        return self.exploration.told()
+
+    def report(self, replay: str = "") -> str:
+        """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""
+        return self.shown[0].report(replay) if self.shown else ""
+
+
+def show(subject: Subject, failure: Failure) -> Shown:
+    """Run a failure's normal form; where it does not show the failure, the schedule that did."""
+    for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
+        follow = Replay(schedule, strict=False, longest=subject.longest)
+        follow.begin()
+        try:
+            run, findings = subject.run(follow)
+        except CutOff:  # an actor that the normal form leaves out polls for ever where it comes last
+            continue
+        if findings and identity(findings[0]) == failure.problem.what:
+            return Shown(failure, run, findings, follow.schedule, confirmed)
+    return Shown(failure, None, (), failure.schedule, False)
+
+
+def explore_subject(
+    subject: Subject,
+    strategy: str | Search = "portfolio",
+    *,
+    schedules: int = 1_000,
+    seconds: float | None = None,
+    seed: int = 0,
+    stop_at_first: bool = True,
+    progress: Callable[[Exploration], None] | None = None,
+) -> Explored:
+    """Explore until everything is known, or so many schedules were run, or so many seconds have passed.
+
+    Raises ValueError for an unknown strategy, and Diverged or Mismatch if a run is no function of its schedule.
+    """
+    chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
+    end = None if seconds is None else time.monotonic() + seconds
+    found = search_subject(
+        subject,
+        chosen,
+        schedules=schedules,
+        stop_at_first=stop_at_first,
+        expired=lambda: end is not None and time.monotonic() > end,
+        progress=progress,
+    )
+    return Explored(subject, found, [show(subject, one) for one in found.failures.values()])

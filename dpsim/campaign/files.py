@@ -1,0 +1,153 @@
+"""The commands `explore` and `replay`, behind the options: scenarios in, outcomes out, traces of failures on disk.
+
+    outcomes = explore_files([("wake.yaml", scenario, base)], Options(jobs=2, seconds=60))
+
+A failure's trace is written to a folder (`.dpsim` unless told otherwise), under the name of its scenario and its
+fingerprint: the same failure is the same file, however often it is found. It holds the scenario and the schedule, so
+`dpsim replay` needs nothing else.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import dpsim
+from dpsim.campaign.explored import Explored
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.subject import Subject
+from dpsim.scenario import Scenario
+from dpsim.trace import Schedule, TraceError, write_trace
+
+AT_ONCE = 64
+"""Small worlds that are given out to a process together."""
+
+
+class Options(NamedTuple):
+    """How to explore. `seconds`: for all scenarios together; None for no limit. `keep_going`: after a first failure."""
+
+    strategy: str = "portfolio"
+    schedules: int = 1_000
+    seconds: float | None = None
+    jobs: int = 1
+    seed: int = 0
+    keep_going: bool = False
+    folder: Path = Path(".dpsim")
+
+
+@dataclass
+class Outcome:
+    """A scenario and what became of it. `traces`: the files of its failures, by fingerprint; `unwritten`: why one is
+    missing.
+    """
+
+    scenario: Scenario
+    explored: Explored
+    traces: dict[str, Path]
+    unwritten: OSError | TraceError | None = None
+
+
+def explore_files(
+    scenarios: Sequence[tuple[Scenario, Path | None]],
+    options: Options,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> list[Outcome]:
+    """Explore scenarios, each given with the folder of its file. Raises as `explore_all` and `Subject.of` do.
+    `progress` is told the schedules so far.
+    """
+    found = _explore(scenarios, options, options.seconds, progress)
+    return [kept(scenario, one, options.folder) for (scenario, _), one in zip(scenarios, found, strict=True)]
+
+
+def _explore(
+    scenarios: Sequence[tuple[Scenario, Path | None]],
+    options: Options,
+    seconds: float | None,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> list[Explored]:
+    return explore_all(
+        [Subject.of(scenario, base) for scenario, base in scenarios],
+        options.strategy,
+        jobs=options.jobs,
+        schedules=options.schedules,
+        seconds=seconds,
+        seed=options.seed,
+        stop_at_first=not options.keep_going,
+        progress=lambda runs: progress(runs, None) if progress is not None else None,
+    )
+
+
+class Whole(NamedTuple):
+    """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
+    worlds each; `probes`: in how many worlds each of the protocol's was reached; `first`: that which was violated.
+    """
+
+    explored: int
+    verdicts: Counter[str]
+    runs: int
+    probes: dict[str, int]
+    first: Outcome | None
+
+
+def explore_whole(
+    scenarios: Iterable[Scenario],
+    total: int,
+    options: Options,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Whole:
+    """Explore every one, in order, up to the first that is violated, or until the time is up. `progress` is told the
+    worlds so far.
+    """
+    end = None if options.seconds is None else time.monotonic() + options.seconds
+    verdicts: Counter[str] = Counter()
+    probes: dict[str, int] = {}
+    runs, rest = 0, iter(scenarios)
+    while some := list(islice(rest, AT_ONCE * options.jobs)):
+        seconds = None if end is None else end - time.monotonic()
+        if seconds is not None and seconds <= 0:
+            break
+        for scenario, one in zip(some, _explore([(each, None) for each in some], options, seconds), strict=True):
+            if not one.exploration.runs:  # the time was up
+                break
+            verdicts[one.verdict] += 1
+            runs += one.exploration.runs
+            for probe in one.subject.probes:
+                probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
+            if one.failure is not None:
+                return Whole(verdicts.total(), verdicts, runs, probes, kept(scenario, one, options.folder))
+        if progress is not None:
+            progress(verdicts.total(), total)
+    return Whole(verdicts.total(), verdicts, runs, probes, None)
+
+
+def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
+    """With the traces of its failures on disk."""
+    outcome = Outcome(scenario, explored, {})
+    for shown in explored.shown:
+        if shown.run is None:
+            continue
+        name = re.sub(r"[^A-Za-z0-9_.-]", "-", scenario.name)
+        path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            write_trace(
+                path,
+                shown.run,
+                scenario=scenario.model_dump(mode="json", by_alias=True),
+                verdict="violated",
+                klass=shown.failure.problem.klass,
+                versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
+                schedule=Schedule(shown.failure.by, tuple(shown.schedule)),
+            )
+        except (OSError, TraceError) as error:  # the verdict is told all the same
+            outcome.unwritten = error
+        else:
+            outcome.traces[shown.failure.fingerprint] = path
+    return outcome

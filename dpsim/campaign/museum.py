@@ -1,0 +1,204 @@
+"""The museum as a table: what finds each known mistake, after how many schedules, and does its healthy twin hold?
+
+A check that has never caught anything proves nothing, and neither does one that also fires where nothing is wrong. So
+each registered variant (`dpsim.registry`, `dpsim/museum/`) has an *exhibit*: a scenario file with the smallest world
+that shows it, named after it in lower case (`scenarios/museum/m-dp-1.yaml` for M-DP-1; `dpsim run museum/m-dp-1` runs
+it). For each of them
+
+* every strategy of exploration looks for a schedule whose primary finding is of the class that is registered. A
+  strategy that draws random numbers does so with `SEEDS` seeds. Misses are part of the table, and so is the random
+  walk: on shallow mistakes it is hard to beat (Thomson, Donaldson and Betts, TOPC 2016);
+* the *twin*, the same world and form without the variant, is explored as well, and nothing may be wrong in it. Where
+  what is done wrong has no place in the protocol, a healthy variant has it and is the twin;
+* a variant that harms nothing but speed is explored for findings of any class, and there must be none.
+
+    >>> shown = row(registry.variant("M-DP-1"), exhibits()["m-dp-1"], limit=5)
+    >>> shown.found.klass, shown.found.check, shown.twin.verdict, shown.wrong
+    ('HANG:COLLECTIVE:MISSING_RANK', 'ledger', 'proven', [])
+    >>> [one.runs for one in shown.searches["random"]]
+    [1, 1, 1, 1, 1]
+
+`dpsim.cli.museum_text` writes it down.
+
+Prior art: SCTBench's tables of schedules to the first bug; MPI-BugBench, which judges false alarms too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from dpsim import registry
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding, matches
+from dpsim.explore import STRATEGIES, Budget, Exploration, Problem, Search, explore, search
+from dpsim.explore.strategies.portfolio import Portfolio
+from dpsim.explore.strategies.walks import Sampling
+from dpsim.registry import VariantEntry
+from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
+from dpsim.scenario.locate import ScenarioNotFound, bundled_scenarios, scenario_path
+from dpsim.schedule import Strategy
+
+FOLDER = "museum/"
+LIMIT = 200
+SEEDS = 5
+TWIN_LIMIT = 1_000
+
+
+@dataclass
+class Row:
+    """What is known of a variant. `searches`: by strategy, one for each seed; of a variant that is not to be found,
+    the portfolio's alone. They end at `found`; `instead`: other classes that were the primary one of a schedule
+    before. `broken`: what was found in the twin.
+    """
+
+    entry: VariantEntry
+    file: Path
+    searches: dict[str, list[Exploration]]
+    found: Finding | None
+    instead: list[str]
+    twin: Exploration
+    broken: Finding | None
+
+    @property
+    def wrong(self) -> list[str]:
+        """In what it is not as registered."""
+        lines, expected, found = [], self.entry.expected, self.found
+        if expected is None and found is not None:
+            lines.append(f"nothing was expected ({self.entry.reason}), came {found.klass}: {found.message}")
+        if expected is not None and found is None:
+            came = f"came {', '.join(self.instead)}" if self.instead else "nothing was found by any strategy"
+            lines.append(f"expected {expected}, {came}")
+        if self.broken is not None:
+            came = f"{self.broken.klass}: {self.broken.message}"
+            lines.append(f"its twin, the same world without it, does not hold: {came}")
+        return lines
+
+
+# ---- exhibits
+
+
+def exhibits(folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """The files of exhibits, by the variant's name in lower case: those of dpsim, and the YAML files of `folders`.
+
+    Raises ScenarioNotFound for a folder that is none.
+    """
+    names = [name for name in bundled_scenarios() if name.startswith(FOLDER)]
+    found = {name.removeprefix(FOLDER): scenario_path(f"{name}.yaml") for name in names}
+    for folder in folders:
+        if not folder.is_dir():
+            raise ScenarioNotFound(f"{folder}: no such folder; expected one with exhibits in it")
+        found |= {file.stem.lower(): file for file in sorted(folder.glob("*.yaml"))}
+    return found
+
+
+def chosen(patterns: Sequence[str] = ()) -> list[VariantEntry]:
+    """The variants whose names one of the patterns selects, upper or lower case; all, if there is no pattern.
+
+    Raises UnknownName for a pattern that selects none.
+    """
+    entries = registry.variants()
+    for pattern in patterns:
+        if not any(fnmatchcase(entry.name.lower(), pattern.lower()) for entry in entries):
+            registry.variant(pattern)
+    lower = [pattern.lower() for pattern in patterns or ["*"]]
+    return [entry for entry in entries if any(fnmatchcase(entry.name.lower(), pattern) for pattern in lower)]
+
+
+def exhibit(entry: VariantEntry, file: Path) -> Scenario:
+    """The scenario that shows a variant. Raises ScenarioError for one that cannot be read, or runs something else."""
+    scenario = load_scenario(file)
+    if scenario.protocol.variant != entry.name:
+        runs = scenario.protocol.variant or "no variant"
+        expected = f"expected {entry.name}, after which the file is named"
+        raise ScenarioError(f"{file}: protocol.variant: {expected}; got {runs}")
+    return scenario
+
+
+def without_variant(scenario: Scenario) -> Scenario:
+    """The twin: the same world, in the form that the variant was made from, or with the healthy variant that was."""
+    twin = registry.variant(scenario.protocol.variant).twin if scenario.protocol.variant else ""
+    choice = {"name": scenario.protocol.name, "form": scenario.protocol.resolved_form, "variant": twin or None}
+    return scenario_from({**dict(scenario), "protocol": choice})
+
+
+# ---- exploring them
+
+
+def row(entry: VariantEntry, file: Path, limit: int = LIMIT) -> Row:
+    """Explore a variant and its twin. `limit`: schedules that each search may run.
+
+    Raises ScenarioError for an exhibit that cannot be used.
+    """
+    scenario = exhibit(entry, file)
+    subject = Subject.of(scenario, file.parent)
+    wanted = entry.expected or "*"
+    often = {name: seeds(name) for name in STRATEGIES} if entry.expected is not None else {"portfolio": 1}
+    seen: dict[str, Finding] = {}
+    searches = {
+        name: [seek(subject, search(name, seed), wanted, limit, seen) for seed in range(count)]
+        for name, count in often.items()
+    }
+    caught = [finding for klass, finding in seen.items() if matches(klass, wanted)]
+    instead = [klass for klass in seen if not matches(klass, wanted)]
+    broken: dict[str, Finding] = {}
+    healthy = Subject.of(without_variant(scenario), file.parent)
+    twin = seek(healthy, search("portfolio"), "*", TWIN_LIMIT, broken)
+    return Row(entry, file, searches, next(iter(caught), None), instead, twin, next(iter(broken.values()), None))
+
+
+def seeds(strategy: str) -> int:
+    """How often a strategy searches: one that draws no random numbers would do the same again."""
+    return SEEDS if issubclass(STRATEGIES[strategy], Sampling | Portfolio) else 1
+
+
+def seek(subject: Subject, search: Search, wanted: str, limit: int, seen: dict[str, Finding]) -> Exploration:
+    """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`."""
+    machine = subject.machine()
+
+    def once(asked: Strategy) -> list[Problem]:
+        _, findings = subject.on(machine, asked)
+        if not findings:
+            return []
+        seen.setdefault(findings[0].klass, findings[0])
+        return [Problem(findings[0].klass, findings[0].klass)] if matches(findings[0].klass, wanted) else []
+
+    return explore(once, search, Budget(limit))
+
+
+@dataclass
+class Exhibition:
+    """All that was asked for. `without`: names of variants that have no exhibit."""
+
+    rows: list[Row]
+    without: list[str]
+    limit: int
+
+    @property
+    def as_registered(self) -> bool:
+        return not any(row.wrong for row in self.rows)
+
+
+def exhibition(
+    entries: Sequence[VariantEntry],
+    files: Mapping[str, Path],
+    limit: int = LIMIT,
+    progress: Callable[[int, int], None] | None = None,
+) -> Exhibition:
+    """The rows of all variants that have an exhibit. `progress(done, total)` is called after each.
+
+    Raises ScenarioNotFound if there is no exhibit at all, and what `row` raises.
+    """
+    shown = [entry for entry in entries if entry.name.lower() in files]
+    without = [entry.name for entry in entries if entry.name.lower() not in files]
+    if not shown:
+        names = ", ".join(f"{name.lower()}.yaml" for name in without)
+        raise ScenarioNotFound(f"nothing to show: none of the exhibits is named {names or 'after a variant'}")
+    rows = []
+    for entry in shown:
+        rows.append(row(entry, files[entry.name.lower()], limit))
+        if progress is not None:
+            progress(len(rows), len(shown))
+    return Exhibition(rows, without, limit)

@@ -1,0 +1,254 @@
+"""Exploration over processes: units of work, workers that may die, results merged by what they show.
+
+    found = explore_all(subjects, jobs=2, seconds=60)        # one `Explored` for each subject
+
+A *unit* is some schedules of one subject under one strategy. DPOR's units follow one another, each beginning where
+the last one ended, and are as long as makes the work quick; a sampling strategy's units have seeds of their own, so
+that no two run the same schedule, and all have one size, so that the same seed gives the same schedules on every
+machine. The portfolio takes turns between DPOR's units and sampling, each up to the limit of schedules, in one process
+as in many; when DPOR comes to its end, the subject is done.
+
+Guarantees. What a worker has finished is kept, whatever happens to it later: a worker that is killed loses the unit
+it was at, another one takes its place, and the unit is given out again, once. A unit that ends two workers ends the
+exploration, with an error that names it. When the time is up, the runs that were begun are finished, and nothing else.
+Classes are compared by their labels and failures by what failed, so it does not matter which worker saw them.
+
+Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012) split the tree of one
+DPOR; here whole units are enough, since worlds that can be proven are small, and there are many of them.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import pickle
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from dpsim.campaign.explored import Explored, show
+from dpsim.campaign.subject import Subject
+from dpsim.campaign.units import Part, Unit, do, merge
+from dpsim.explore import Exploration, search
+from dpsim.explore.strategies.portfolio import ALONE
+from dpsim.words import counted
+
+UNIT_SECONDS = 0.4
+SAMPLED = 16
+TOLD_EVERY_S = 0.2
+SAMPLERS = ("pos", "random", "pct")
+
+
+class WorkerLost(RuntimeError):
+    """A unit ended two workers in turn."""
+
+
+class Plan:
+    """What is still to be done for one subject."""
+
+    def __init__(self, number: int, strategy: str, schedules: int, seed: int, stop_at_first: bool) -> None:
+        self.number = number
+        self.strategy = strategy
+        self._most = schedules
+        self.left = {True: schedules, False: schedules}  # of DPOR, of sampling
+        self.stop_at_first = stop_at_first
+        self.exploration = Exploration()
+        self.done = False
+        self._proving = strategy in ("portfolio", "dpor")
+        self._samplers = SAMPLERS if strategy == "portfolio" else () if strategy == "dpor" else (strategy,)
+        self._busy = False
+        self._turn = True
+        self._state: Any = None
+        self._seed = seed * 1_000_003
+        self._size = 1
+        self._again: list[Unit] = []
+
+    def next(self, only_proving: bool) -> Unit | None:
+        """A unit to give out; None if there is none now. `only_proving`: not if it is sampling's turn."""
+        if self.done:
+            return None
+        if self._again:
+            return self._again.pop()
+        for proving in (True,) if only_proving and self._turn else () if only_proving else (self._turn, not self._turn):
+            size = min(self._size if proving else SAMPLED, self.left[proving])
+            if size <= 0 or not (self._proving and not self._busy if proving else self._samplers):
+                continue
+            if not proving and self._proving and self._state is None:
+                continue  # many worlds are proven by one run
+            self.left[proving] -= size
+            self._turn = not proving or self._most - self.left[True] < ALONE
+            if proving:
+                self._busy = True
+                return Unit(self.number, "dpor", 0, size, self.stop_at_first, self._state)
+            self._seed += 1
+            name = self._samplers[self._seed % len(self._samplers)]
+            return Unit(self.number, name, self._seed, size, self.stop_at_first)
+        return None
+
+    def lost(self, unit: Unit, exitcode: int | None, name: str) -> None:
+        """The worker died. Raises WorkerLost if it was the second."""
+        unit.lost += 1
+        if unit.lost > 1:
+            code = exitcode or 0
+            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
+            raise WorkerLost(
+                f"{name}: two processes ended over the same {counted(unit.schedules, 'schedule')} ({unit.strategy}), "
+                f"the last {how}. Out of memory? Try fewer --jobs, or a smaller world"
+            )
+        self._again.append(unit)
+
+    def take(self, part: Part) -> None:
+        """A unit was done."""
+        merge(self.exploration, part)
+        self.left[part.unit.strategy == "dpor"] += part.unit.schedules - part.exploration.runs
+        if part.unit.strategy == "dpor":
+            self._busy, self._state = False, part.state
+            self._size = max(1, int(part.exploration.runs * UNIT_SECONDS / max(part.seconds, 0.001)))
+        if part.over or part.exhausted or part.bounded or (self.exploration.failures and self.stop_at_first):
+            self.done = True
+        if self.exploration.failures:
+            self.exploration.verdict = "violated"
+        elif part.exhausted:
+            self.exploration.verdict = "proven"
+        elif part.bounded:
+            self.exploration.verdict = "bounded"
+
+
+class Worker:
+    """A process that does units."""
+
+    def __init__(self, subjects: Sequence[Subject], end: float | None) -> None:
+        context = multiprocessing.get_context("fork")  # programs need not be picklable
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=_serve, args=(theirs, self.connection, subjects, end), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.unit: Unit | None = None
+        self.runs = 0
+
+    def give(self, unit: Unit) -> None:
+        self.unit = unit
+        with suppress(OSError):  # dead: seen when its end of the connection is read
+            self.connection.send(unit)
+
+    def stop(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subject], end: float | None) -> None:
+    parents.close()
+    told = time.monotonic()
+
+    def tick(runs: int) -> None:
+        nonlocal told
+        if time.monotonic() - told > TOLD_EVERY_S:
+            told = time.monotonic()
+            connection.send(runs)
+
+    with suppress(EOFError, OSError, KeyboardInterrupt):
+        while True:
+            unit = connection.recv()
+            try:
+                answer: Any = do(unit, subjects[unit.subject], end, tick)
+            except Exception as error:  # raised where the units are given out
+                answer = _portable(error)
+            connection.send(answer)
+
+
+def _portable(error: Exception) -> Exception:
+    """The same, or what can be sent of it; with the lines of its traceback, which do not travel."""
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is not type(error):
+            raise TypeError
+    except Exception:
+        error = RuntimeError("".join(traceback.format_exception_only(error)).strip()).with_traceback(
+            error.__traceback__
+        )
+    error.add_note("".join(["in a worker process:\n", *traceback.format_tb(error.__traceback__)]).rstrip())
+    return error
+
+
+def explore_all(
+    subjects: Sequence[Subject],
+    strategy: str = "portfolio",
+    *,
+    jobs: int = 1,
+    schedules: int = 1_000,
+    seconds: float | None = None,
+    seed: int = 0,
+    stop_at_first: bool = True,
+    progress: Callable[[int], None] = lambda runs: None,
+) -> list[Explored]:
+    """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
+    told now and then how many schedules were run.
+
+    Raises ValueError for an unknown strategy, WorkerLost, and what a run raises that is no function of its schedule.
+    """
+    search(strategy)
+    plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]
+    end = None if seconds is None else time.monotonic() + seconds
+
+    def tick(under_way: int) -> None:
+        progress(sum(plan.exploration.runs for plan in plans) + under_way)
+
+    for part in _parts(plans, subjects, jobs, end, tick):
+        plans[part.unit.subject].take(part)
+    return [
+        Explored(subject, plan.exploration, [show(subject, one) for one in plan.exploration.failures.values()])
+        for subject, plan in zip(subjects, plans, strict=True)
+    ]
+
+
+def _parts(
+    plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None, tick: Callable[[int], None]
+) -> Iterator[Part]:
+    """Give out units until there are none, or it is time to end. `tick` is told the runs of units under way."""
+
+    def next_unit() -> Unit | None:
+        if end is not None and time.monotonic() > end:
+            return None
+        units = (plan.next(only_proving) for only_proving in (True, False) for plan in plans)
+        return next((unit for unit in units if unit is not None), None)
+
+    if jobs == 1:
+        while (unit := next_unit()) is not None:
+            yield do(unit, subjects[unit.subject], end, tick)
+        return
+    workers: list[Worker] = []
+    try:
+        while True:
+            for worker in workers:
+                if worker.unit is None and (unit := next_unit()) is not None:
+                    worker.give(unit)
+            while len(workers) < jobs and (unit := next_unit()) is not None:
+                workers.append(Worker(subjects, end))
+                workers[-1].give(unit)
+            busy = {worker.connection: worker for worker in workers if worker.unit is not None}
+            if not busy:
+                return
+            for connection in wait(list(busy)):
+                worker = busy[connection]  # type: ignore[index]
+                unit = worker.unit
+                assert unit is not None
+                try:
+                    answer = worker.connection.recv()
+                except (EOFError, OSError):
+                    workers.remove(worker)
+                    worker.stop()
+                    plans[unit.subject].lost(unit, worker.process.exitcode, subjects[unit.subject].name)
+                    continue
+                if isinstance(answer, int):
+                    worker.runs = answer
+                else:
+                    worker.unit, worker.runs = None, 0
+                    if isinstance(answer, Exception):
+                        raise answer
+                    yield answer
+                tick(sum(worker.runs for worker in workers))
+    finally:
+        for worker in workers:
+            worker.stop()

@@ -1,0 +1,97 @@
+"""Replay: make the run of a trace again, and say whether it is the same.
+
+    replayed = replay(read_trace(".dpsim/wake-448da4e9.jsonl"))
+    replayed.same              # the records are equal, one by one
+    replayed.findings          # what does not hold, judged anew
+
+A trace that has a schedule (the simulation without time, as `dpsim explore` writes it) is repeated step by step.
+*Strict* stops where the schedule does not fit any more; *fallback* goes on, and says what it skipped and what it had
+to add. A trace without one, from the simulation in time or from gloo or NCCL, is its scenario run again on the
+simulation in time: on a real trace that is the question whether the model does what the hardware did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding
+from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.locate import scenario_path
+from dpsim.schedule import CutOff
+from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
+from dpsim.world import Run
+
+
+@dataclass
+class Replayed:
+    """A run made again. `difference`: the first record that is not that of the trace, None if all are equal. `skipped`
+    and `added`: words of the schedule that did not fit, and what was chosen without one (fallback only).
+    """
+
+    trace: Trace
+    scenario: Scenario
+    run: Run
+    findings: Sequence[Finding]
+    difference: Difference | None
+    schedule: Schedule | None = None
+    skipped: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        """Whether this is the run of the trace."""
+        klass = self.findings[0].klass if self.findings else None
+        return self.difference is None and klass == self.trace.header.klass
+
+    def told(self) -> str:
+        """How it went, in a line."""
+        how = "in time, without a schedule" if self.schedule is None else f"along {len(self.schedule.steps)} steps"
+        if self.skipped or self.added:
+            how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
+        if self.same:
+            return f"replayed {how}: the same run again"
+        klass = self.findings[0].klass if self.findings else "no finding"
+        return f"replayed {how}: NOT the same run; it was {self.trace.header.klass or 'without a finding'}, now {klass}"
+
+
+def replay(trace: Trace, *, strict: bool = True) -> Replayed:
+    """Make the run of a trace again. Raises Mismatch where a schedule does not fit (strict), TraceError for a trace
+    whose body is broken or that has no scenario of today, ScenarioError for a workload that cannot be read.
+    """
+    for _ in trace.journals():  # to the end: then all is checked, and the schedule known
+        pass
+    try:
+        scenario = scenario_from(trace.header.scenario)
+    except ValueError as error:
+        raise TraceError(
+            f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version, or "
+            "does it need --module?"
+        ) from None
+    if trace.schedule is None:
+        result = run_scenario(scenario, base=_base(trace, scenario))
+        difference = compare(trace, Trace.of(result.run, "replay"))
+        return Replayed(trace, scenario, result.run, result.findings, difference)
+    follow = Replay(trace.schedule.steps, strict)
+    follow.begin()
+    try:
+        run, findings = Subject.of(scenario, _base(trace, scenario)).run(follow)
+    except CutOff as error:
+        raise Mismatch(
+            f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "
+            "that did not poll so long when the trace was written"
+        ) from None
+    follow.end(True)
+    difference = compare(trace, Trace.of(run, "replay"))
+    return Replayed(trace, scenario, run, findings, difference, trace.schedule, follow.skipped, follow.added)
+
+
+def _base(trace: Trace, scenario: Scenario) -> Path:
+    """The folder in which a workload's file may lie: beside the trace, or with the bundled scenarios."""
+    file = scenario.workload.azure_csv.file if scenario.workload.azure_csv is not None else None
+    folders = [Path(trace.name).parent, Path.cwd(), scenario_path("quickstart").parent]
+    return next((folder for folder in folders if file is not None and (folder / file).is_file()), folders[0])

@@ -1,0 +1,108 @@
+"""Units of exploration: some schedules of one subject under one strategy, done anywhere, and their results merged.
+
+    part = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
+    merge(total, part)
+
+What crosses processes is plain: where DPOR stands, and classes in words (labels), which mean the same in every process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dpsim.campaign.subject import Subject, search_subject
+from dpsim.explore import Exploration, search
+from dpsim.explore.order import ClassKey, Labels
+from dpsim.explore.strategies.dpor import Dpor
+
+
+@dataclass
+class Unit:
+    """So many schedules of a subject. `state`: where DPOR goes on."""
+
+    subject: int
+    strategy: str
+    seed: int
+    schedules: int
+    stop_at_first: bool
+    state: Any = None
+    lost: int = 0
+
+
+@dataclass
+class Part:
+    """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left."""
+
+    unit: Unit
+    exploration: Exploration
+    keys: list[bytes]
+    exhausted: bool
+    bounded: bool
+    over: bool
+    state: Any
+    seconds: float
+
+
+def do(unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None) -> Part:
+    """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` is told the runs so far."""
+    begun = time.monotonic()
+    chosen = search(unit.strategy, unit.seed, subject.longest)
+    if isinstance(chosen, Dpor) and unit.state is not None:
+        chosen.resume(unit.state)
+    words: dict[ClassKey, bytes] = {}
+    keys: list[bytes] = []
+
+    def note(so_far: Exploration) -> None:
+        if len(so_far.fresh) > len(keys):
+            key = chosen.order.class_key()
+            if key not in words:
+                words[key] = in_words(key, chosen.labels)
+            keys.append(words[key])
+        tick(so_far.runs)
+
+    def expired() -> bool:
+        return end is not None and time.monotonic() > end
+
+    found = search_subject(
+        subject,
+        chosen,
+        schedules=unit.schedules,
+        stop_at_first=unit.stop_at_first,
+        expired=expired,
+        progress=note,
+    )
+    found.classes = set()
+    state = chosen.state() if isinstance(chosen, Dpor) else None
+    stopped = bool(found.failures) and unit.stop_at_first
+    over = found.runs < unit.schedules and not stopped and not expired()
+    return Part(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
+
+
+def in_words(key: ClassKey, labels: Labels) -> bytes:
+    """A class by its labels: the same in every process."""
+    steps = sorted((labels.told(bit), sorted(labels.told(past))) for bit, past in key)
+    return hashlib.sha256(repr(steps).encode()).digest()[:12]
+
+
+def merge(total: Exploration, part: Part) -> None:
+    """Add what a unit found."""
+    one = part.exploration
+    for key in part.keys:
+        total.fresh.append(key not in total.classes)
+        total.classes.add(key)
+    for what, failure in one.failures.items():
+        failure.first += total.runs
+        known = total.failures.setdefault(what, failure)
+        if known is not failure:
+            known.add(failure)
+    total.runs += one.runs
+    total.redundant += one.redundant
+    total.cut += one.cut
+    total.longest = one.longest
+    total.steps += one.steps
+    total.races.update(one.races)
+    total.probes.update(one.probes)

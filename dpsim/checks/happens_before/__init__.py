@@ -1,0 +1,1 @@
+"""The order of a run's accesses, rebuilt from its journals."""

@@ -1,0 +1,1 @@
+"""What each piece of memory saw last."""

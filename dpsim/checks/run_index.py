@@ -1,0 +1,185 @@
+"""What checks look at: the journals of a run, indexed once.
+
+Journals of long runs have millions of records, nearly all of them unsuspicious, so records stay raw tuples here and
+only those that matter are given names. `Entry` is a record with its place: an index into its rank's journal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+
+from dpsim.checks.memory.shadow import Memory
+from dpsim.ops import Collective, Decision, RawRecord, Record, as_record
+from dpsim.world import CommunicatorSpec, End, Run, World
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Entry(NamedTuple):
+    """A record and where it stands."""
+
+    rank: int
+    at: int
+    raw: RawRecord
+
+    @property
+    def step(self) -> int:
+        return int(self.raw[1])
+
+    @property
+    def record(self) -> Record:
+        return as_record(self.raw)
+
+
+class Line(NamedTuple):
+    """Transfers from one rank to another on a communicator, in order."""
+
+    sends: list[Entry]
+    receives: list[Entry]
+
+
+@dataclass
+class Evidence:
+    """A run and its index."""
+
+    world: World
+    run: Run
+    collectives: dict[str, dict[int, list[Entry]]]  # communicator -> member -> its calls, in order
+    decisions: dict[
+        tuple[str, str], dict[int, list[Entry]]
+    ]  # (communicator, label) -> member -> its decisions, in order
+    transfers: dict[tuple[str, int, int], Line]  # (communicator, sender, receiver)
+    buffers: bool  # whether any memory was ever allocated
+
+    @cached_property
+    def memory(self) -> Memory:
+        """Accesses to memory that have no order, or the wrong one."""
+        return Memory.of(self.world, self.run)
+
+    @staticmethod
+    def of(world: World, run: Run) -> Evidence:
+        members = {spec.name: spec.ranks for spec in world.communicators}
+        collectives: dict[str, dict[int, list[Entry]]] = {
+            name: {rank: [] for rank in ranks} for name, ranks in members.items()
+        }
+        decisions: dict[tuple[str, str], dict[int, list[Entry]]] = {}
+        transfers: dict[tuple[str, int, int], Line] = {}
+        buffers = False
+        make = tuple.__new__  # as Entry(...), at a third of its cost
+        for rank, journal in enumerate(run.journals):
+            for at, raw in enumerate(journal):
+                kind = raw[0]
+                if kind == "collective":
+                    collectives[raw[6]][rank].append(make(Entry, (rank, at, raw)))
+                elif kind == "decision":
+                    key = raw[5], raw[2]
+                    if key not in decisions:
+                        decisions[key] = {member: [] for member in members[raw[5]]}
+                    decisions[key][rank].append(make(Entry, (rank, at, raw)))
+                elif kind == "transfer":
+                    sends = raw[8] == "send"
+                    pair = (raw[6], rank, raw[11]) if sends else (raw[6], raw[11], rank)
+                    line = transfers.setdefault(pair, Line([], []))
+                    (line.sends if sends else line.receives).append(Entry(rank, at, raw))
+                elif kind == "alloc":
+                    buffers = True
+        return Evidence(world, run, collectives, decisions, transfers, buffers)
+
+    def end(self, rank: int) -> End:
+        return self.run.ends[rank]
+
+    def communicator(self, name: str) -> CommunicatorSpec:
+        return next(spec for spec in self.world.communicators if spec.name == name)
+
+    def last(self, rank: int) -> Entry | None:
+        """The last thing a rank did, injected faults apart."""
+        journal = self.run.journals[rank]
+        for at in range(len(journal) - 1, -1, -1):
+            if journal[at][0] != "injected":
+                return Entry(rank, at, journal[at])
+        return None
+
+    def reached(self, rank: int) -> int:
+        """The last step of which a rank did something; -1 if it did nothing."""
+        last = self.last(rank)
+        return last.step if last else -1
+
+    def passed(self, rank: int, step: int) -> bool:
+        """Whether a rank is done with a step: what it has not done of it, it left out."""
+        return self.end(rank) == "finished" or self.reached(rank) > step
+
+    def position(self, entry: Entry) -> tuple[int, int]:
+        """(step, number of the op within the step): comparable between ranks that run the same program. What is no
+        op, a probe in one branch or an injection, is not counted.
+        """
+        journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
+        while at >= 0 and journal[at][1] == entry.step:
+            number += journal[at][0] not in ("probe", "injected")
+            at -= 1
+        return entry.step, number
+
+
+def call(entry: Entry) -> Collective:
+    record = entry.record
+    assert isinstance(record, Collective)
+    return record
+
+
+Signature: TypeAlias = tuple[Any, ...]
+
+SIGNATURE = ("op", "count", "dtype", "root", "reduce", "sizes")
+
+
+def signature(raw: RawRecord, index: int) -> Signature:
+    """What must be the same in the calls of all members, in the order of SIGNATURE; `index`: the member's.
+
+    Where sizes are given, members bring different counts: their sum stands for the count if the member brings its
+    part of it. The sizes of an all_to_all differ too, and are held against each other by the ledger.
+    """
+    _, _, _, _, _, _, _, _, op, count, dtype, root, reduce, sizes, *_ = raw
+    if sizes and op == "all_gather" and index < len(sizes) and count == sizes[index]:
+        count = sum(sizes)
+    elif sizes and op == "all_to_all":
+        count, sizes = 0, ()
+    return op, count, dtype, root, reduce, sizes
+
+
+def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
+    """The signature of each call of one member."""
+    return [entry.raw[8:14] if not entry.raw[13] else signature(entry.raw, index) for entry in entries]
+
+
+def decision(entry: Entry) -> Decision:
+    record = entry.record
+    assert isinstance(record, Decision)
+    return record
+
+
+def by_step(entries: Iterable[Entry]) -> dict[int, list[Entry]]:
+    """Entries grouped by their step tag."""
+    steps: dict[int, list[Entry]] = {}
+    for entry in entries:
+        steps.setdefault(entry.step, []).append(entry)
+    return steps
+
+
+def first_difference(rows: Sequence[Sequence[Any]]) -> int | None:
+    """The first index at which the rows are not all equal; a row that has ended differs. None if all are the same."""
+    longest = max(rows, key=len)
+    if all(row == longest for row in rows):
+        return None
+    return next(
+        index for index in range(len(longest)) if any(index >= len(row) or row[index] != longest[index] for row in rows)
+    )
+
+
+def split(values: dict[int, K]) -> tuple[list[int], list[int]] | None:
+    """(majority, minority) of ranks by their values; None without a majority of more than half."""
+    [(value, votes), *_] = Counter(values.values()).most_common(1)
+    if 2 * votes <= len(values):
+        return None
+    return [r for r, v in values.items() if v == value], [r for r, v in values.items() if v != value]

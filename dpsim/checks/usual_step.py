@@ -1,0 +1,133 @@
+"""What a step usually looks like: evidence from the whole history, for when there is no majority.
+
+Two ranks that differ have no majority, and a rank stuck within a step has not yet shown that it left something out.
+But ranks do nearly the same in every step, so the other steps tell:
+
+* in which order a step uses its communicators, hence whether a rank has gone beyond one;
+* how often a step calls a communicator, and how, if that never changes;
+* which sites always come equally often: a rank that ran two kernels and made one collective, where every other step
+  has as many of one as of the other, is the odd one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+
+from dpsim.checks.run_index import SIGNATURE, Entry, Evidence, by_step, signatures
+
+Place = tuple[int, int]  # (rank, step)
+
+
+class Habit:
+    """The habits of all ranks of a run."""
+
+    def __init__(self, evidence: Evidence) -> None:
+        self.evidence = evidence
+        self._first: dict[Place, dict[str, int]] = {}  # communicator -> index of its first call
+        for communicator, members in evidence.collectives.items():
+            for rank, entries in members.items():
+                for entry in entries:
+                    self._first.setdefault((rank, entry.step), {}).setdefault(communicator, entry.at)
+        self._before: Counter[tuple[str, str]] = Counter()
+        for used in self._first.values():
+            self._before.update((a, b) for a in used for b in used if used[a] < used[b])
+        self._sites: defaultdict[Place, Counter[str]] | None = None
+
+    def done(self, rank: int, step: int, communicator: str) -> bool:
+        """Whether a rank makes no more calls on `communicator` in a step: it ended the step, or went on to what
+        comes after it.
+        """
+        used = self._first.get((rank, step), {})
+        beyond = any(self._precedes(communicator, other, step) for other in used if other != communicator)
+        return self.evidence.passed(rank, step) or beyond
+
+    def _precedes(self, one: str, other: str, step: int) -> bool:
+        votes = self._before[one, other] - self._before[other, one]
+        if not votes:  # no history: do more ranks of this step stand at `one` than at `other`?
+            here = [used for (_, when), used in self._first.items() if when == step]
+            votes = sum((one in used) - (other in used) for used in here)
+        return votes > 0
+
+    def took_part(self, rank: int, step: int) -> bool:
+        """Whether a rank called or launched anything in a step."""
+        return bool(self._site_counts()[rank, step])
+
+    def without_usual_calls(self, communicator: str, step: int, calls: dict[int, int]) -> list[int]:
+        """The ranks that made no call in a step, if each step before has the same number of them and so have the
+        other ranks.
+        """
+        usual = {
+            len(entries)
+            for rank, own in self.evidence.collectives[communicator].items()
+            for when, entries in by_step(own).items()
+            if when < step and self.evidence.passed(rank, when)
+        }
+        made = {number for number in calls.values() if number}
+        return [rank for rank, number in calls.items() if not number] if len(usual) == 1 and made == usual else []
+
+    def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
+        """Of ranks that differ in their calls on a communicator in a step, the one that breaks with habit; None if
+        that is not clear.
+        """
+        if len({len(entries) for entries in here.values()}) > 1:
+            broken = self._broken(step, here)
+            if broken:
+                return _only(broken)
+        return self._odd_calls(communicator, step, here)
+
+    def _odd_calls(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
+        """The steps before all have as many calls, or calls of one op, count, dtype, root, reduction or sizes:
+        then that is right.
+        """
+        place = {rank: index for index, rank in enumerate(self.evidence.collectives[communicator])}
+        before = [
+            signatures(entries, place[rank])
+            for rank, own in self.evidence.collectives[communicator].items()
+            for when, entries in by_step(own).items()
+            if when < step and self.evidence.passed(rank, when)
+        ]
+        now = {rank: signatures(entries, place[rank]) for rank, entries in here.items()}
+        lengths = {len(calls) for calls in before}
+        if len(lengths) == 1 and len({len(calls) for calls in now.values()}) > 1:
+            return _only(rank for rank, calls in now.items() if len(calls) not in lengths)
+        for field in range(len(SIGNATURE)):
+            usual = {call[field] for calls in before for call in calls}
+            if len(usual) == 1 and any(call[field] not in usual for calls in now.values() for call in calls):
+                return _only(rank for rank, calls in now.items() if any(call[field] not in usual for call in calls))
+        return None
+
+    def _broken(self, step: int, here: dict[int, list[Entry]]) -> list[int]:
+        """The ranks that break a rule "these two sites come equally often" which holds in all other steps.
+
+        A rank that is still within the step has not reached some sites yet; that breaks no rule.
+        """
+        sites = self._site_counts()
+        others = [counts for (rank, when), counts in sites.items() if when != step and self.evidence.passed(rank, when)]
+        place = {name: index for counts in others for index, name in enumerate(counts)}
+        called = {entry.raw[2] for entries in here.values() for entry in entries}
+        broken = []
+        for rank in here:
+            own = sites[rank, step]
+            names = set(place)
+            if not self.evidence.passed(rank, step):
+                reached = max((place.get(name, 0) for name in own), default=-1)
+                names = {name for name in place if place[name] <= reached}
+            if any(own[a] != own[b] for a in called & names for b in names if all(c[a] == c[b] for c in others)):
+                broken.append(rank)
+        return broken
+
+    def _site_counts(self) -> defaultdict[Place, Counter[str]]:
+        if self._sites is None:
+            self._sites = defaultdict(Counter)
+            for rank, journal in enumerate(self.evidence.run.journals):
+                for raw in journal:
+                    if raw[0] in ("collective", "launch"):
+                        self._sites[rank, raw[1]][raw[2]] += 1
+        return self._sites
+
+
+def _only(ranks: Iterable[int]) -> int | None:
+    """The rank, if there is just one."""
+    found = list(ranks)
+    return found[0] if len(found) == 1 else None

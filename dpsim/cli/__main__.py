@@ -1,0 +1,5 @@
+"""`python -m dpsim.cli` is `dpsim`."""
+
+from dpsim.cli.app import main
+
+main()

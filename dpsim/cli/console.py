@@ -1,0 +1,200 @@
+"""What the command line says and how it ends: plain text, errors in one line, exit codes that scripts can rely on.
+
+    0  the run is as its scenario expects; the traces are equal
+    1  it is not
+    2  bad input: a scenario, a name, an option or a file that cannot be used as it is
+    3  this machine cannot run it, or this backend cannot show what is expected: what was looked for is said
+    130  interrupted
+
+Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
+stream is a terminal, so what is piped can be searched with grep; no traceback for a mistake of the user, for a full
+disk or for `dpsim run ... | head`.
+
+Prior art: the command line interface guidelines (clig.dev); `rg` and `git` on broken pipes.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, NoReturn, Self, TextIO
+
+import typer
+
+NOT_MET = 1
+BAD_INPUT = 2
+CANNOT_RUN = 3
+INTERRUPTED = 130
+PIPE_CLOSED = 141  # what a shell makes of SIGPIPE
+
+
+def say(text: str = "") -> None:
+    """Print to stdout. If whoever reads has gone away, the program ends silently; if the disk is full, it says so."""
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:
+        silence(sys.stdout)
+        raise typer.Exit(PIPE_CLOSED) from None
+    except OSError as error:
+        silence(sys.stdout)
+        fail(f"cannot write to standard output: {error.strerror}", BAD_INPUT)
+
+
+def note(text: str) -> None:
+    """Print to stderr, if there is one."""
+    if sys.stderr is None:
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def fail(message: str, code: int) -> NoReturn:
+    """Say on stderr what is wrong, and end."""
+    note("\n".join(f"dpsim: {line}" for line in (message or "unknown error").splitlines()))
+    raise typer.Exit(code)
+
+
+@contextmanager
+def one_line_errors() -> Iterator[None]:
+    """Turn expected errors into a message and an exit code. What is not expected goes through: it is a bug."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        fail("interrupted, without a result", INTERRUPTED)
+    except OSError as error:
+        name = f"{error.filename}: " if error.filename else ""
+        fail(f"{name}{error.strerror or error}", BAD_INPUT)
+    except (ValueError, RuntimeError) as error:
+        code = _exit_code(error)
+        if code is None:
+            raise
+        fail(str(error), code)
+
+
+def _exit_code(error: Exception) -> int | None:
+    """That of an error that a user can do something about; None for any other."""
+    from dpsim.registry import UnknownName
+    from dpsim.runner import UnknownBackend
+    from dpsim.scenario.errors import ScenarioError
+    from dpsim.scenario.locate import ScenarioNotFound
+    from dpsim.trace import TraceError
+    from dpsim.world import BackendUnavailable
+
+    if isinstance(error, BackendUnavailable):
+        return CANNOT_RUN
+    expected = (ScenarioError, ScenarioNotFound, TraceError, UnknownBackend, UnknownName)
+    return BAD_INPUT if isinstance(error, expected) else None
+
+
+def silence(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere, so that Python does not complain at its end."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+# ---- text
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether somebody looks at it. A stream that was closed before we started is None."""
+    return stream is not None and stream.isatty()
+
+
+def columns(rows: Iterable[Sequence[str]], indent: int = 0) -> list[str]:
+    """Rows with their cells in line, two spaces apart.
+
+    On a terminal, a last cell that is too long goes on below itself; `indent`: columns that the caller puts before.
+    """
+    table = list(rows)
+    if not table:
+        return []
+    widths = [max(len(row[at]) for row in table) for at in range(len(table[0]) - 1)]
+    start = sum(widths) + 2 * len(widths)
+    room = shutil.get_terminal_size().columns - indent - start if is_terminal(sys.stdout) else 0
+    lines = []
+    for row in table:
+        first = "".join(f"{cell.ljust(width)}  " for cell, width in zip(row, widths, strict=False))
+        last = textwrap.wrap(row[-1], room, break_long_words=False) if room >= 30 else [row[-1]]
+        lines += [first + part if not number else " " * start + part for number, part in enumerate(last or [""])]
+    return [line.rstrip() for line in lines]
+
+
+def painted(text: str, good: bool) -> str:
+    """Text with its first word in green or red, if stdout is a terminal that has colours."""
+    if not is_terminal(sys.stdout) or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return text
+    word, space, rest = text.partition(" ")
+    return typer.style(word, fg="green" if good else "red", bold=True) + space + rest
+
+
+# ---- progress
+
+
+class Progress:
+    """Steps done so far, on stderr: a bar on a terminal, else a line every ten seconds. Quick work shows nothing."""
+
+    AFTER_S = 0.5
+    LINE_EVERY_S = 10.0
+    DRAW_EVERY_S = 0.1
+
+    def __init__(self, title: str, clock: Callable[[], float] = time.monotonic, unit: str = "step") -> None:
+        self.title = title
+        self._unit = unit
+        self._clock = clock
+        self._start = self._last = clock()
+        self._terminal = is_terminal(sys.stderr)
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def __call__(self, done: int, total: int | None) -> None:
+        """`done`: steps, from 0; `total`: None if nobody knows."""
+        now = self._clock()
+        if self._terminal:
+            if now - self._start >= self.AFTER_S and now - self._last >= self.DRAW_EVERY_S:
+                self._last = now
+                self._draw(self.title, done, total)
+        elif now - self._last >= self.LINE_EVERY_S:
+            self._last = now
+            of = "" if total is None else f" of {total}"
+            note(f"dpsim: {self.title}: {self._unit} {done}{of} after {now - self._start:.0f} s")
+
+    def phase(self, title: str) -> None:
+        """What is being done now."""
+        self.title = title
+        if self._bar is not None:
+            self._draw(title, 0, None)
+
+    def _draw(self, title: str, done: int, total: int | None) -> None:
+        if self._bar is None:
+            self._bar, self._task = _new_bar()
+        self._bar.update(self._task, description=title, completed=max(done, 0), total=total)
+        self._bar.refresh()
+
+
+def _new_bar() -> tuple[Any, Any]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+
+    parts = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), MofNCompleteColumn())
+    times = (TimeElapsedColumn(), TimeRemainingColumn())
+    bar = Bar(*parts, *times, console=Console(stderr=True, force_terminal=True), auto_refresh=False, transient=True)
+    bar.start()
+    return bar, bar.add_task("", total=None)

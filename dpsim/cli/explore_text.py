@@ -1,0 +1,250 @@
+"""What an exploration looks like: a block of text for each scenario, and the same as JSON.
+
+    scenario   wake
+    schedules  9 in 9 classes, 0 redundant; 6.8 choices each
+    races      4 of 4 pairs of sites seen in both orders
+    probes     2 of 2 reached
+
+    PROVEN  holds in every schedule of this world
+    expected: held; met
+
+The verdict is never "passed": *proven* says that there is nothing left to try, *sampled* how much was tried and how
+much of it was new, *bounded* what was cut off. A violation is reported as a run is, followed by its schedule and the
+commands that make the same run again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpsim.checks import matches
+from dpsim.cli.console import columns, painted
+from dpsim.diagnose.report import report
+from dpsim.explore.explorer import Failure
+from dpsim.scenario import dump_scenario
+from dpsim.words import counted
+
+if TYPE_CHECKING:
+    from dpsim.campaign.explored import Explored
+    from dpsim.campaign.files import Whole
+    from dpsim.campaign.replay import Replayed
+    from dpsim.scenario import Scenario
+    from dpsim.scenario.small import Scope
+
+PAIRS_SHOWN = 5
+
+
+def table(explored: Explored) -> list[tuple[str, str]]:
+    """Names and values, as text."""
+    found = explored.exploration
+    each = f"{found.steps / found.runs:.1f} choices each" if found.steps else "nothing to choose"
+    cut = f", {found.cut:,} cut off" if found.cut else ""
+    classes = counted(len(found.classes), "class", "classes")
+    told = f"{found.runs:,} in {classes}, {found.redundant:,} redundant{cut}; {each}"
+    if found.runs == 1 and not found.steps and found.verdict == "proven":
+        told = "1, the only one: nothing here can come in another order"
+    rows = [("schedules", told)]
+    both, pairs = found.both_orders
+    one_way = [pair for pair in sorted(found.races) if pair[::-1] not in found.races]
+    if pairs:
+        rows.append(("races", f"{both} of {counted(pairs, 'pair')} of sites seen in both orders"))
+        rows += [("", f"only {one} before {other}") for one, other in one_way[:PAIRS_SHOWN]]
+        rows += [("", f"and {len(one_way) - PAIRS_SHOWN} more")] if len(one_way) > PAIRS_SHOWN else []
+    probes = explored.subject.probes
+    if probes:
+        missed = [probe for probe in probes if not found.probes[probe]]
+        never = f"; never: {', '.join(missed)}" if missed else ""
+        rows.append(("probes", f"{len(probes) - len(missed)} of {len(probes)} reached{never}"))
+    return rows
+
+
+def verdict_line(explored: Explored) -> str:
+    """For what is not violated."""
+    return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
+
+
+def unmet(explored: Explored, scenario: Scenario) -> str | None:
+    """In what the outcome is not as the scenario expects; None if it is."""
+    expected, failure = scenario.expect, explored.failure
+    if (expected.verdict == "violated") != (failure is not None):
+        return f"expected {expected.verdict}, came {explored.verdict}"
+    if failure is None:
+        return None if explored.exploration.fresh else "no schedule was judged"
+    if not explored.confirmed:
+        return "the failure could not be confirmed"
+    if expected.klass is not None and not matches(failure.problem.klass, expected.klass):
+        return f"expected a finding of class {expected.klass}, came {failure.problem.klass}"
+    wanted, culprit = expected.culprit, explored.findings[0].culprit
+    if wanted is not None and (culprit is None or culprit.rank != wanted.rank):
+        return f"expected rank {wanted.rank} as culprit, came {culprit or 'none'}"
+    return None
+
+
+def expectation_line(explored: Explored, scenario: Scenario) -> str:
+    """What was expected, and whether it came."""
+    expected, why = scenario.expect, unmet(explored, scenario)
+    said = expected.verdict + (f", {expected.klass}" if expected.klass else "")
+    return f"expected: {said}; " + ("met" if why is None else f"NOT met: {why}")
+
+
+def as_text(
+    explored: Explored,
+    scenario: Scenario,
+    replay: Callable[[Failure], str] = lambda failure: "",
+    expected: bool = True,
+) -> str:
+    """The block of one scenario. `replay`: what to type to see a failure again. `expected`: with the line that says
+    whether it is as expected.
+    """
+    lines = [*columns([("scenario", scenario.name), *table(explored)]), ""]
+    for number, shown in enumerate(explored.shown, 1):
+        if len(explored.shown) > 1:
+            lines += (
+                ["", f"failure {number} of {len(explored.shown)}", ""]
+                if number > 1
+                else [f"failure 1 of {len(explored.shown)}", ""]
+            )
+        lines.append(painted(shown.report(replay(shown.failure)), good=False))
+    if explored.failure is None:
+        lines.append(painted(verdict_line(explored), good=True))
+    return "\n".join([*lines, *[expectation_line(explored, scenario)] * expected])
+
+
+def totals(all_explored: Sequence[Explored]) -> str:
+    """Several scenarios in a line.
+
+    >>> totals([])
+    '0 scenarios'
+    """
+    verdicts = Counter(explored.verdict for explored in all_explored)
+    counts = ", ".join(
+        f"{verdicts[word]} {word}" for word in ("proven", "bounded", "sampled", "violated") if verdicts[word]
+    )
+    return counted(len(all_explored), "scenario") + (f": {counts}" if counts else "")
+
+
+def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) -> dict[str, Any]:
+    """The same as plain data. `traces`: the files of failures, by fingerprint."""
+    found, failure = explored.exploration, explored.failure
+    primary = explored.findings[0] if explored.findings else None
+    both, pairs = found.both_orders
+    return {
+        "scenario": scenario.name,
+        "verdict": found.verdict,
+        "met": unmet(explored, scenario) is None,
+        "unmet": unmet(explored, scenario),
+        "schedules": found.runs,
+        "classes": len(found.classes),
+        "redundant": found.redundant,
+        "cut": found.cut,
+        "longest": found.longest,
+        "new_per_hundred": round(found.new_per_hundred, 1),
+        "races": {"pairs": pairs, "both_orders": both},
+        "probes": {probe: found.probes[probe] for probe in explored.subject.probes},
+        "failures": [
+            {
+                "class": one.failure.problem.klass,
+                "fingerprint": one.failure.fingerprint,
+                "by": one.failure.by,
+                "first": one.failure.first,
+                "seen": one.failure.seen,
+                "schedule": one.failure.normal,
+                "confirmed": one.confirmed,
+                "trace": str(traces[one.failure.fingerprint]) if one.failure.fingerprint in traces else None,
+            }
+            for one in explored.shown
+        ],
+        "class": failure.problem.klass if failure else None,
+        "culprit": None if primary is None or primary.culprit is None else str(primary.culprit),
+        "confirmed": explored.confirmed if failure else None,
+        "trace": str(traces[failure.fingerprint]) if failure and failure.fingerprint in traces else None,
+    }
+
+
+# ---- whole scopes
+
+
+def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
+    """Every small scenario like one; that which was violated, as it could be saved and run."""
+    rows = [
+        ("scenario", name),
+        ("worlds", f"all {total:,} up to {sizes.told()}"),
+        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
+        *[("probes", _probed(whole.probes))] * bool(whole.probes),
+    ]
+    if whole.first is not None:
+        said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
+    elif whole.verdicts["proven"] == total:
+        said = "PROVEN  every one of these worlds holds in every schedule"
+    else:
+        words = [
+            f"{whole.verdicts[word]:,} {word}" for word in ("proven", "bounded", "sampled") if whole.verdicts[word]
+        ]
+        words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
+        word = "SAMPLED" if whole.explored < total or whole.verdicts["sampled"] else "BOUNDED"
+        said = f"{word}  no failure; {', '.join(words)}"
+    lines = [*columns(rows), "", painted(said, good=whole.first is None)]
+    if whole.first is not None:
+        lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
+    return "\n".join(lines)
+
+
+def _probed(probes: Mapping[str, int]) -> str:
+    """In how many worlds each was reached: a proof of worlds in which nothing happens would say little.
+
+    >>> _probed({"a": 3, "b": 0, "c": 1})
+    'a in 3 worlds, c in 1 world; never: b'
+    """
+    reached = [f"{probe} in {counted(worlds, 'world')}" for probe, worlds in probes.items() if worlds]
+    never = [probe for probe, worlds in probes.items() if not worlds]
+    return "; ".join([*[", ".join(reached)] * bool(reached), *[f"never: {', '.join(never)}"] * bool(never)])
+
+
+def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str, Any]:
+    """The same as plain data."""
+    first = whole.first
+    return {
+        "scenario": name,
+        "sizes": sizes._asdict(),
+        "worlds": total,
+        "explored": whole.explored,
+        "proven": whole.verdicts["proven"],
+        "bounded": whole.verdicts["bounded"],
+        "sampled": whole.verdicts["sampled"],
+        "schedules": whole.runs,
+        "probes": whole.probes,
+        "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
+    }
+
+
+# ---- replay
+
+
+def replayed_as_text(replayed: Replayed) -> str:
+    """What does not hold in the run, and whether it is that of the trace."""
+    lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
+    for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
+        lines += [f"{what}: {word}" for word in words]
+    lines.append(painted(replayed.told(), good=replayed.same))
+    if replayed.difference is not None:
+        lines.append(f"first difference: {replayed.difference}")
+    return "\n".join(lines)
+
+
+def replayed_as_json(replayed: Replayed) -> dict[str, Any]:
+    """The same as plain data."""
+    schedule = replayed.schedule
+    return {
+        "trace": replayed.trace.name,
+        "scenario": replayed.scenario.name,
+        "same": replayed.same,
+        "class": replayed.findings[0].klass if replayed.findings else None,
+        "class_in_trace": replayed.trace.header.klass,
+        "steps": None if schedule is None else len(schedule.steps),
+        "skipped": replayed.skipped,
+        "added": replayed.added,
+        "difference": None if replayed.difference is None else str(replayed.difference),
+    }

@@ -1,0 +1,49 @@
+"""Options that several commands have, and what they mean."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from dpsim.cli.console import BAD_INPUT, fail
+
+if TYPE_CHECKING:
+    from dpsim.scenario import Scenario
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")]
+Modules = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--module", metavar="MODULE", help="Import this module first: it registers protocols. May be given often."
+    ),
+]
+Off = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--off", metavar="PATTERN", help="Leave findings of this class out of the verdict, e.g. 'HANG:*'; repeatable."
+    ),
+]
+
+
+def import_module(module: str) -> None:
+    """Import a user's module, from the present folder too. One that cannot be imported is bad input."""
+    sys.path.insert(0, os.getcwd())
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        fail(f"cannot import the module {module}: {type(error).__name__}: {error}", BAD_INPUT)
+
+
+def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
+    """The same, with more findings switched off."""
+    from dpsim.checks.finding import pattern_problem
+    from dpsim.scenario import scenario_from
+
+    for problem in filter(None, map(pattern_problem, patterns)):
+        fail(f"--off: {problem}", BAD_INPUT)
+    every = dict.fromkeys([*scenario.checks.switched_off, *patterns])
+    return scenario_from({**dict(scenario), "checks": {"switched_off": list(every)}})

@@ -1,0 +1,217 @@
+"""What a judged run looks like: the table, the verdict, the expectation; and the same as one JSON object.
+
+    scenario               quickstart
+    backend                sim
+    steps                  1,791 on 4 ranks
+    ...
+    HELD  1791 steps on 4 ranks (sim)
+    2 findings switched off: 2 by RACE:*
+    expected: held; met
+
+The last line of text is always whether the run is as its scenario expects it. The line or block before it is the
+verdict; where the scenario switches findings off, a line between them says how many. The JSON has every key always,
+with null where there is nothing, and times in whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from statistics import median
+from typing import TYPE_CHECKING, Any, Protocol
+
+from dpsim.checks.judge import counted, not_run, switched_off_text
+from dpsim.trace import Difference, Trace, scenario_changes
+from dpsim.words import duration
+
+if TYPE_CHECKING:
+    from dpsim.checks import Finding
+    from dpsim.scenario import Scenario
+    from dpsim.world import Run
+
+RANKS_LISTED = 8
+WORST_RANKS = 3
+
+
+class Judged(Protocol):
+    """What is needed of a `dpsim.runner.Result`."""
+
+    scenario: Scenario
+    run: Run
+    findings: list[Finding]
+    figures: dict[str, Any]
+    switched_off: dict[str, int]
+
+    @property
+    def steps(self) -> int: ...
+    @property
+    def verdict(self) -> str: ...
+    @property
+    def primary(self) -> Finding | None: ...
+    @property
+    def unmet(self) -> str | None: ...
+    @property
+    def unclaimed(self) -> str | None: ...
+    @property
+    def never_applied(self) -> list[str]: ...
+
+
+def table(result: Judged) -> list[tuple[str, str]]:
+    """Names and values, as text."""
+    run, ranks = result.run, len(result.run.ends)
+    simulated = run.backend == "sim"
+    return [
+        ("scenario", result.scenario.name),
+        ("backend", run.backend),
+        ("ranks", str(ranks)),
+        ("steps", f"{result.steps:,}"),
+        *((name, _figure(value)) for name, value in result.figures.items()),
+        ("simulated time" if simulated else "wall time", duration(run.elapsed_ns)),
+        *_waits(run, "waited" if simulated else "blocked"),
+    ]
+
+
+def verdict_line(result: Judged) -> str:
+    """For a run in which all held; one that did not has a report."""
+    steps, ranks = result.steps, len(result.run.ends)
+    return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)} ({result.run.backend})"
+
+
+def expectation_line(result: Judged) -> str:
+    """What was expected, and whether it came."""
+    expect = result.scenario.expect
+    said: str = expect.verdict
+    if expect.klass is not None:
+        said += f", {expect.klass}"
+    if expect.culprit is not None:
+        said += f", culprit rank {expect.culprit.rank}"
+        said += "" if expect.culprit.step is None else f" in step {expect.culprit.step}"
+    if result.unmet is not None:
+        return f"expected: {said}; NOT met: {result.unmet}"
+    return f"expected: {said}; " + ("met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}")
+
+
+def switched_off_lines(result: Judged) -> list[str]:
+    """One line if the scenario switches findings off, whether there were any or not; else none."""
+    text = switched_off_text(result.switched_off)
+    return [text] if text else []
+
+
+def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
+    """The same as plain data. `digest`: that of the run's trace, None if no trace can hold it."""
+    primary = result.primary
+    return {
+        "scenario": result.scenario.name,
+        "backend": result.run.backend,
+        "verdict": result.verdict,
+        "class": primary.klass if primary else None,
+        "culprit": _culprit(primary) if primary else None,
+        "met": result.unmet is None and result.unclaimed is None,
+        "unmet": result.unmet,
+        "unclaimed": result.unclaimed,
+        "never_applied": result.never_applied,
+        "findings": [
+            {
+                "check": finding.check,
+                "class": finding.klass,
+                "message": finding.message,
+                "culprit": _culprit(finding),
+                "details": list(finding.details),
+            }
+            for finding in result.findings
+        ],
+        "switched_off": counted(result.switched_off),
+        "not_run": not_run(list(result.switched_off)),
+        "steps": result.steps,
+        "figures": result.figures,
+        "waited_ns": result.run.waited_ns,
+        "elapsed_ns": result.run.elapsed_ns,
+        "digest": digest,
+    }
+
+
+def comparison(a: Trace, b: Trace, difference: Difference | None) -> str:
+    """Whether two traces that were compared are equal, the answer first."""
+    counts = a.counts
+    answer = f"equal: {counts.total()} records, {counts['decision']} decisions, {counts['collective']} collectives"
+    lines = [answer if difference is None else str(difference), ""]
+    for name, trace in (("A", a), ("B", b)):
+        header = trace.header
+        verdict = header.verdict + (f" ({header.klass})" if header.klass else "")
+        lines.append(f"{name}  {trace.name}")
+        lines.append(
+            f"   {header.scenario.get('name', '?')} on {header.backend}, {verdict}, digest {header.digest[:16]}"
+        )
+    changes = scenario_changes(a.header.scenario, b.header.scenario)
+    if changes:
+        lines += ["", f"warning: the scenarios differ in {len(changes)} place{'s' * (len(changes) != 1)}:"]
+        lines += [f"  {change}" for change in changes]
+    return "\n".join(lines)
+
+
+def comparison_as_json(a: Trace, b: Trace, difference: Difference | None) -> dict[str, Any]:
+    """The same as plain data. `records`, `decisions`, `collectives`: those of A."""
+    return {
+        "equal": difference is None,
+        "a": _header(a),
+        "b": _header(b),
+        "records": a.header.records,
+        "decisions": a.counts["decision"],
+        "collectives": a.counts["collective"],
+        "scenario_changes": scenario_changes(a.header.scenario, b.header.scenario),
+        "difference": None if difference is None else asdict(difference),
+    }
+
+
+def _header(trace: Trace) -> dict[str, Any]:
+    header = trace.header
+    return {
+        "file": trace.name,
+        "backend": header.backend,
+        "verdict": header.verdict,
+        "class": header.klass,
+        "records": header.records,
+        "digest": header.digest,
+    }
+
+
+def _culprit(finding: Finding) -> dict[str, Any] | None:
+    culprit = finding.culprit
+    if culprit is None:
+        return None
+    return {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
+
+
+ENDED = {"blocked": "for ever", "raised": "raised", "died": "died"}
+
+
+def _figure(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_figure(item)}" for name, item in value.items())
+    return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _waits(run: Run, word: str) -> list[tuple[str, str]]:
+    """How long each rank waited for others, or was blocked in calls that wait; of many ranks, the spread and the worst.
+
+    Which of the two is known depends on the backend (`dpsim.world.Run`).
+    """
+    waited_ns = run.waited_ns
+    if len(waited_ns) <= RANKS_LISTED:
+        shares = [_share(waited, run.elapsed_ns) for waited in waited_ns]
+        ends = ["" if end == "finished" else f", then {ENDED[end]}" for end in run.ends]
+        return [
+            (f"rank {rank} {word}", share + end) for rank, (share, end) in enumerate(zip(shares, ends, strict=True))
+        ]
+    worst = sorted(range(len(waited_ns)), key=lambda rank: (-waited_ns[rank], rank))[:WORST_RANKS]
+    return [
+        (
+            f"ranks {word}",
+            f"min {duration(min(waited_ns))}, median {duration(median(waited_ns))}, max {duration(max(waited_ns))}",
+        ),
+        ("longest", ", ".join(f"rank {rank} {duration(waited_ns[rank])}" for rank in worst)),
+    ]
+
+
+def _share(waited: int, elapsed: int) -> str:
+    return duration(waited) + (f" ({100 * waited / elapsed:.1f} %)" if elapsed else "")

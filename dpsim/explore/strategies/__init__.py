@@ -1,0 +1,1 @@
+"""Strategies, one a file: which schedule comes next."""

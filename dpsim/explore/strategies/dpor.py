@@ -1,0 +1,210 @@
+"""All schedules, one of each class: source-DPOR with sleep sets, by running again.
+
+Two schedules that differ only in the order of steps that commute show the same. So of each class one is enough, and the
+way to a new class is to turn a *race* round. After each run its races are looked at: for steps e and f that race, f (or
+the first of the steps after e that f needs) has to be tried where e was chosen. A place where all that had to be tried
+was tried is taken back; when none is left, every class has been seen, and what no run showed does not happen.
+
+What was tried at a place need not be tried again further on, as long as nothing that conflicts has happened: it
+*sleeps*. A run in which everything sleeps is cut off and counted as redundant.
+
+Three rules beyond the textbook, without which a proof was wrong (each has a world in tests/worlds that shows it):
+
+* an acquire that cannot have what it wants is raced with those that could (`blocked`): it may never happen, and then it
+  would never race;
+* what takes possibilities away from others (a kill) is chosen last unless a race asks for it, so that the run shows
+  what it can take away;
+* a draw (eager or rendezvous) is a place of its own, where every option has to be tried, the strictest first. In a run
+  without any step nothing can come in another order: it is deterministic dataflow, in which less waiting changes
+  nothing but the time. So if the strictest options let it through, no others need be tried.
+
+Ops are told apart by label, not by actor: a label is the same op in every run.
+
+Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic Partial Order Reduction"
+(JACM 64, 2017); Godefroid's sleep sets (1996); Mc SimGrid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.explore.order import Labels, Step, overlap
+from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.walks import ordinary
+from dpsim.schedule import Candidate, CutOff, Footprint
+
+WHY = (
+    "Something in the run is not a function of the schedule: a clock, an unseeded random number, state that outlives "
+    "the run"
+)
+
+
+class Diverged(RuntimeError):
+    """A run that was repeated went another way: something in it is not a function of the schedule."""
+
+
+class Place:
+    """A point of the present schedule at which something was chosen.
+
+    `todo`: what has to be tried here. `tried`: what was, with the footprint that it had. `sleep`: what need not be.
+    """
+
+    __slots__ = ("chosen", "options", "sleep", "step", "todo", "tried")
+
+    def __init__(self, options: list[str], sleep: dict[str, Footprint], chosen: str) -> None:
+        self.options = options
+        self.sleep = sleep
+        self.chosen = chosen
+        self.todo = [chosen]
+        self.tried: dict[str, Footprint] = {}
+        self.step: Step | None = None  # None for a draw
+
+    def next(self) -> str | None:
+        """What is left to try."""
+        return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)
+
+
+class Dpor(Search):
+    """Every class once."""
+
+    name = "dpor"
+
+    def __init__(self, labels: Labels | None = None, longest: int = LONGEST) -> None:
+        super().__init__(labels, longest)
+        self.places: list[Place] = []
+        self._at = 0
+        self._fresh = 0  # places from here on are new in this run
+        self._begun = False
+        self._incomplete = False
+
+    # ---- between runs
+
+    def begin(self) -> bool:
+        super().begin()
+        self._at = 0
+        if not self._begun:
+            self._begun = True
+            return True
+        return not self.exhausted and bool(self.places)
+
+    def end(self, whole: bool) -> None:
+        self._incomplete |= self.too_long
+        places = self.places
+        if whole and self._at < len(places):
+            raise Diverged(
+                f"a repeated schedule ended after step {self._at} and should go on with {places[self._at].chosen!r}. "
+                f"{WHY}"
+            )
+        if whole and not self.order.steps and not self.failed:
+            places.clear()  # nothing but draws, the strictest of each: see above
+        while places:
+            place = places[-1]
+            place.tried[place.chosen] = place.step.footprint if place.step is not None else ()
+            another = place.next()
+            if another is not None:
+                place.chosen = another
+                self._fresh = len(places) - 1
+                return
+            places.pop()
+        self.exhausted, self.bounded = not self._incomplete, self._incomplete
+
+    def state(self) -> Any:
+        """Where it stands between two runs, as plain data."""
+        places = [(one.options, one.sleep, one.chosen, one.todo, one.tried) for one in self.places]
+        return places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded
+
+    def resume(self, state: Any) -> None:
+        """Go on from there."""
+        places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded = state
+        self.places = []
+        for options, sleep, chosen, todo, tried in places:
+            place = Place(options, sleep, chosen)
+            place.todo, place.tried = todo, tried
+            self.places.append(place)
+
+    # ---- what the machine asks
+
+    def pick(self, candidates: Sequence[Candidate]) -> int:
+        index = super().pick(candidates)
+        step = self.order.steps[-1]
+        step.at = self._at - 1
+        self.places[step.at].step = step
+        if step.at >= self._fresh and step.races:
+            self._turn_round(step.label, step.races, step.past, step.at)
+        return index
+
+    def select(self, candidates: Sequence[Candidate]) -> int:
+        at = self._at
+        if at < len(self.places):
+            self._at = at + 1
+            return self._repeat(self.places[at].chosen, [candidate.label for candidate in candidates])
+        sleep = self._asleep()
+        awake = [candidate for candidate in candidates if candidate.label not in sleep]
+        if not awake:
+            self.redundant = True
+            raise CutOff("redundant")
+        chosen = awake[ordinary(awake)]
+        self.places.append(Place([candidate.label for candidate in candidates], sleep, chosen.label))
+        self._at = at + 1
+        return candidates.index(chosen)
+
+    def drawn(self, label: str, options: Sequence[str]) -> int:
+        at = self._at
+        if at == len(self.places):
+            place = Place(list(options), self._asleep(), options[-1])
+            place.todo = list(reversed(options))
+            self.places.append(place)
+        self._at = at + 1
+        return self._repeat(self.places[at].chosen, options)
+
+    def blocked(self, candidates: Sequence[Candidate]) -> None:
+        if self._at < len(self.places):
+            return  # was told when this point was new
+        for one in candidates:
+            footprint = one.touches()
+            races = self.order.races(footprint, one.past)
+            self._turn_round(one.label, races, self.order.past(footprint, one.past), self._at)
+
+    # ---- inside
+
+    def _repeat(self, chosen: str, options: Sequence[str]) -> int:
+        if chosen not in options:
+            raise Diverged(
+                f"step {self._at} of a repeated schedule should be {chosen!r}, possible are {', '.join(options)}. {WHY}"
+            )
+        return list(options).index(chosen)
+
+    def _asleep(self) -> dict[str, Footprint]:
+        """What sleeps at the next place: what slept or was tried at the last one, unless it conflicts with what was
+        chosen there.
+        """
+        if not self.places:
+            return {}
+        last = self.places[-1]
+        if last.step is None:  # a draw conflicts with nothing
+            return last.sleep
+        footprint = last.step.footprint
+        both = {**last.sleep, **last.tried}
+        return {label: fp for label, fp in both.items() if label != last.chosen and not overlap(fp, footprint)}
+
+    def _turn_round(self, label: str, races: list[Step], past: int, end: int) -> None:
+        """For each step that this one races with: see to it that this one, or what it needs, is tried in its place.
+        `end`: the place of this one.
+        """
+        for other in races:
+            place = self.places[other.at]
+            # Steps after `other` that do not come after it, and this one: which of them can be first?
+            since, first = 0, []
+            for between in self.places[other.at + 1 : end]:
+                one = between.step
+                if one is not None and not one.past & other.bit:
+                    if not one.past & since:
+                        first.append(one.label)
+                    since |= one.bit
+            if not past & since:
+                first.append(label)
+            if not any(one in place.todo for one in first):
+                able = next((one for one in first if one in place.options), None)
+                if able is not None:  # else only `other` made it possible
+                    place.todo.append(able)

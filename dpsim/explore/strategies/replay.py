@@ -1,0 +1,101 @@
+"""Replay: follow a schedule that was noted, word by word.
+
+*Strict* stops at the first difference and says at which step, what was expected, what was possible, and why that may
+  be. It is right for a schedule that should fit, above all one that was noted a moment ago. *Fallback* is for a
+  schedule of yesterday, one that was edited, or a normal form, which has the causes alone: words that are not possible
+  now are skipped, up to the next that is, and noted in `skipped`; when the schedule is used up, or where none of it
+  fits any more, the ordinary choice is made, and noted in `added`. A draw is found wherever it stands: it has no place
+  in the order of steps.
+
+Prior art: Stateright's path replay, whose errors say what was available; rr's and Shuttle's replay schedulers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.explore.order import Labels
+from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.walks import ordinary
+from dpsim.schedule import Candidate
+
+
+class Mismatch(RuntimeError):
+    """The schedule does not fit the run."""
+
+
+CAUSES = (
+    "likely causes: the protocol or the scenario has changed since the schedule was noted; the run depends on "
+    "something beside the schedule (a clock, an unseeded random number, state that outlives a run)"
+)
+
+
+class Replay(Search):
+    """One run, along a schedule as in `Search.schedule`."""
+
+    name = "replay"
+
+    def __init__(
+        self, noted: Sequence[str], strict: bool = True, labels: Labels | None = None, longest: int = LONGEST
+    ) -> None:
+        super().__init__(labels, longest)
+        self.noted = list(noted)
+        self.strict = strict
+        self.skipped: list[str] = []
+        self.added: list[str] = []
+        self._at = 0
+        self._runs = 0
+        self._followed: set[int] = set()  # places of the words that were
+
+    def begin(self) -> bool:
+        self._runs += 1
+        return super().begin() and self._runs == 1
+
+    def end(self, whole: bool) -> None:
+        left = len(self.noted) - self._at
+        if left and whole and self.strict:
+            raise Mismatch(
+                f"the run ended after step {self._at} of {len(self.noted)} of the schedule, which goes on with "
+                f"{self.noted[self._at]!r}; {CAUSES}"
+            )
+        self.skipped = [word for at, word in enumerate(self.noted) if at not in self._followed]
+
+    def select(self, candidates: Sequence[Candidate]) -> int:
+        index = self._follow([candidate.label for candidate in candidates])
+        if index is None:
+            index = ordinary(candidates)
+            self.added.append(candidates[index].label)
+        return index
+
+    def drawn(self, label: str, options: Sequence[str]) -> int:
+        words = [f"{label}: {option}" for option in options]
+        if self.strict:
+            return self._follow(words) or 0
+        for at, word in enumerate(self.noted):
+            if word in words and at not in self._followed:
+                self._followed.add(at)
+                return words.index(word)
+        self.added.append(words[0])
+        return 0
+
+    def _follow(self, words: list[str]) -> int | None:
+        """Which of the words the schedule says; None if none of them, and nothing is to be skipped."""
+        if self._at < len(self.noted) and self.noted[self._at] in words:
+            return self._next(words)
+        if self.strict:
+            expected = repr(self.noted[self._at]) if self._at < len(self.noted) else "the end"
+            raise Mismatch(
+                f"step {self._at + 1} of {len(self.noted)} of the schedule: expected {expected}, possible are "
+                f"{', '.join(map(repr, words))}; {CAUSES}"
+            )
+        for later in range(self._at + 1, len(self.noted)):
+            if self.noted[later] in words:
+                self._at = later
+                return self._next(words)
+        return None
+
+    def _next(self, words: list[str]) -> int:
+        """Follow the next word."""
+        self._followed.add(self._at)
+        self._at += 1
+        return words.index(self.noted[self._at - 1])

@@ -1,0 +1,66 @@
+"""First-in-first-out, and the random walk: the two simplest strategies, in every comparison.
+
+First-in-first-out takes what became ready first and the first option of every draw; there is just one such schedule,
+the one nearest to an unhurried machine. A rank's death comes last, as in every strategy that does not seek it.
+
+The random walk takes any candidate with equal chance. Bugs that need one or two particular orders it finds in a few
+schedules, as often as anything cleverer (Thomson, Donaldson and Betts, TOPC 2016); it has no memory of what it tried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+from dpsim.explore.order import Labels
+from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.schedule import Candidate
+
+
+class Fifo(Search):
+    """The one schedule in the order of readiness."""
+
+    name = "fifo"
+    _runs = 0
+
+    def begin(self) -> bool:
+        self._runs += 1
+        return super().begin() and self._runs == 1
+
+    def select(self, candidates: Sequence[Candidate]) -> int:
+        return ordinary(candidates)
+
+
+class Sampling(Search):
+    """A strategy with random numbers of its own, new ones for each run, that depend on `seed` and the run alone."""
+
+    def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
+        super().__init__(labels, longest)
+        self.seed = seed
+        self.random = random.Random(0)
+        self.runs = 0
+
+    def begin(self) -> bool:
+        self.random = random.Random(f"{self.name}/{self.seed}/{self.runs}")
+        self.runs += 1
+        return super().begin()
+
+    def drawn(self, label: str, options: Sequence[str]) -> int:
+        return self.random.randrange(len(options))
+
+
+class RandomWalk(Sampling):
+    """Any candidate, with equal chance."""
+
+    name = "random"
+
+    def select(self, candidates: Sequence[Candidate]) -> int:
+        return self.random.randrange(len(candidates))
+
+
+def ordinary(candidates: Sequence[Candidate]) -> int:
+    """What became ready first; a kill only if there is nothing else."""
+    for index, candidate in enumerate(candidates):
+        if not candidate.label.startswith("kill "):
+            return index
+    return 0

@@ -1,0 +1,1 @@
+"""Data-parallel ranks: batch agreement, dispatch, and the step around them."""

@@ -1,0 +1,134 @@
+"""The data-parallel batch agreement (specification chapter 1): every rank tells its batch, all decide the same.
+
+Before each forward all ranks of a data-parallel group must agree on (a) whether the step is microbatched, (b) how
+many tokens each rank runs, (c) the CUDA graph mode: nothing else makes their later collectives match. Each rank
+writes its own column of a zero table, one SUM all-reduce gathers the table, and the decision is a **pure function
+of the reduced table and the configuration**.
+
+Two published forms of wire format and decision stand behind one interface, `BatchForm`; a scenario names one:
+
+    source-000   4 rows; the mode is agreed first and padding follows from it (also 0.17 to 0.33)
+    0.14         5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only
+
+    >>> import numpy as np
+    >>> form = Source000()
+    >>> locals_ = [LocalBatch(3, 4, False, True, RuntimeMode.FULL), LocalBatch(7, 8, False, True, RuntimeMode.FULL)]
+    >>> table = np.array([form.column(local) for local in locals_], np.int32).T
+    >>> form.decide(table, ParallelConfig())  # example A-2
+    StepPlan(microbatched=False, num_tokens=(8, 8), mode=<RuntimeMode.FULL: 2>)
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Set
+from typing import NamedTuple
+
+from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.interface import HostArray
+from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty
+
+
+class LocalBatch(NamedTuple):
+    """What one rank brings: real tokens, tokens of its own graph (`num_tokens_padded` >= `num_tokens`), wishes, own
+    mode.
+    """
+
+    num_tokens: int
+    num_tokens_padded: int
+    wants_microbatching: bool
+    wants_padding: bool
+    mode: RuntimeMode
+
+
+class StepPlan(NamedTuple):
+    """What all ranks agreed on. `num_tokens`: per data-parallel rank, after padding; None where there is one rank
+    (I-DP-8).
+    """
+
+    microbatched: bool
+    num_tokens: tuple[int, ...] | None
+    mode: RuntimeMode
+
+
+class BatchForm(ABC):
+    """A published form of the agreement: wire format, decision, and what the second dispatch may choose."""
+
+    rows: int
+
+    @abstractmethod
+    def column(self, local: LocalBatch) -> tuple[int, ...]:
+        """This rank's column of the table: `rows` int32 values. The order of the rows is wire format."""
+
+    @abstractmethod
+    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+        """The plan, from the reduced table of shape (rows, ranks), int32."""
+
+    @abstractmethod
+    def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
+        """The modes among which a rank chooses in its second dispatch (1.6 d)."""
+
+    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
+        """The smallest of the modes sent (I-DP-3)."""
+        return RuntimeMode(int(modes.min()))
+
+    def agreed_microbatching(
+        self, wishes: HostArray, tokens: HostArray, padded: HostArray, config: ParallelConfig
+    ) -> bool:
+        """All wish it, and after padding to the largest count the smallest rank still has a token in its last
+        microbatch (I-DP-7).
+        """
+        empty = last_microbatch_empty(int(tokens.min()), int(padded.max()), config.num_ubatches)
+        return bool((wishes == 1).all()) and not empty
+
+    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
+        """Everyone's largest count, or each rank's own."""
+        return (int(padded.max()),) * len(padded) if pad else tuple(int(count) for count in padded)
+
+
+class Source000(BatchForm):
+    """Source page 000, as in 0.17 to 0.33: pad if the agreed mode uses a graph, or if the step is microbatched
+    (1.5).
+    """
+
+    rows = 4
+
+    def column(self, local: LocalBatch) -> tuple[int, ...]:
+        return local.num_tokens, local.num_tokens_padded, int(local.wants_microbatching), int(local.mode)
+
+    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+        tokens, padded, wishes, modes = table
+        mode = self.agreed_mode(modes)
+        microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
+        return StepPlan(microbatched, self.padded_tokens(padded, mode != RuntimeMode.NONE or microbatched), mode)
+
+    def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
+        return {agreed}
+
+
+class Release014(BatchForm):
+    """Release 0.14: pad if every rank wants padding, which all do or none, or if the step is microbatched; the mode
+    comes last.
+    """
+
+    rows = 5
+
+    def column(self, local: LocalBatch) -> tuple[int, ...]:
+        wishes = int(local.wants_microbatching), int(local.wants_padding)
+        return local.num_tokens, local.num_tokens_padded, *wishes, int(local.mode)
+
+    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+        tokens, padded, wishes, paddings, modes = table
+        microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
+        assert (paddings == paddings[0]).all(), f"ranks differ in whether they want padding: {paddings.tolist()}"
+        pad = bool(paddings[0] == 1) or microbatched
+        return StepPlan(microbatched, self.padded_tokens(padded, pad), self.agreed_mode(modes))
+
+    def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
+        without_full = {RuntimeMode.NONE, RuntimeMode.PIECEWISE}
+        return without_full if agreed <= RuntimeMode.PIECEWISE else {*without_full, RuntimeMode.FULL}
+
+
+FORMS: dict[str, type[BatchForm]] = {"source-000": Source000, "0.14": Release014}
+
+__all__ = ["FORMS", "BatchForm", "LocalBatch", "Release014", "Source000", "StepPlan"]

@@ -1,0 +1,170 @@
+"""Requests to batches: a small continuous-batching scheduler on a virtual step clock.
+
+The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in arrival order; in
+each tick a rank's scheduler gives running requests their next tokens (one decode, or the next chunk of a prompt)
+and admits waiting ones while the token budget lasts, as vLLM's V1 scheduler does. A step is a tick in which *some*
+rank has work; ranks without work run a dummy step. Ticks in which nobody has work are skipped: the clock jumps to
+the next arrival.
+
+So the batch of every rank in every step is a pure function of requests and configuration: the same on every backend
+and under every schedule, whatever the machine does.
+
+    >>> from dpsim.config import EngineConfig
+    >>> timeline = Timeline([Request(0, 5, 2), Request(0, 3, 1)], ranks=2, config=EngineConfig(), step_ns=20_000_000)
+    >>> [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)]
+    [[5, 3], [1, 0]]
+
+Sources: specification chapters 1.6 a and 1.8; tokens accepted per decode: one, whatever number of drafts was scheduled.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.config import EngineConfig
+from dpsim.program import Request
+
+
+class Batch(NamedTuple):
+    """What one rank runs in one step. `scheduled`: (request, tokens) pairs; a request is its position in the list
+    that the timeline was given.
+    """
+
+    scheduled: tuple[tuple[int, int], ...]
+    num_tokens: int
+    max_query_len: int
+    num_loras: int = 0
+    force_eager: bool = False
+    is_dummy: bool = False
+
+    @property
+    def num_reqs(self) -> int:
+        return len(self.scheduled)
+
+    def uniform_decode(self, q: int) -> bool:
+        """Whether every request brings exactly q tokens (1.6 a). A dummy batch says so by construction."""
+        return self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1)
+
+
+IDLE = Batch((), 0, 0)
+
+
+class Scheduler:
+    """The scheduler of one data-parallel rank."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.budget = config.max_num_batched_tokens
+        self.max_num_seqs = config.max_num_seqs
+        self.q = config.uniform_decode_query_len
+        self.waiting: deque[tuple[int, Request]] = deque()
+        self.running: list[_Running] = []
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def add(self, index: int, request: Request) -> None:
+        self.waiting.append((index, request))
+
+    def abort(self, index: int) -> None:
+        """Drop a request, wherever it is. Dropping one that has finished already changes nothing."""
+        self.waiting = deque(item for item in self.waiting if item[0] != index)
+        self.running = [item for item in self.running if item.index != index]
+
+    def step(self) -> Batch:
+        """Schedule one step and account for its result: finished requests are freed at once."""
+        budget, scheduled, loras, eager, longest = self.budget, [], set(), False, 0
+        admitted = self.running
+        while True:
+            for item in admitted:
+                tokens = min(item.next_tokens(self.q), budget)
+                if tokens:
+                    budget -= tokens
+                    longest = max(longest, tokens)
+                    scheduled.append((item, tokens))
+                    eager = eager or item.request.force_eager
+                    if item.request.lora is not None:
+                        loras.add(item.request.lora)
+            if not (self.waiting and budget and len(self.running) < self.max_num_seqs):
+                break
+            admitted = [_Running(*self.waiting.popleft())]
+            self.running = self.running + admitted
+        batch = Batch(
+            tuple((item.index, tokens) for item, tokens in scheduled), self.budget - budget, longest, len(loras), eager
+        )
+        for item, tokens in scheduled:
+            item.account(tokens)
+        self.running = [item for item in self.running if item.remaining]
+        return batch
+
+
+class _Running:
+    """A request that holds a slot: prompt tokens still to compute, output tokens still to come."""
+
+    __slots__ = ("index", "prompt", "remaining", "request")
+
+    def __init__(self, index: int, request: Request) -> None:
+        self.index = index
+        self.request = request
+        self.prompt = request.prompt_tokens
+        self.remaining = request.output_tokens
+
+    def next_tokens(self, q: int) -> int:
+        return self.prompt or q
+
+    def account(self, tokens: int) -> None:
+        if self.prompt:
+            self.prompt -= tokens
+        if not self.prompt:
+            self.remaining -= 1
+
+
+class Timeline:
+    """All batches of all ranks, step by step; computed once, then read only.
+
+    Raises ValueError for a request that could never end or be scheduled.
+    """
+
+    def __init__(self, requests: Sequence[Request], ranks: int, config: EngineConfig, step_ns: int) -> None:
+        for index, request in enumerate(requests):
+            if request.prompt_tokens < 1 or request.output_tokens < 1:
+                raise ValueError(f"request {index} needs at least one prompt and one output token, has {request}")
+        self._ticks: list[int] = []
+        self._batches: list[tuple[Batch, ...]] = []
+        order = sorted(range(len(requests)), key=lambda index: (requests[index].arrival_ns, index))
+        arrivals = deque((-(-requests[index].arrival_ns // step_ns), index) for index in order)
+        owner = {index: place % ranks for place, index in enumerate(order)}
+        aborts = deque(
+            sorted((-(-when // step_ns), index) for index in order if (when := requests[index].abort_ns) is not None)
+        )
+        schedulers = [Scheduler(config) for _ in range(ranks)]
+        tick = 0
+        while arrivals or any(scheduler.has_work for scheduler in schedulers):
+            while arrivals and arrivals[0][0] <= tick:
+                _, index = arrivals.popleft()
+                if (abort := requests[index].abort_ns) is None or abort > requests[index].arrival_ns:
+                    schedulers[owner[index]].add(index, requests[index])
+            while aborts and aborts[0][0] <= tick:
+                _, index = aborts.popleft()
+                schedulers[owner[index]].abort(index)
+            batches = tuple(scheduler.step() if scheduler.has_work else IDLE for scheduler in schedulers)
+            if any(batch.num_tokens for batch in batches):
+                self._ticks.append(tick)
+                self._batches.append(batches)
+                tick += 1
+            elif arrivals:
+                tick = max(tick, arrivals[0][0])
+
+    @property
+    def steps(self) -> int:
+        return len(self._ticks)
+
+    def tick(self, step: int) -> int:
+        """The clock tick at which a step runs."""
+        return self._ticks[step]
+
+    def batches(self, step: int) -> tuple[Batch, ...]:
+        """The batch of each data-parallel rank; `num_tokens` 0 where a rank has nothing to do."""
+        return self._batches[step]

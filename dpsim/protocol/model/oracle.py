@@ -1,0 +1,69 @@
+"""What every token of every request has to be, known without a device, without stages and without a scheduler.
+
+`Oracle` is the model of `dpsim.protocol.model.kernels` for one request, a token at a time:
+
+    >>> [Oracle(0, 3).token(position) for position in range(6)]
+    [3, 20, 37, 186, 775, 885]
+
+Where drafts are accepted a request needs fewer steps, but its tokens are the same: speculative decoding is exact.
+
+A stage's inputs of a step are compared as a whole, for a token alone does not show everything: one that came for the
+former owner of a slot changes the new one's length, its history or what counts as computed, and not its last token
+(specification 6.11, M-PP-1). What differs is an exception; a class for each thing, since findings are named after it:
+CRASH:WRONGTOKEN.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dpsim.protocol.model.kernels import LAYERS, MODULUS, cached, chosen, embedded, guessed, mixed, prompt_token
+
+if TYPE_CHECKING:
+    pass
+
+
+class Oracle:
+    """All tokens of one request, prompt first, as many as are asked for."""
+
+    def __init__(self, request: int, prompt_tokens: int) -> None:
+        self.tokens = [prompt_token(request, position) for position in range(prompt_tokens)]
+        self._sums = [0] * LAYERS  # of each layer's cache, weighted, as far as `_done`
+        self._done = 0
+
+    def token(self, position: int) -> int:
+        while len(self.tokens) <= position:
+            token = self.tokens[self._done]
+            hidden = embedded(token, self._done)
+            for layer in range(LAYERS):
+                self._sums[layer] += cached(hidden, self._done, layer) * (self._done + 1)
+                hidden = mixed(self._sums[layer] % MODULUS, hidden, layer)
+            self._done += 1
+            if self._done == len(self.tokens):
+                self.tokens.append(chosen(hidden, token))
+        return self.tokens[position]
+
+    def first(self, length: int) -> tuple[int, ...]:
+        """The first so many tokens."""
+        return tuple(self.token(position) for position in range(length))
+
+    def drafts(self, position: int, count: int) -> list[int]:
+        """What the drafter thinks comes after the token at a position."""
+        drafts = [self.token(position)]
+        for _ in range(count):
+            drafts.append(guessed(drafts[-1]))
+        return drafts[1:]
+
+    def accepted(self, position: int, count: int) -> int:
+        """How many of so many drafts after a position are right, up to the first that is not."""
+        for number, draft in enumerate(self.drafts(position, count)):
+            if draft != self.token(position + 1 + number):
+                return number
+        return count
+
+    def digest(self, length: int) -> int:
+        """One number for the first so many tokens."""
+        return sum((position + 1) * token for position, token in enumerate(self.first(length))) % MODULUS
+
+
+__all__ = ["Oracle"]

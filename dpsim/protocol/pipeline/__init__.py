@@ -1,0 +1,1 @@
+"""Pipeline stages: scheduler, hidden states, sampled tokens, and what judges them."""

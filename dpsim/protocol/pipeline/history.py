@@ -1,0 +1,152 @@
+"""What an engine does, call by call: the scheduler and the batch queue played from the first request to the last.
+
+The whole history of calls is a pure function of requests and configuration, because the model's tokens are
+(`dpsim.protocol.model.oracle`): every stage computes it alone, and no machine can change it. One call is one tick of the step
+clock; ticks in which the engine has nothing to do are left out.
+
+    >>> from dpsim.config import EngineConfig
+    >>> from dpsim.protocol.data_parallel.timeline import Request
+    >>> calls = History([Request(0, 5, 2)], stages=2, config=EngineConfig()).calls
+    >>> [[row.scheduled for row in call.batch.rows] for call in calls if call.batch]
+    [[5], [], [1], [], []]
+    >>> [call.takes for call in calls]
+    [False, True, True, True, True, True]
+
+Data-parallel engines, *replicas*, get requests in turn and make their calls together, for the experts of a model are
+spread over them. One that has nothing to compute while another does, or whose batch has no tokens, runs a *dummy step*:
+
+    >>> for one in histories([Request(0, 5, 2)], 2, stages=2, config=EngineConfig()):
+    ...     print(*["dummy" if call.dummy else [row.scheduled for row in call.batch.rows] for call in one.calls])
+    [5] dummy [1] dummy dummy dummy
+    dummy dummy dummy dummy dummy dummy
+
+Sources: specification chapters 1.8, 6.7, 7.4 and 7.5.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.config import EngineConfig
+from dpsim.program import Request, Unsuitable
+from dpsim.protocol.model.oracle import Oracle
+from dpsim.protocol.pipeline.batches import Batch
+from dpsim.protocol.pipeline.scheduler import Outcome, PipelineScheduler, Tracked
+
+STEP_NS = 20_000_000
+
+
+class Call(NamedTuple):
+    """One call of the engine: the batch that it schedules, whether it takes the oldest result after that, and whether
+    a dummy step follows.
+    """
+
+    batch: Batch | None
+    takes: bool
+    dummy: bool = False
+
+
+class History:
+    """All calls of an engine, for some requests; computed once, then read only.
+
+    `mine`: the numbers of the requests that are this engine's, all if None. Raises Unsuitable for a request that could
+    never end or be scheduled.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        stages: int,
+        config: EngineConfig,
+        step_ns: int = STEP_NS,
+        scheduler: type[PipelineScheduler] = PipelineScheduler,
+        mine: Sequence[int] | None = None,
+    ) -> None:
+        self.requests, self.stages, self.config = requests, stages, config
+        for number, request in enumerate(requests):
+            if request.prompt_tokens < 1 or request.output_tokens < 1:
+                raise Unsuitable(f"request {number} needs at least one prompt and one output token, has {request}")
+            most = config.blocks(request.prompt_tokens + request.output_tokens + 2 * config.uniform_decode_query_len)
+            if config.num_gpu_blocks_override is not None and most > config.num_gpu_blocks_override:
+                raise Unsuitable(
+                    f"config.num_gpu_blocks_override: expected at least {most}, the blocks of {config.block_size} "
+                    f"tokens that request {number} may need alone, got {config.num_gpu_blocks_override}"
+                )
+        self.oracles = [Oracle(number, request.prompt_tokens) for number, request in enumerate(requests)]
+        self.calls: list[Call] = []
+        self.ticks: list[int] = []  # of the calls
+        numbers = range(len(requests)) if mine is None else mine
+        self._play(scheduler(stages, config), step_ns, sorted(numbers, key=lambda n: (requests[n].arrival_ns, n)))
+
+    @property
+    def most_tokens(self) -> int:
+        """Of a request, drafts included."""
+        longest = max((one.prompt_tokens + one.output_tokens for one in self.requests), default=1)
+        return longest + 2 * self.config.uniform_decode_query_len
+
+    @property
+    def largest(self) -> int:
+        """Tokens of the largest batch, at least one."""
+        return max((call.batch.num_tokens for call in self.calls if call.batch), default=0) or 1
+
+    def keep_step(self, ticks: Sequence[int]) -> None:
+        """Make a call in each of these ticks, with a dummy step where nothing is computed."""
+        own = dict(zip(self.ticks, self.calls, strict=True))
+        calls = [own.get(tick, Call(None, False)) for tick in ticks]
+        self.ticks = list(ticks)
+        self.calls = [call._replace(dummy=call.batch is None or not call.batch.rows) for call in calls]
+
+    def _play(self, scheduler: PipelineScheduler, step_ns: int, order: Sequence[int]) -> None:
+        requests = self.requests
+        arrivals = deque((-(-requests[number].arrival_ns // step_ns), number) for number in order)
+        aborts = deque(
+            sorted((-(-when // step_ns), number) for number in order if (when := requests[number].abort_ns) is not None)
+        )
+        queue: deque[list[Outcome]] = deque()
+        tick = 0
+        while arrivals or queue or scheduler.has_requests:
+            while arrivals and arrivals[0][0] <= tick:
+                _, number = arrivals.popleft()
+                if (abort := requests[number].abort_ns) is None or -(-abort // step_ns) > tick:
+                    scheduler.waiting.append(Tracked(number, requests[number]))
+            while aborts and aborts[0][0] <= tick:
+                scheduler.abort(aborts.popleft()[1])
+            batch = None
+            if scheduler.has_requests:
+                batch, results = scheduler.schedule()
+                queue.append(results)
+            elif not queue:
+                if arrivals:
+                    tick = max(tick + 1, arrivals[0][0])
+                continue
+            takes = batch is None or not scheduler.returns_early(batch, len(queue))
+            if takes:
+                scheduler.hear(queue.popleft())
+            self.calls.append(Call(batch, takes))
+            self.ticks.append(tick)
+            tick += 1
+
+
+def histories(
+    requests: Sequence[Request],
+    replicas: int,
+    stages: int,
+    config: EngineConfig,
+    step_ns: int = STEP_NS,
+    scheduler: type[PipelineScheduler] = PipelineScheduler,
+) -> list[History]:
+    """One for each data-parallel replica; requests go round in the order in which they arrive."""
+    order = sorted(range(len(requests)), key=lambda number: (requests[number].arrival_ns, number))
+    made = [
+        History(requests, stages, config, step_ns, scheduler, order[replica::replicas]) for replica in range(replicas)
+    ]
+    if replicas > 1:
+        ticks = sorted({tick for history in made for tick in history.ticks})
+        for history in made:
+            history.keep_step(ticks)
+    return made
+
+
+__all__ = ["STEP_NS", "Call", "History", "histories"]

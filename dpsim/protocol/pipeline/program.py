@@ -1,0 +1,88 @@
+"""The program `pp_tokens`: sampled tokens of pipelines, and the hidden states between their stages.
+
+What a rank does is in `dpsim.protocol.pipeline.stage`, piece by piece; here the pieces are chosen, one of them perhaps a
+variant's, and a scenario's requests become a history of calls for each replica.
+
+    protocol: {name: pp_tokens, form: source-002}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dpsim.config import EngineConfig, Topology
+from dpsim.interface import Rank
+from dpsim.ops import RawRecord
+from dpsim.program import Program, Request, Unsuitable
+from dpsim.protocol.model.kernels import LAYERS
+from dpsim.protocol.pipeline.history import History, histories
+from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler
+from dpsim.protocol.pipeline.stage import Stage
+from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
+from dpsim.registry import register_protocol, variant
+
+
+class Prepared(NamedTuple):
+    """What all ranks share: a history for each replica, and the pieces of the protocol: any may be a variant's."""
+
+    topology: Topology
+    histories: Sequence[History]
+    stage: type[Stage]
+    tokens: type[SampledTokens]
+    transfer: type[Transfer]
+
+
+@register_protocol("pp_tokens", forms=tuple(TRANSFERS))
+class PipelineTokens(Program):
+    """Sampled tokens of pipelines, and the hidden states between their stages.
+
+    Arguments: as of `dp_batch`. Tensor-parallel ranks of a stage all compute the whole model, and share what is sent
+    from stage to stage. A variant replaces the stage, the broadcast of tokens, the transfer of hidden states, or the
+    scheduler.
+    """
+
+    probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
+
+    def reachable(self, prepared: Prepared) -> tuple[str, ...]:
+        """Tokens are on their way where there are several stages, dummy steps where there are several replicas."""
+        excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
+        return excluded + (self.probes[2:] if len(prepared.histories) > 1 else ())
+
+    def prepare(self, args: Mapping[str, Any]) -> Prepared:
+        config = EngineConfig.model_validate(args["config"])
+        topology = Topology.model_validate(args["topology"])
+        replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
+        if stages > LAYERS or (replicas > 1 and stages == 1):
+            raise Unsuitable(
+                f"topology: expected pipelines of 1 to {LAYERS} stages (of 2 or more where there are replicas), as "
+                f"pp_tokens runs them; got {topology}"
+            )
+        requests = [Request(*request) for request in args["requests"]]
+        pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
+        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args["form"]]}
+        if args.get("variant"):
+            made = variant(args["variant"]).make
+            pieces |= {base: made for base in pieces if issubclass(made, base)}
+        engines = histories(requests, replicas, stages, config, args["step_ns"], pieces[PipelineScheduler])
+        return Prepared(topology, engines, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
+
+    def steps(self, prepared: Prepared) -> int:
+        return len(prepared.histories[0].calls)
+
+    def figures(self, prepared: Prepared, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Of the histories alone: they do not depend on the machine."""
+        calls = [call for history in prepared.histories for call in history.calls]
+        batches = [call.batch for call in calls if call.batch is not None]
+        return {
+            "batches": len(batches),
+            "without tokens": sum(not batch.rows for batch in batches),
+            "tokens computed": sum(batch.num_tokens for batch in batches),
+            **({"dummy steps": sum(call.dummy for call in calls)} if len(prepared.histories) > 1 else {}),
+        }
+
+    async def run(self, rank: Rank, prepared: Prepared) -> None:
+        replica, _, _ = prepared.topology.coordinates(rank.rank)
+        history, tensor_parallel_size = prepared.histories[replica], prepared.topology.tensor_parallel_size
+        await prepared.stage(rank, history, prepared.tokens, prepared.transfer, tensor_parallel_size).run()

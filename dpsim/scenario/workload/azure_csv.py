@@ -1,0 +1,140 @@
+"""Reader for the Azure LLM inference trace: a public record of real requests, by arrival and size.
+
+    TIMESTAMP,ContextTokens,GeneratedTokens
+    2023-11-16 18:17:03.9799600,4808,10
+    2023-11-16 18:17:04.0319600,3180,8
+
+Arrivals are exact nanoseconds after the earliest row. Rows need not be in order of time: they keep the order of
+the file (which `limit` counts), and the scheduler sorts by arrival. The files of 2023 have seven decimals and CRLF,
+those of 2024 up to six decimals and a time zone, +00:00; all of it is read. Anything else is refused with its line:
+a row that was guessed at would move every later batch.
+
+Zero tokens are refused: a request without a prompt cannot be prefilled, and the scheduler would never finish one
+without output. The traces of 2023 have no such rows. Source: github.com/Azure/AzurePublicDataset (CC-BY),
+AzureLLMInferenceDataset2023.md and 2024.md; Patel et al., Splitwise (ISCA 2024).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import BinaryIO
+
+from dpsim.config import MAX_TOKENS
+from dpsim.program import Request
+from dpsim.scenario.errors import ScenarioError, shown
+from dpsim.scenario.workload.model import MAX_REQUESTS
+
+HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
+
+_LONGEST_LINE = 1000
+_EPOCH = datetime(1970, 1, 1)
+_TIMESTAMP = re.compile(r"([0-9-]{10}[ T][0-9:]{8})(?:\.([0-9]{1,9}))?(?:Z|\+00:00)?")
+_NUMBER = re.compile(r"[0-9]{1,20}")
+
+
+class _BadRow(Exception):
+    """What is wrong with a row, without its place."""
+
+
+def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
+    """The first `limit` requests of a trace, or all. Raises ScenarioError with file and line, and what was
+    expected there.
+    """
+    try:
+        with path.open("rb") as file:
+            rows = _rows(path, file, limit)
+    except ScenarioError:
+        raise
+    except IsADirectoryError:
+        raise ScenarioError(f"{path}: a folder; expected a CSV file with the header {HEADER}") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ScenarioError(f"{path}: cannot be read: {reason}; expected a readable CSV file") from None
+    start = min(when for when, _, _ in rows)
+    return [Request(when - start, prompt, output) for when, prompt, output in rows]
+
+
+def _rows(path: Path, file: BinaryIO, limit: int | None) -> list[tuple[int, int, int]]:
+    """(time in ns, prompt tokens, output tokens) of each row; at least one."""
+    rows: list[tuple[int, int, int]] = []
+    number = 0
+    for number, raw in enumerate(_raw_lines(file), start=1):
+        try:
+            fields = _fields(raw, number)
+            if number == 1:
+                _check_header(fields)
+            elif fields:
+                rows.append(_row(fields))
+        except _BadRow as error:
+            raise ScenarioError(f"{path}:{number}: {error}") from None
+        if limit is not None and len(rows) >= limit:
+            break
+        if len(rows) > MAX_REQUESTS:
+            raise ScenarioError(f"{path}:{number}: more than {MAX_REQUESTS} requests; expected a limit in the workload")
+    if not rows:
+        what = "no requests after the header" if number else "an empty file"
+        raise ScenarioError(f"{path}:{number or 1}: {what}; expected the header {HEADER}, then one row a request")
+    return rows
+
+
+def _raw_lines(file: BinaryIO) -> Iterator[bytes]:
+    """Lines, cut off where one is absurdly long, so that a file without line ends is not read whole."""
+    while line := file.readline(_LONGEST_LINE + 1):
+        yield line
+
+
+def _fields(raw: bytes, number: int) -> list[str]:
+    """The fields of a line; none of an empty line. Quotes around a field are taken off: no field may hold a comma."""
+    if len(raw) > _LONGEST_LINE:
+        raise _BadRow(f"a line of more than {_LONGEST_LINE} characters; expected three short fields")
+    try:
+        text = raw.removeprefix(b"\xef\xbb\xbf" if number == 1 else b"").decode("ascii")
+    except UnicodeDecodeError as error:
+        raise _BadRow(f"the byte 0x{raw[error.start]:02x} in a row; expected plain ASCII text, {HEADER}") from None
+    text = text.strip("\r\n\t ")
+    if not text.isprintable():
+        raise _BadRow(f"control characters in {shown(text)}; expected plain text, {HEADER}")
+    return [_unquoted(field.strip()) for field in text.split(",")] if text else []
+
+
+def _unquoted(field: str) -> str:
+    return field[1:-1] if len(field) > 1 and field[0] == field[-1] == '"' else field
+
+
+def _check_header(fields: list[str]) -> None:
+    header = ",".join(fields)
+    if header == HEADER:
+        return
+    hint = "; the header line is missing" if _TIMESTAMP.fullmatch(fields[0] if fields else "") else ""
+    raise _BadRow(f"wrong header {shown(header, 100)}; expected {HEADER}{hint}")
+
+
+def _row(fields: list[str]) -> tuple[int, int, int]:
+    if len(fields) != 3:
+        count = f"{len(fields)} field{'s' if len(fields) > 1 else ''}"
+        raise _BadRow(f"{count} in {shown(','.join(fields))}; expected 3: {HEADER}")
+    return _nanoseconds(fields[0]), _tokens("ContextTokens", fields[1]), _tokens("GeneratedTokens", fields[2])
+
+
+def _nanoseconds(text: str) -> int:
+    """Exact nanoseconds since 1970, UTC."""
+    match = _TIMESTAMP.fullmatch(text)
+    try:
+        if match is None:
+            raise ValueError
+        since = datetime.strptime(match[1].replace("T", " "), "%Y-%m-%d %H:%M:%S") - _EPOCH
+    except ValueError:
+        raise _BadRow(f"TIMESTAMP {shown(text)} is no time; expected e.g. 2023-11-16 18:17:03.9799600") from None
+    return (since.days * 86_400 + since.seconds) * 10**9 + int((match[2] or "0").ljust(9, "0"))
+
+
+def _tokens(column: str, text: str) -> int:
+    if _NUMBER.fullmatch(text) is None:
+        raise _BadRow(f"{column} {shown(text)} is no whole number; expected 1 to {MAX_TOKENS}")
+    tokens = int(text)
+    if not 1 <= tokens <= MAX_TOKENS:
+        raise _BadRow(f"{column} {tokens} is out of range; expected 1 to {MAX_TOKENS}")
+    return tokens

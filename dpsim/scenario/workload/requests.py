@@ -1,0 +1,104 @@
+"""The requests of a scenario, from any of its sources.
+
+A list of requests is a pure function of the scenario and of the files it names: the same on every machine and with
+every Python. So the synthetic source uses of `random` only `Random.random()`, the one method whose sequence Python
+promises to keep, and takes logarithms in decimal arithmetic, where the last digit does not depend on the C library.
+
+    >>> short = Lengths(min=10, max=99)
+    >>> [tuple(r)[:3] for r in draw(Synthetic(requests=2, seed=7, rate=20, prompt_tokens=short, output_tokens=short))]
+    [(19565742, 23, 68), (23325431, 58, 42)]
+
+Prior art: k6 and locust (arrival rates), Vidur and BLIS (length distributions, trace replay).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from decimal import Context, Decimal, localcontext
+from itertools import islice
+from pathlib import Path
+from random import Random
+
+from dpsim.program import Request
+from dpsim.scenario.errors import WorkloadMissing
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.workload.azure_csv import read_azure_csv
+from dpsim.scenario.workload.model import Lengths, Synthetic
+
+_EXACT = Context(prec=25)
+
+
+def requests(scenario: Scenario, base_dir: Path | str | None = None) -> list[Request]:
+    """The requests of a scenario, in the order of their source; the first `limit` of them.
+
+    `base_dir`: the folder of the scenario file, against which a trace's name is resolved; None: the working folder.
+
+    Raises WorkloadMissing if a trace is not found, ScenarioError if it cannot be read.
+    """
+    workload = scenario.workload
+    if workload.azure_csv is not None:
+        return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
+    if workload.synthetic is not None:
+        return list(islice(_drawn(workload.synthetic), workload.limit))
+    return [
+        Request(spec.arrival, spec.prompt_tokens, spec.output_tokens, spec.abort, spec.lora, spec.force_eager)
+        for spec in (workload.requests or ())[: workload.limit]
+    ]
+
+
+def draw(synthetic: Synthetic) -> list[Request]:
+    """The requests of a synthetic source, in order of arrival."""
+    return list(_drawn(synthetic))
+
+
+def find_file(name: str, base_dir: Path | str | None) -> Path:
+    """A workload's file: an absolute path, else in `base_dir`, else in $DPSIM_DATA. Raises WorkloadMissing that
+    says where it looked.
+    """
+    given = Path(name)
+    if given.is_absolute():
+        if given.exists():
+            return given
+        raise WorkloadMissing(f"{name}: the workload's file does not exist; expected a file at this absolute path")
+    folder = Path(base_dir) if base_dir is not None else Path.cwd()
+    data = os.environ.get("DPSIM_DATA")
+    for place in (folder, *([Path(data)] if data else [])):
+        if (place / given).exists():
+            return place / given
+    raise WorkloadMissing(
+        f"{name}: the workload's file is in none of the places where it is looked for: "
+        "(1) the name as an absolute path (this one is relative); "
+        f"(2) the folder of the scenario file, {folder.resolve()}; "
+        f"(3) the folder named by the environment variable DPSIM_DATA, {data or 'which is not set'}"
+    )
+
+
+def _drawn(synthetic: Synthetic) -> Iterator[Request]:
+    """Three random numbers a request, whatever they are used for: changing the rate leaves the lengths as they
+    were.
+    """
+    random = Random(synthetic.seed)
+    now = 0
+    for _ in range(synthetic.requests):
+        gap, prompt, output = random.random(), random.random(), random.random()
+        if synthetic.rate is not None:
+            now += _exponential(gap, synthetic.rate)
+        yield Request(now, _length(prompt, synthetic.prompt_tokens), _length(output, synthetic.output_tokens))
+
+
+def _exponential(uniform: float, rate: float) -> int:
+    """A gap of a Poisson process in ns, from a number in [0, 1)."""
+    with localcontext(_EXACT):
+        return int(-(1 - Decimal(uniform)).ln() * 10**9 / Decimal(rate))
+
+
+def _length(uniform: float, lengths: Lengths) -> int:
+    """A number of tokens between min and max, from a number in [0, 1)."""
+    count = lengths.max - lengths.min + 1
+    if lengths.distribution == "uniform":
+        return lengths.min + int(uniform * count)
+    with localcontext(_EXACT):
+        low, high = Decimal(lengths.min).ln(), Decimal(lengths.max + 1).ln()
+        drawn = int((low + (high - low) * Decimal(uniform)).exp())
+    return min(max(drawn, lengths.min), lengths.max)

@@ -1,0 +1,1 @@
+"""Scenarios as YAML: reading with the place of every value, and writing."""

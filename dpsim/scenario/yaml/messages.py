@@ -1,0 +1,263 @@
+"""Pydantic's errors in the words of a scenario: where, what is wrong, what was expected, and what was perhaps meant.
+
+Pydantic says "Input should be a valid integer, unable to parse string as an integer" of a value whose place is
+('faults', 0, 'skip', 'rank'). This turns it into
+
+    path ('faults', 0, 'rank')    message: expected a whole number, got the text 'one'
+
+The 'skip' in the place is no key of the file but the tag of a union: the walk over the models that yields the
+allowed keys also drops such tags. An unknown key gets the nearest allowed one, or the section where a key of that
+name belongs.
+
+Prior art: NeMo-Agent-Toolkit 2248 shows what goes wrong without (only the first part of a place, and a crash on an
+empty one).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from dpsim.scenario.base import RULE, Path, Problem
+from dpsim.scenario.errors import shown
+from dpsim.scenario.model import Scenario
+from dpsim.words import did_you_mean
+
+Models: TypeAlias = tuple[type[BaseModel], ...]
+
+FEW_KEYS = 12
+MOST = 500
+
+_SECTIONS = ("topology", "config", "workload", "limits", "expect")
+
+
+class Explained(NamedTuple):
+    """`at`: whether the problem is the key at the end of `path`, the value there, or something that is missing in
+    it.
+    """
+
+    path: Path
+    message: str
+    at: Literal["key", "value", "inside"] = "value"
+
+
+def explain_all(errors: Sequence[ErrorDetails]) -> list[Explained]:
+    """What the first `MOST` pydantic errors of a `Scenario` say, without lists that are too short only as their items
+    are wrong. Nobody reads more, and looking for near names takes its time.
+    """
+    return [
+        explained
+        for error in errors[:MOST]
+        if error["type"] != "too_short"
+        or not any(other["loc"][: len(error["loc"])] == error["loc"] for other in errors if other is not error)
+        for explained in explain(error)
+    ]
+
+
+def explain(error: ErrorDetails) -> list[Explained]:
+    """What one pydantic error says; several lines where a rule found several problems."""
+    kind, context, value = error["type"], error.get("ctx", {}), error["input"]
+    path, models = _walk(error["loc"][:-1] if kind in ("extra_forbidden", "missing") else error["loc"])
+    if kind == RULE:
+        found: tuple[Problem, ...] = context["problems"]
+        return [Explained((*path, *problem.path), problem.message) for problem in found]
+    if kind == "extra_forbidden":
+        key = str(error["loc"][-1])
+        return [Explained((*path, key), _unknown_key(key, path, models), "key")]
+    if kind == "missing":
+        return [Explained(path, _missing(str(error["loc"][-1]), models), "inside")]
+    if kind in ("value_error", "assertion_error"):
+        reason = str(context.get("error", error["msg"]))
+        given = value if isinstance(value, dict) else {}
+        named = next((key for key in re.findall(r"\w+", reason) if key in given), None)
+        return [Explained((*path, named) if named else path, reason)]
+    if kind == "union_tag_invalid":
+        return [Explained((*path, "kind"), _not_a_kind(context))]
+    return [Explained(path, _value_message(kind, context, value, path) or f"{error['msg']}, got {shown(value)}")]
+
+
+# ---- values
+
+
+def _value_message(kind: str, context: dict[str, Any], value: Any, path: Path) -> str | None:
+    got = _got(value)
+    if kind in ("int_type", "int_parsing", "int_from_float", "int_parsing_size"):
+        return f"expected a whole number, got {got}{_number_hint(value)}"
+    if kind in ("float_type", "float_parsing", "finite_number"):
+        return f"expected a number, got {got}{_number_hint(value)}"
+    if kind in ("bool_type", "bool_parsing"):
+        return f"expected true or false, got {got}"
+    if kind == "string_type":
+        hint = "; put quotes around it if that is meant" if isinstance(value, bool) else ""
+        return f"expected text, got {got}{hint}"
+    if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
+        return _out_of_range(kind, context, value)
+    if kind in ("enum", "literal_error"):
+        return _not_one_of(path, value)
+    if kind == "union_tag_not_found":
+        return "the key 'kind' is missing; expected kind: skip, repeat, alter or die"
+    if kind in ("tuple_type", "list_type"):
+        return f"expected a list (lines that begin with '- ', or [...]), got {got}"
+    if kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
+        return f"expected a mapping (lines `key: value`, or {{...}}), got {got}"
+    if kind in ("string_too_short", "string_too_long", "too_long", "too_short"):
+        return _wrong_length(kind, context, value)
+    if kind == "string_pattern_mismatch":
+        expected = _PATTERNS.get(path[-1], "a word without spaces")
+        return f"{shown(value)} has characters that are not allowed here; expected {expected}"
+    return None
+
+
+_PATTERNS: dict[str | int, str] = {
+    "name": "letters, digits and any of . _ - /",
+    "class": "a class such as HANG:COLLECTIVE:MISSING_RANK, or the beginning of one",
+    "file": "the name of a file",
+}
+
+
+def _got(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"the truth value {str(value).lower()}"
+    if isinstance(value, (int, float)):
+        return f"the number {shown(value)}"
+    if isinstance(value, str):
+        return f"the text {shown(value)}"
+    if isinstance(value, BaseModel):
+        return "a mapping"
+    return "a list" if isinstance(value, (list, tuple)) else "a mapping" if isinstance(value, dict) else shown(value)
+
+
+def _number_hint(value: Any) -> str:
+    """Why something that looks like a number is none."""
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    if re.fullmatch(r"[-+]?(0|[1-9][0-9_]{0,20})(\.[0-9]+)?", text):
+        return "; leave out the quotes"
+    if re.fullmatch(r"[-+]?0[0-9_]+|0[xob][0-9a-fA-F_]+|[0-9]+(:[0-9]+)+(\.[0-9]*)?", text):
+        return "; to YAML it is octal, hexadecimal, binary or base 60: write it in decimal, without leading zeros"
+    if re.fullmatch(r"[-+]?\.(inf|nan)", text, re.IGNORECASE):
+        return "; it has to be finite"
+    if re.fullmatch(r"[-+]?[0-9][0-9_]*", text):
+        return "; it is too large"
+    if re.fullmatch(r"[-+]?[0-9.]+[eE][-+]?[0-9]+", text):
+        return "; write it without an exponent"
+    return ""
+
+
+def _out_of_range(kind: str, context: dict[str, Any], value: Any) -> str:
+    words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
+    bound = next(f"{word} {context[key]}" for key, word in words.items() if key in context)
+    return f"{shown(value)} is too {'small' if kind.startswith('greater') else 'large'}; expected {bound}"
+
+
+def _not_one_of(path: Path, value: Any) -> str:
+    allowed = _choices(path)
+    hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
+    what = f"unknown value {shown(value)}" if isinstance(value, str) else f"got {_got(value)}"
+    return f"{what}; expected one of {', '.join(allowed)}{hint}"
+
+
+def _not_a_kind(context: dict[str, Any]) -> str:
+    tags = re.findall(r"\w+", str(context["expected_tags"]))
+    tag = str(context["tag"])
+    return f"unknown kind {shown(tag)}; expected one of {', '.join(tags)}{did_you_mean(tag, tags)}"
+
+
+def _wrong_length(kind: str, context: dict[str, Any], value: Any) -> str:
+    unit = "characters" if kind.startswith("string") else "items"
+    if "min_length" in context:
+        return f"expected at least {context['min_length']} {unit.removesuffix('s')}, got none"
+    length = len(value) if hasattr(value, "__len__") else "more"
+    return f"{length} {unit} are too many; expected at most {context['max_length']}"
+
+
+# ---- keys
+
+
+def _unknown_key(key: str, path: Path, models: Models) -> str:
+    known = _keys(models)
+    hint = did_you_mean(key, known)
+    few = f"; expected one of {', '.join(known)}" if len(known) <= FEW_KEYS or not hint else ""
+    if not hint:
+        section = next((name for name in _SECTIONS if key in _keys(_walk((name,))[1])), None)
+        if section is not None and path != (section,):
+            return f"unknown key {shown(key)} here{few}; it belongs under {section}"
+    return f"unknown key {shown(key)}{few}{hint}"
+
+
+def _missing(key: str, models: Models) -> str:
+    needed = [
+        field.alias or name for model in models[:1] for name, field in model.model_fields.items() if field.is_required()
+    ]
+    also = f"; expected {', '.join(needed)}" if len(needed) > 1 else ""
+    return f"the key {key!r} is missing{also}"
+
+
+def _keys(models: Models) -> list[str]:
+    """The keys that a mapping may have, in the order of the model."""
+    return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
+
+
+def _choices(path: Path) -> list[str]:
+    """The values that an enumerated field may have."""
+    _, models = _walk(path[:-1])
+    for model in models:
+        for name, field in model.model_fields.items():
+            if (field.alias or name) == path[-1]:
+                return [str(choice) for choice in _enumerated(field.annotation)]
+    return []
+
+
+def _enumerated(annotation: Any) -> Iterator[Any]:
+    if isinstance(annotation, type) and issubclass(annotation, Enum):
+        yield from (member.value for member in annotation)
+    for argument in get_args(annotation):
+        if isinstance(argument, str):
+            yield argument
+        elif argument is not type(None):
+            yield from _enumerated(argument)
+
+
+# ---- places
+
+
+def _walk(loc: tuple[str | int, ...]) -> tuple[Path, Models]:
+    """The path that a person would write for pydantic's `loc`, and the models that may stand there."""
+    models: Models = (Scenario,)
+    path: Path = ()
+    for part in loc:
+        tagged = tuple(model for model in models if part in _tags(model)) if len(models) > 1 else ()
+        if tagged:
+            models = tagged
+            continue
+        path = (*path, part)
+        if isinstance(part, str):
+            models = tuple(
+                inner
+                for model in models
+                for name, field in model.model_fields.items()
+                if (field.alias or name) == part
+                for inner in _models_in(field.annotation)
+            )
+    return path, models
+
+
+def _tags(model: type[BaseModel]) -> tuple[Any, ...]:
+    kind = model.model_fields.get("kind")
+    return get_args(kind.annotation) if kind else ()
+
+
+def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
+    """The models in an annotation such as `tuple[Skip | Die, ...] | None`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _models_in(argument)

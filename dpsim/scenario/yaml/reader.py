@@ -1,0 +1,155 @@
+"""Scenario files: YAML in, a valid `Scenario` or one readable error out.
+
+    scenario = load_scenario("scenarios/quickstart.yaml")
+    Path("copy.yaml").write_text(dump_scenario(scenario))
+
+Whatever the file holds, the outcome is a `Scenario` or a `ScenarioError` whose text has one line for each problem:
+
+    my.yaml:7:3: faults[0].rank: rank 7: the topology has 4 ranks, 0 to 3
+
+Three stages, each with its own kind of problem: bytes to text (missing, a folder, too large, not UTF-8), text to
+nodes (`dpsim.scenario.yaml.nodes`: not YAML, duplicate keys, tags, bombs), nodes to the model
+(`dpsim.scenario.yaml.messages`: unknown keys, wrong types, contradictions). The last one validates strictly: "4" is no
+number and 1 is not true. But a field that wants text takes the source text of a number, so `form: 0.14` is the
+form 0.14; only words that YAML 1.1 reads as truth values (on, off, yes, no) need quotes there.
+
+Prior art: `yaml.compose` marks; Rust's and dagster's located errors; strictyaml.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from dpsim.scenario.base import Path as KeyPath
+from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
+from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
+from dpsim.scenario.yaml.writer import dump_scenario
+from dpsim.words import did_you_mean
+
+__all__ = ["dump_scenario", "load_scenario", "parse_scenario"]
+
+MAX_BYTES = 4 << 20
+
+
+def load_scenario(path: str | os.PathLike[str]) -> Scenario:
+    """Read a scenario file. Raises ScenarioError, whose text names file, line and column of every problem."""
+    return parse_scenario(_read(Path(path)), str(path))
+
+
+def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
+    """Read a scenario from text; `name` stands for the file in errors. Raises ScenarioError."""
+    if len(content) > MAX_BYTES:
+        size = f"{MAX_BYTES >> 20} MiB"
+        raise ScenarioError(f"{name}: larger than {size}; expected a scenario, with many requests in a workload's file")
+    try:
+        root, problems = read_nodes(_decoded(content, name))
+    except NotYaml as error:
+        raise _located(name, [error.problem]) from None
+    if problems:
+        raise _located(name, problems)
+    if not isinstance(root, Mapping):
+        raise _located(name, [_not_a_mapping(root)])
+    return _validated(root, name)
+
+
+# ---- bytes to text
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        beside = [other.name for other in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
+        hint = did_you_mean(path.name, beside)
+        raise ScenarioError(f"{path}: there is no such file; expected a scenario file{hint}") from None
+    except IsADirectoryError:
+        raise ScenarioError(f"{path}: a folder; expected a scenario file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise ScenarioError(f"{path}: cannot be read: {reason}; expected a readable scenario file") from None
+
+
+def _decoded(content: bytes | str, name: str) -> str:
+    if isinstance(content, str):
+        return content
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        column = error.start - content.rfind(b"\n", 0, error.start)
+        message = f"the byte 0x{content[error.start]:02x} is not UTF-8; expected text in UTF-8"
+        raise _located(name, [Misread(line, column, message)]) from None
+
+
+def _not_a_mapping(root: Node | None) -> Misread:
+    if root is None or (isinstance(root, Scalar) and root.value is None):
+        return Misread(1, 1, "an empty file; expected a scenario, which begins with `name: ...`")
+    what = "a list" if isinstance(root, Sequence) else "a single value"
+    return Misread(root.line, root.column, f"{what} at the top; expected the keys of a scenario: name, workload, ...")
+
+
+# ---- nodes to the model
+
+
+def _validated(root: Mapping, name: str) -> Scenario:
+    while True:
+        try:
+            return Scenario.model_validate_json(json.dumps(root.data()), strict=True)
+        except ValidationError as error:
+            details = error.errors(include_url=False)
+            texts = [detail for detail in details if detail["type"] == "string_type"]
+            changed = [_take_source_text(root, place.path) for detail in texts for place in explain(detail)]
+            if not any(changed):
+                problems = [_placed(root, place) for place in explain_all(details)]
+                raise _located(name, problems, max(len(details) - MOST, 0)) from None
+
+
+def _take_source_text(root: Node, path: KeyPath) -> bool:
+    """Make the number at `path` the text that it was written as. False if it is no number."""
+    entries = _nodes_along(root, path)
+    node = entries[-1].value
+    if len(entries) <= len(path) or not isinstance(node, Scalar) or not isinstance(node.value, (int, float)):
+        return False
+    if isinstance(node.value, bool):
+        return False
+    node.value = node.text
+    return True
+
+
+def _nodes_along(root: Node, path: KeyPath) -> list[Entry]:
+    """The nodes from the root down `path`, as far as there are any."""
+    entries = [Entry(root, root)]
+    for part in path:
+        node = entries[-1].value
+        if isinstance(node, Mapping) and part in node.entries:
+            entries.append(node.entries[str(part)])
+        elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
+            entries.append(Entry(node.items[part], node.items[part]))
+        else:
+            break
+    return entries
+
+
+def _placed(root: Mapping, place: Explained) -> Misread:
+    """The line of a problem: of the key if it is unknown or has no value, else of the value."""
+    entries = _nodes_along(root, place.path)
+    key, value = entries[-1]
+    found = len(entries) > len(place.path)
+    empty = isinstance(value, Scalar) and value.plain and not value.text
+    node = key if empty or (place.at == "key" and found) else value
+    path = path_text(place.path[:-1] if place.at == "key" else place.path)
+    message = place.message
+    if place.at == "value" and found and isinstance(value, Scalar) and isinstance(value.value, bool):
+        message += f" (YAML reads {value.text} as {str(value.value).lower()})"
+    return Misread(node.line, node.column, f"{path}: {message}" if path else message)
+
+
+def _located(name: str, problems: list[Misread], untold: int = 0) -> ScenarioError:
+    return scenario_error([f"{name}:{line}:{column}: {message}" for line, column, message in sorted(problems)], untold)

@@ -1,0 +1,63 @@
+"""A scenario as YAML text for people: only what differs from the defaults, one fault and one request a line.
+
+    >>> from dpsim.scenario.workload.model import Workload
+    >>> one = Workload.model_validate({"requests": [{"prompt_tokens": 3, "output_tokens": 1}]})
+    >>> print(dump_scenario(Scenario(name="x", workload=one)), end="")
+    name: x
+    workload:
+      requests:
+      - {prompt_tokens: 3, output_tokens: 1}
+
+`parse_scenario(dump_scenario(scenario)) == scenario` for every scenario: this is how a failing example of a
+property test becomes a file that runs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from dpsim.scenario.model import Scenario
+
+
+def dump_scenario(scenario: Scenario) -> str:
+    """The YAML text of a scenario; it ends in a newline."""
+    dumper = _Representer()
+    root = dumper.represent_data(_data(scenario))
+    for _, section in root.value:
+        _lay_out(section, 1)
+    text: str = yaml.serialize(root, Dumper=yaml.SafeDumper, width=110, allow_unicode=True)
+    return text
+
+
+def _data(scenario: Scenario) -> dict[str, Any]:
+    data: dict[str, Any] = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    protocol = data.get("protocol")
+    if protocol is not None and set(protocol) == {"name"}:
+        data["protocol"] = protocol["name"]
+    return data
+
+
+class _Representer(yaml.representer.SafeRepresenter):
+    def __init__(self) -> None:
+        super().__init__(sort_keys=False)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _lay_out(node: yaml.Node, depth: int) -> None:
+    """Sections and lists of mappings in lines of their own, what is in them in braces; long text as it is."""
+    if isinstance(node, yaml.ScalarNode):
+        if "\n" in node.value:
+            node.style = "|"
+        return
+    if isinstance(node, yaml.MappingNode):
+        children = [value for _, value in node.value]
+        node.flow_style = depth > 1
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+        node.flow_style = not any(isinstance(child, yaml.MappingNode) for child in children)
+    for child in children:
+        _lay_out(child, depth + 1)

@@ -1,0 +1,1 @@
+"""The program that makes every call of the contract."""

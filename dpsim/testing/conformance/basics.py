@@ -1,0 +1,153 @@
+"""Names, kernels, reads, the host that runs ahead of its streams, reuse on one stream, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from dpsim.interface import Buffer, Frozen
+from dpsim.ops import DType
+from dpsim.testing.conformance.ground import (
+    DTYPES,
+    Round,
+    closure,
+    copy_to,
+    expect,
+    flip,
+    fold,
+    increase,
+    line,
+    refused,
+)
+
+
+async def basics(at: Round) -> None:
+    _names(at)
+    for dtype in DTYPES:
+        await _kernels(at, dtype)
+    await _overlap(at)
+    await _reuse(at)
+    await _refusals(at)
+    at.rank.probe("conformance.basics")
+    at.rank.decide("conformance", (at.step, len(at.host.ranks)), "dp_cpu")
+    at.rank.decide("conformance.device", ("equal", True, None, 0.5), "ep")
+
+
+def _names(at: Round) -> None:
+    """A rank knows its step, its streams by name, and its place in each group."""
+    rank = at.rank
+    expect("Rank.step", rank.step, at.step, "the tag that the protocol set stays until it sets another")
+    expect("Stream.name", at.main.name, "main", "a stream has the name that it was asked for by")
+    expect("Rank.stream", rank.stream("main") is at.main, True, "it is made at first use and then the same")
+    for group in (at.host, at.device, rank.device("ep")):
+        place = group.ranks.index(rank.rank), len(group.ranks)
+        expect(f"{group.name}.index, .size", (group.index, group.size), place, "a rank's position in `ranks`")
+
+
+async def _kernels(at: Round, dtype: DType) -> None:
+    """Kernels read some buffers and write others, in stream order, with arguments bound at launch."""
+    flat, table = at.put(6, dtype), at.main.alloc((2, 3), dtype, "conformance.table")
+    args: tuple[Frozen, ...] = (at.step, 2.0, True, "add", None, (1, (2, 3)))
+    at.main.launch("conformance.fold", fold, reads=[flat], writes=[table], args=args, cost=1_000)
+    at.main.launch("conformance.flip", flip, writes=[table])
+    mine = at.line(at.rank.rank, 6, dtype)
+    law = "the content after all work put on the buffer's stream so far, as a numpy array of its shape and type"
+    expect(f"read of {dtype}[6]", await flat.read("conformance.read"), mine, law)
+    folded = (mine.reshape(2, 3) + at.step + 2 + 6)[:, ::-1].astype(dtype)
+    expect(f"read of {dtype}[2, 3]", await table.read("conformance.read"), folded, law)
+    flat.free()
+    table.free()
+
+
+async def _overlap(at: Round) -> None:
+    """Two host collectives under way at once, with device work running on below them."""
+    group, mine = at.host, at.line(at.rank.rank, 6, "int64")
+    root = group.ranks[at.step % group.size]
+    first = group.all_reduce(mine, site="conformance.first")
+    second = group.broadcast(mine, root, site="conformance.second")
+    buffer = at.put(4, "int32")
+    mine[:] = -1
+    law = "a host collective starts when it is called, with the content that the array has then"
+    total = np.sum([at.line(rank, 6, "int64") for rank in group.ranks], axis=0)
+    expect("the first of two host collectives", await first, total, law)
+    expect("the second of two host collectives", await second, at.line(root, 6, "int64"), law)
+    came = await buffer.read("conformance.read")
+    expect("work launched between", came, at.line(at.rank.rank, 4, "int32"), "the host runs ahead of its streams")
+    buffer.free()
+
+
+async def _reuse(at: Round) -> None:
+    """Memory that is freed and taken again while the stream still reads it."""
+    old, copy = at.put(4, "int32"), at.alloc(4, "int32")
+    at.main.launch("conformance.copy", copy_to, reads=[old], writes=[copy])
+    old.free()
+    new = at.alloc(4, "int32")
+    at.main.launch("conformance.line", line, writes=[new], args=(20, 1))
+    law = "memory that was freed is reused in stream order: earlier work on it is done before"
+    came = await copy.read("conformance.read")
+    expect("a copy of a freed buffer", came, at.line(at.rank.rank, 4, "int32"), law)
+    expect("a new buffer", await new.read("conformance.read"), np.arange(20, 24, dtype=np.int32), law)
+    copy.free()
+    new.free()
+
+
+async def _refusals(at: Round) -> None:
+    """What the contract refuses, before anything is sent into the world."""
+    rank, host, device, main = at.rank, at.host, at.device, at.main
+    other, me = max(host.ranks) + 1, rank.rank
+    buffer, sent = at.alloc(1, "int32"), np.zeros(1, np.int32)
+    outside, with_self = "a root that is no member of the group", "a transfer of a rank with itself"
+    refused(ValueError, outside, lambda: host.broadcast(sent, other))
+    refused(ValueError, outside, lambda: device.broadcast(buffer, other, main))
+    for peer, what in (other, "a peer that is no member of the group"), (me, with_self):
+        refused(ValueError, what, partial(host.send, sent, peer))
+        refused(ValueError, what, partial(host.recv, 1, "int32", peer))
+        refused(ValueError, what, partial(device.send, buffer, peer, main))
+        refused(ValueError, what, partial(device.recv, buffer, peer, main))
+    for sizes in ([1] * (host.size + 1), [-1] * host.size, [2] * host.size):
+        what = f"the sizes {sizes} of one element each from {host.size} members"
+        refused(ValueError, what, partial(host.all_gather, sent, sizes=sizes))
+        refused(ValueError, what, partial(device.all_gather, buffer, buffer, main, sizes=sizes))
+    for peer in at.peers[:1]:
+        with device.coalesced(main):
+            send = partial(device.send, buffer, peer, rank.stream("side"))
+            refused(ValueError, "a transfer within a group on another stream", send)
+            refused(RuntimeError, "a group within a group", lambda: device.coalesced(main))
+            refused(RuntimeError, "a collective within a group", lambda: device.all_reduce(buffer, main))
+    refused(KeyError, "a host communicator that the rank does not have", lambda: rank.host("no such kind"))
+    refused(KeyError, "a device communicator that the rank does not have", lambda: rank.device("no such kind"))
+    refused(TypeError, "a kernel that is a closure", lambda: main.launch("refused", closure(other)))
+    work = host.all_reduce(sent, site="conformance.once")
+    await work
+    try:
+        await work
+    except RuntimeError:
+        pass
+    else:
+        raise AssertionError("a host collective was awaited twice without a RuntimeError; the result is given once")
+    piece = buffer.view(0, 1)
+    refused(RuntimeError, "to free a view", piece.free)
+    buffer.free()
+    _freed(at, buffer, "a buffer that was freed")
+    _freed(at, piece, "a view of a buffer that was freed")
+    refused(RuntimeError, "to free a buffer twice", buffer.free)
+
+
+def _freed(at: Round, buffer: Buffer, what: str) -> None:
+    """Memory that may hold something else by now is used no more, in no way."""
+    device, main = at.device, at.main
+    uses: dict[str, Callable[[], object]] = {
+        "launch": lambda: main.launch("refused", increase, writes=[buffer]),
+        "read": lambda: buffer.read("refused"),
+        "view": lambda: buffer.view(0, 1),
+        "record_stream": lambda: buffer.record_stream(main),
+        "all_reduce": lambda: device.all_reduce(buffer, main, site="refused"),
+        "broadcast": lambda: device.broadcast(buffer, device.ranks[0], main, site="refused"),
+    }
+    for peer in at.peers[:1]:
+        uses["send"] = partial(device.send, buffer, peer, main)
+        uses["recv"] = partial(device.recv, buffer, peer, main)
+    for name, use in uses.items():
+        refused(RuntimeError, f"{name} of {what}", use)

@@ -1,0 +1,111 @@
+"""All collectives of the contract, on host and device memory, for every type, reduction, root and shape of sizes.
+
+What each member brings is known, so one table of calls with their results serves both domains. The size vectors are
+uneven, other in each round, and leave somebody with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.interface import DeviceCommunicator, HostArray, HostCommunicator
+from dpsim.ops import DType, ReduceOp
+from dpsim.testing.conformance.ground import DTYPES, Round, expect, increase
+
+REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}
+
+
+class Call(NamedTuple):
+    """An exchange of pieces: what this member brings and gives, and what it gets."""
+
+    name: str
+    brings: int
+    keywords: dict[str, Any]
+    gets: HostArray
+    law: str
+
+
+async def collectives(at: Round) -> None:
+    """On the host group and on both device groups."""
+    for dtype in DTYPES:
+        await _host(at, dtype)
+        for kind in ("dp", "ep"):
+            await _device(at, at.rank.device(kind), dtype)
+
+
+async def _host(at: Round, dtype: DType) -> None:
+    group, mine = at.host, at.line(at.rank.rank, 6, dtype).reshape(2, 3)
+    for op in REDUCTIONS:
+        keywords: dict[str, Any] = {} if op == "sum" else {"op": op}
+        law = f"a new array with the {op} over the group, of the shape and type that was sent"
+        what = f"host all_reduce of {dtype}"
+        expect(what, await group.all_reduce(mine, **keywords), _reduced(at, group, dtype, op, (2, 3)), law)
+    for root in group.ranks:
+        law = f"the array of global rank {root} on every member"
+        came = await group.broadcast(mine, root, site="conformance.host.broadcast")
+        expect(f"host broadcast of {dtype}", came, at.line(root, 6, dtype).reshape(2, 3), law)
+    law = "host collectives give a new array and leave what was sent as it is"
+    expect(f"the {dtype} array sent", mine, at.line(at.rank.rank, 6, dtype).reshape(2, 3), law)
+    for call in _calls(at, group, dtype):
+        came = await getattr(group, call.name)(at.line(at.rank.rank, call.brings, dtype), **call.keywords)
+        expect(f"host {call.name} of {dtype}", came, call.gets, call.law)
+    law = "it waits for all members, and its result is an empty array"
+    expect("host barrier", (await group.barrier()).size, 0, law)
+
+
+async def _device(at: Round, group: DeviceCommunicator, dtype: DType) -> None:
+    for op in REDUCTIONS:
+        buffer, keywords = at.put(4, dtype), {} if op == "sum" else {"op": op}
+        group.all_reduce(buffer, at.main, **keywords)
+        at.main.launch("conformance.increase", increase, writes=[buffer])
+        law = f"an in-place {op} over the group, after the kernels before it on the stream and before those after it"
+        wanted = _reduced(at, group, dtype, op, (4,)) + 1
+        expect(f"{group.name} all_reduce of {dtype}", await buffer.read("conformance.read"), wanted.astype(dtype), law)
+        buffer.free()
+    for root in group.ranks:
+        buffer = at.put(4, dtype)
+        group.broadcast(buffer, root, at.main, site="conformance.device.broadcast")
+        came = await buffer.read("conformance.read")
+        law = f"the buffer of global rank {root} in place on every member"
+        expect(f"{group.name} broadcast of {dtype}", came, at.line(root, 4, dtype), law)
+        buffer.free()
+    for call in _calls(at, group, dtype):
+        source, output = at.put(call.brings, dtype), at.alloc(call.gets.size, dtype)
+        getattr(group, call.name)(output, source, at.main, **call.keywords)
+        expect(f"{group.name} {call.name} of {dtype}", await output.read("conformance.read"), call.gets, call.law)
+        law = "only the output is written"
+        came = await source.read("conformance.source")
+        expect(f"the source of {group.name} {call.name}", came, at.line(at.rank.rank, call.brings, dtype), law)
+        source.free()
+        output.free()
+
+
+def _reduced(
+    at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType, op: ReduceOp, shape: tuple[int, ...]
+) -> HostArray:
+    lines = [at.line(rank, int(np.prod(shape)), dtype) for rank in group.ranks]
+    return REDUCTIONS[op](lines, axis=0).astype(dtype).reshape(shape)
+
+
+def _calls(at: Round, group: HostCommunicator | DeviceCommunicator, dtype: DType) -> Iterator[Call]:
+    """Equal pieces, and uneven ones."""
+    n, me, ranks = group.size, group.index, group.ranks
+    for sizes in ([3] * n, [(index + at.step) % n for index in range(n)]):
+        equal = sizes == [3] * n
+        keywords: dict[str, Any] = {} if equal else {"sizes": sizes}
+        first, end = sum(sizes[:me]), sum(sizes[: me + 1])
+        gathered = np.concatenate([at.line(rank, size, dtype) for rank, size in zip(ranks, sizes, strict=True)])
+        yield Call("all_gather", sizes[me], keywords, gathered, "the arrays of all members one after the other, flat")
+        total = _reduced(at, group, dtype, "sum", (sum(sizes),))
+        law = "this member's piece of the elementwise sum, flat"
+        yield Call("reduce_scatter", sum(sizes), keywords, total[first:end], law)
+        # What member i sends to j. It is not what j sends to i, so that the two vectors cannot be mixed up.
+        table = [[2 if equal else (2 * i + j + at.step) % n for j in range(n)] for i in range(n)]
+        lines = [at.line(rank, sum(row), dtype) for rank, row in zip(ranks, table, strict=True)]
+        came = [line[sum(row[:me]) : sum(row[: me + 1])] for line, row in zip(lines, table, strict=True)]
+        keywords = {} if equal else {"source_sizes": table[me], "output_sizes": [row[me] for row in table]}
+        law = "what came from all members one after the other, flat"
+        yield Call("all_to_all", sum(table[me]), keywords, np.concatenate(came), law)

@@ -1,0 +1,73 @@
+"""Mailboxes: messages in order, polls that find nothing, gets that may last for ever; and sleep.
+
+What a poll finds is a matter of time where a message is under way. So the part "mail" polls only boxes that nobody
+writes to, and two backends learn the same; "polling" asks until there is something, as often as it takes.
+"""
+
+from __future__ import annotations
+
+from dpsim.interface import Frozen, Rank
+from dpsim.testing.conformance.ground import Round, expect, refused
+
+SLEEP_NS = 20_000_000
+PATIENCE = 2_000
+"""So many polls, each after a pause, have to be enough for a message to arrive."""
+
+
+async def mail(at: Round) -> None:
+    """Three messages around the ring and one to oneself."""
+    rank, ring = at.rank, at.host.ranks
+    after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
+    for name in ("left-over", "empty"):
+        law = "None if there is no message; one that nobody took does not reach the next run"
+        expect(f"a poll of the box {name}", await rank.mailbox(name).poll(f"conformance.{name}"), None, law)
+    for number in range(3):
+        rank.send(after, "ring", _letter(rank.rank, number, at.step), "conformance.send")
+    rank.send(rank.rank, "own", "to myself", "conformance.send.own")
+    for number in range(3):
+        law = "messages of one sender arrive in the order in which they were sent, as they were sent"
+        came = await rank.mailbox("ring").get("conformance.get")
+        expect(f"message {number} of 3", came, _letter(before, number, at.step), law)
+    expect("a message to oneself", await rank.mailbox("own").get("conformance.get.own"), "to myself", law)
+    refused(ValueError, "the message None", lambda: rank.send(after, "ring", None, "refused"))
+
+
+async def serve(rank: Rank) -> None:
+    """The end of the program: the first rank hands out work and takes it back, the others serve for ever. A message to
+    each of them is left over.
+    """
+    group = rank.host("dp_cpu")
+    await group.barrier(site="conformance.rounds-done")  # nobody polls the box of what is left over any more
+    if group.index != 0:
+        while True:
+            task = await rank.mailbox("tasks").get("conformance.serve", idle=True)
+            rank.send(group.ranks[0], f"done.{rank.rank}", task, "conformance.done")
+    for other in group.ranks[1:]:
+        rank.send(other, "left-over", "for nobody", "conformance.leave")
+        for number in range(2):
+            rank.send(other, "tasks", number, "conformance.task")
+            came = await rank.mailbox(f"done.{other}").get("conformance.answer")
+            expect(f"the answer of rank {other}", came, number, "an idle get takes messages like any other")
+
+
+async def polling(at: Round) -> None:
+    """Ask until a message is there."""
+    rank, ring = at.rank, at.host.ranks
+    rank.send(ring[(at.host.index + 1) % len(ring)], "polled", ("round", at.step), "conformance.send.polled")
+    came: Frozen = None
+    for _ in range(PATIENCE):
+        came = await rank.mailbox("polled").poll("conformance.poll")
+        if came is not None:
+            break
+        await rank.sleep(5_000_000, "conformance.pause")
+    expect("a poll", came, ("round", at.step), "the next message, once it has arrived")
+
+
+async def sleep(at: Round) -> None:
+    """Let the host stand still. How long it did is seen from outside."""
+    await at.rank.sleep(SLEEP_NS, "conformance.sleep")
+
+
+def _letter(sender: int, number: int, step: int) -> Frozen:
+    """One of each type."""
+    return ("letter", sender, (number, step, 0.5, True, None, ()))

@@ -1,0 +1,114 @@
+"""Side streams, events, views and `record_stream`.
+
+Whether streams run side by side, and whether one really waits for another, is seen without a clock: a stream of the
+first rank is *held* by a collective that its peers make only after the host of the first one has seen the rest. Then
+all that does not wait for the held stream is done, and all that does is not.
+
+Nothing may be done for the first time while a stream is held: a GPU loads a kernel, and takes pinned memory, when it
+first needs them, and may wait for all of its streams to do so.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from dpsim.testing.conformance.ground import Round, copy_to, expect, flip, increase, line, refused
+
+SLOW_NS = 1_000_000
+"""Cost in the simulation of kernels that others wait for: without the wait the others would come first."""
+
+
+async def streams(at: Round) -> None:
+    await _views(at)
+    await _events(at)
+    await _held(at)
+
+
+async def _views(at: Round) -> None:
+    """Views share memory with their buffer, and disjoint ones do not conflict."""
+    main, side = at.main, at.rank.stream("side")
+    table = at.put((4, 3), "int32")
+    top, bottom = table.view(0, 2), table.view(2, 4)
+    expect("Buffer.view", (top.shape, top.dtype), ((2, 3), "int32"), "rows of the first axis, of the buffer's type")
+    main.launch("conformance.line", line, writes=[table], args=(50, 1), cost=SLOW_NS)
+    side.wait_stream(main)
+    main.launch("conformance.increase", increase, writes=[top])
+    side.launch("conformance.flip", flip, writes=[bottom], cost=SLOW_NS)
+    main.wait_stream(side)
+    rows = np.arange(50, 62, dtype=np.int32).reshape(4, 3)
+    rows = np.concatenate([rows[:2] + 1, rows[2:, ::-1]])
+    middle = main.alloc((2, 3), "int32", "conformance.middle")
+    main.launch("conformance.copy", copy_to, reads=[table.view(1, 4).view(0, 2)], writes=[middle])
+    law = "views share memory with their buffer"
+    expect("a buffer written through two views", await table.read("conformance.read"), rows, law)
+    expect("a view of a view", await middle.read("conformance.read"), rows[1:3], law)
+    law = "a copy of the rows, after all work put on the stream that is named"
+    expect("read of a view", await bottom.view(1, 2).read("conformance.read.side", side), rows[3:], law)
+    for start, stop in ((3, 5), (-1, 2), (3, 2)):
+        refused(IndexError, f"a view of rows {start} to {stop} of 4", partial(table.view, start, stop))
+    table.free()
+    middle.free()
+
+
+async def _events(at: Round) -> None:
+    """A stream that waits for an event of another one; a host that does."""
+    main, side = at.main, at.rank.stream("side")
+    source, copy = at.put(4, "int64"), side.alloc(4, "int64", "conformance.copy")
+    main.launch("conformance.increase", increase, writes=[source], cost=SLOW_NS)
+    written = main.record()
+    side.wait(written)
+    side.launch("conformance.copy", copy_to, reads=[source], writes=[copy], cost=SLOW_NS)
+    copied = side.record()
+    main.wait(copied)
+    main.launch("conformance.increase", increase, writes=[source])
+    await copied.synchronize("conformance.synchronize")
+    for event in (written, copied):
+        law = "whether all work before the point is done"
+        expect("Event.query of what was waited for", await event.query("conformance.query"), True, law)
+    mine = at.line(at.rank.rank, 4, "int64")
+    law = "later work on a stream starts after the event's point"
+    expect("a copy on the side stream", await copy.read("conformance.read"), mine + 1, law)
+    expect("what was written after the copy", await source.read("conformance.read"), mine + 2, law)
+    source.free()
+    copy.free()
+
+
+async def _held(at: Round) -> None:
+    """What does not wait for a held stream is done, what does is not."""
+    main, side, group = at.main, at.rank.stream("side"), at.device
+    total, old, copy = at.put(4, "int32"), at.put(4, "int32"), at.put(4, "int32")
+    after = at.put(4, "int32")
+    main.launch("conformance.copy", copy_to, reads=[old], writes=[copy])
+    side.wait_stream(main)
+    await copy.read("conformance.read.side", side)  # so that nothing below is done for the first time
+    await copy.read("conformance.read")
+    main.launch("conformance.line", line, writes=[copy], args=(0, 0))
+    side.wait_stream(main)
+    if group.index != 0:
+        await at.host.barrier(site="conformance.released")
+    group.all_reduce(total, side)
+    summed = side.record()
+    side.launch("conformance.copy", copy_to, reads=[old], writes=[copy])
+    old.record_stream(side)
+    old.free()
+    new = at.alloc(4, "int32")
+    main.launch("conformance.line", line, writes=[new], args=(200, 1))
+    law = "streams run side by side, and the host waits for none of them"
+    expect("a buffer of another stream", await new.read("conformance.read"), np.arange(200, 204, dtype=np.int32), law)
+    main.wait(summed)
+    main.launch("conformance.copy", copy_to, reads=[total], writes=[after])
+    if group.index == 0:
+        if group.size > 1:
+            law = "an event has not passed before the work that it stands behind"
+            expect("Event.query behind a held stream", await summed.query("conformance.query"), False, law)
+        await at.host.barrier(site="conformance.released")
+    law = "later work on a stream starts after the event's point"
+    wanted = np.sum([at.line(rank, 4, "int32") for rank in group.ranks], axis=0).astype(np.int32)
+    expect("a copy behind a held stream", await after.read("conformance.read"), wanted, law)
+    law = "after record_stream memory is not reused before the work that the stream has at the free is done"
+    came = await copy.read("conformance.read.side", side)
+    expect("a copy of a freed buffer", came, at.line(at.rank.rank, 4, "int32"), law)
+    for buffer in (total, copy, after, new):
+        buffer.free()

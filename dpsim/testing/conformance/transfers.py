@@ -1,0 +1,91 @@
+"""Sends and receives around a ring: on the host and on the device, lone and coalesced, small and large.
+
+A small send may end before it is received, a large one may not: a backend may do either with either, and a program
+that is right does not mind. The large ones are 1 MiB, more than any library sends eagerly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.interface import Buffer
+from dpsim.testing.conformance.ground import Round, expect, line
+
+LARGE = 1 << 18
+"""Elements of int32."""
+
+
+async def transfers(at: Round) -> None:
+    if at.host.size > 1:
+        await _host(at)
+        for count in (4, LARGE):
+            await _lone(at, count)
+            await _coalesced(at, count)
+
+
+async def _host(at: Round) -> None:
+    """Several under way at a time, in order."""
+    group, n = at.host, at.host.size
+    after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
+    early = group.recv((1, 2), "float32", before, site="conformance.recv")
+    sent = [np.full(2, 10 * at.rank.rank + number + at.step, np.float32) for number in range(3)]
+    works = [group.send(array, after) for array in sent]
+    sent[2][:] = -1
+    wanted = [np.full(2, 10 * before + number + at.step, np.float32) for number in range(3)]
+    law = "transfers between two ranks arrive in order, with the content that the array had at the send"
+    expect("the first host recv, made before the sends", await early, wanted[0].reshape(1, 2), law)
+    for number in (1, 2):
+        expect(f"host recv {number} of 2", await group.recv(2, "float32", before), wanted[number], law)
+    for work in works:
+        expect("host send", (await work).size, 0, "its result is an empty array")
+    large = group.send(at.line(at.rank.rank, LARGE, "int32"), after)
+    came = await group.recv(LARGE, "int32", before)
+    expect("a large host recv", came, at.line(before, LARGE, "int32"), "what global rank `source` sent")
+    await large
+
+
+async def _lone(at: Round, count: int) -> None:
+    """Two in a row to the next one. The even ones send first, so that none waits for ever if a send waits."""
+    group, n, me = at.device, at.device.size, at.device.index
+    after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
+    mine, more = at.put(count, "int32"), at.alloc(count, "int32")
+    at.main.launch("conformance.line", line, writes=[more], args=(7 * at.rank.rank, 1))
+    first, second = at.alloc(count, "int32"), at.alloc(count, "int32")
+    for parity in (0, 1):
+        for member in range(parity, n, 2):
+            if member == me:
+                group.send(mine, after, at.main)
+                group.send(more, after, at.main)
+            elif (member + 1) % n == me:
+                group.recv(first, before, at.main)
+                group.recv(second, before, at.main)
+    law = "a transfer in stream order; those between two ranks arrive in order"
+    wanted = np.arange(7 * before, 7 * before + count, dtype=np.int32)
+    expect(f"a recv of {count}", await first.read("conformance.read"), at.line(before, count, "int32"), law)
+    expect(f"the recv of {count} after it", await second.read("conformance.read"), wanted, law)
+    for buffer in (mine, more, first, second):
+        buffer.free()
+
+
+async def _coalesced(at: Round, count: int) -> None:
+    """To both neighbours, everybody sends first: only a group that goes out as one comes to its end."""
+    group, n, me = at.device, at.device.size, at.device.index
+    after, before = group.ranks[(me + 1) % n], group.ranks[(me - 1) % n]
+    mine, theirs = at.put((2, count), "int32"), at.main.alloc((2, count), "int32", "conformance.theirs")
+    with group.coalesced(at.main):
+        group.send(_row(mine, 0), after, at.main)
+        group.send(_row(mine, 1), before, at.main)
+        group.recv(_row(theirs, 0), before, at.main)
+        group.recv(_row(theirs, 1), after, at.main)
+    with group.coalesced(at.main):
+        pass
+    sent = {rank: at.line(rank, 2 * count, "int32").reshape(2, count) for rank in (before, after)}
+    wanted = np.stack([sent[before][0], sent[after][1]])  # also where both are the same peer
+    law = "transfers of a group go out as one, in no order among themselves; those with one peer match in order"
+    expect(f"an exchange of {count} with both", await theirs.read("conformance.read"), wanted, law)
+    mine.free()
+    theirs.free()
+
+
+def _row(buffer: Buffer, row: int) -> Buffer:
+    return buffer.view(row, row + 1)

@@ -1,0 +1,28 @@
+"""`check_backend`: the cases of `dpsim.testing.cases`, one after the other, on one backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dpsim.runner import find_backend
+from dpsim.testing.bench import Bench
+from dpsim.testing.cases import CONFORMANCE
+from dpsim.world import Backend, BackendUnavailable
+
+
+def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable[str] | None = None) -> None:
+    """Run the cases, or those named in `only`, with `size` ranks, on a backend or on the installed one of that name.
+
+    Raises AssertionError at the first rule that is broken, BackendUnavailable if the backend cannot run `size` ranks
+    here, ValueError for fewer than two ranks, KeyError for an unknown case. Closing the backend is left to the caller.
+    """
+    if size < 2:
+        raise ValueError(f"size is {size}, but what ranks do to one another takes at least 2")
+    if isinstance(backend, str):
+        backend = find_backend(backend)
+    reason = backend.unavailable(size)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    for name in CONFORMANCE if only is None else [only] if isinstance(only, str) else only:
+        rule = " ".join((CONFORMANCE[name].__doc__ or "").split())
+        CONFORMANCE[name](Bench(backend, size, name, rule))

@@ -1,0 +1,274 @@
+"""Comparing two traces: equal, or where they part first and what that probably means.
+
+Two runs of one scenario are equal if every rank made the same decisions, the same ops in the same order on each
+communicator and each stream, and learned the same from each op; it makes no difference on which backend, how fast, or
+from which line of the source. Only the *first* difference is told, since the others mostly follow from it: the one in
+the earliest step; within a step the earliest op of a rank.
+
+    first difference: rank 1, communicator dp_cpu, op 5, in step 5
+      A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5
+      B  step 6  dp.agree  all_reduce int32[16] on dp_cpu #5
+      B's rank 1 has one all_reduce fewer on dp_cpu from step 5 on
+
+Prior art: strict replay in record-and-replay debuggers (rr), which stops at the first divergence and names it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from dpsim.ops import RECORDS, RawRecord, as_record
+from dpsim.trace import fold
+from dpsim.trace.form import KIND, ORDINAL, SITE, STEP, WHERE
+from dpsim.trace.read import Trace
+from dpsim.words import ranks_text
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place where B is not as A.
+
+    `rank`: None where it lies in no single rank. `actor`: whose sequence differs ("communicator dp_cpu"); `index`:
+    the position in it; `step`: the earlier step of the two ops. `a`, `b`: what each has there, in words. `meaning`:
+    what it probably means. `ends`: which of the two did not come to its end.
+    """
+
+    rank: int | None
+    actor: str
+    index: int
+    step: int
+    a: str
+    b: str
+    meaning: str
+    ends: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        place = "" if self.rank is None else f"rank {self.rank}, "
+        number = "" if self.rank is None else f", op {self.index}, in step {self.step}"
+        lines = [
+            f"first difference: {place}{self.actor}{number}",
+            f"  A  {self.a}",
+            f"  B  {self.b}",
+            f"  {self.meaning}",
+        ]
+        return "\n".join([*lines, *self.ends])
+
+
+def compare(a: Trace, b: Trace) -> Difference | None:
+    """The first difference, or None where the traces are equal. Raises TraceError if one of them cannot be read.
+
+    Both traces are read to their end, one rank at a time, and checked.
+    """
+    sizes = len(a.header.ends), len(b.header.ends)
+    if sizes[0] != sizes[1]:
+        meaning = "the two ran on worlds of different size"
+        return Difference(None, "the number of ranks", 0, 0, f"{sizes[0]} ranks", f"{sizes[1]} ranks", meaning)
+    if a.header.digest == b.header.digest:
+        for _ in a.journals():
+            pass
+        b.check()
+        return None
+    both = zip(a.journals(), b.journals(), strict=True)
+    parts = [part for rank, (mine, theirs) in enumerate(both) if mine != theirs for part in _parts(rank, mine, theirs)]
+    if not parts:
+        meaning = "all values are equal, but not of the same type: true is not 1, nor is 1.0"
+        return Difference(None, "the type of a decision", 0, 0, a.header.digest, b.header.digest, meaning)
+    part = min(parts, key=lambda part: part.order)
+    return Difference(
+        part.rank,
+        part.actor,
+        part.at,
+        part.order[0],
+        _told(a, part.rank, part.a),
+        _told(b, part.rank, part.b),
+        _meaning(part, a, b),
+        (*_unfinished("A", a), *_unfinished("B", b)),
+    )
+
+
+def scenario_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
+    """In what two scenarios differ: "config.enable_dbo: A has False, B has True"."""
+    return [f"{key}: A has {old}, B has {new}" for key, old, new in _changes(a, b, "")]
+
+
+# ---- where they part
+
+
+class _Part(NamedTuple):
+    """Where the sequences of one actor of one rank part.
+
+    `a` and `b`: the records there, if any. `mine` and `theirs`: the sequences. `goes_on`: A's and B's rank do something
+    else instead.
+    """
+
+    order: tuple[int, int, int, int, int]  # step, op within the step, kind of actor, number of the actor, rank
+    rank: int
+    kind: str
+    actor: str
+    at: int
+    a: RawRecord | None
+    b: RawRecord | None
+    mine: Sequence[RawRecord]
+    theirs: Sequence[RawRecord]
+    goes_on: tuple[bool, bool]
+
+
+_KINDS = ("decisions", "communicator", "stream", "outcomes", "thread")
+
+
+def _parts(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Part]:
+    """The parting of each actor of a rank. The thread itself counts last: it parts wherever another actor does."""
+    thread = _first(a, b)
+    goes_on = len(a) > thread and a[thread][KIND] != "raised", len(b) > thread and b[thread][KIND] != "raised"
+    for number, (kind, actor, mine, theirs) in enumerate(_actors(a, b)):
+        if mine != theirs:
+            index = _first(mine, theirs)
+            old, new = (sequence[index] if index < len(sequence) else None for sequence in (mine, theirs))
+            places = [_position(journal, raw) for journal, raw in ((a, old), (b, new)) if raw is not None]
+            order = (*min(places), _KINDS.index(kind), number, rank)
+            yield _Part(order, rank, kind, actor, index, old, new, mine, theirs, goes_on)
+
+
+def _first(a: Sequence[RawRecord], b: Sequence[RawRecord]) -> int:
+    """The first index at which two sequences that are not equal differ."""
+    return next((at for at, (old, new) in enumerate(zip(a, b, strict=False)) if old != new), min(len(a), len(b)))
+
+
+def _actors(
+    a: list[RawRecord], b: list[RawRecord]
+) -> Iterator[tuple[str, str, Sequence[RawRecord], Sequence[RawRecord]]]:
+    """Kind, name, A's and B's sequence; communicators and streams in the order in which A's rank first used them."""
+    for kind, split in (("decisions", fold.decisions), ("communicator", fold.communicators), ("stream", fold.streams)):
+        mine, theirs = split(a), split(b)
+        for name in dict.fromkeys([*mine, *theirs]):
+            yield kind, f"{kind} {name}", mine.get(name, []), theirs.get(name, [])
+    yield "outcomes", "outcomes", fold.outcomes(a), fold.outcomes(b)
+    yield "thread", "thread main", a, b
+
+
+def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:
+    """(step, number of the op within the step)."""
+    at = first = journal.index(raw)
+    while first and journal[first - 1][STEP] == raw[STEP]:
+        first -= 1
+    return raw[STEP], at - first
+
+
+# ---- in words
+
+
+def _learned(value: Any) -> str:
+    """What was learned: the CRC of an array, or the value itself."""
+    return f"result {value:08x}" if type(value) is int else f"learned {value}"
+
+
+def _told(trace: Trace, rank: int, raw: RawRecord | None) -> str:
+    if raw is None:
+        return f"nothing; rank {rank} {_end(trace, rank)}"
+    where = trace.place(raw[KIND], raw[SITE])
+    what = _learned(raw[WHERE + 1]) if raw[KIND] == "learned" else as_record(raw).describe()
+    if raw[KIND] == "raised":
+        what = f"raised: {trace.messages.get(str(rank), '')}"
+    return f"step {raw[STEP]}  {raw[SITE]}[{raw[ORDINAL]}]  {what}" + (f"  at {where}" if where else "")
+
+
+def _end(trace: Trace, rank: int) -> str:
+    end = trace.header.ends[rank]
+    if end == "raised":
+        return f"raised: {trace.messages.get(str(rank), 'no message')}"
+    return {"finished": "came to its end", "blocked": "is blocked at its end", "died": "died"}[end]
+
+
+def _unfinished(name: str, trace: Trace) -> list[str]:
+    """Which ranks did not come to their end."""
+    said = []
+    for end, word in (("raised", "raised"), ("died", "died"), ("blocked", "blocked")):
+        ranks = [rank for rank, other in enumerate(trace.header.ends) if other == end]
+        if ranks:
+            said.append(f"{ranks_text(ranks)} {word}")
+    observed = f" ({trace.header.observed})" if trace.header.observed else ""
+    return [f"{name} did not come to its end: {'; '.join(said)}{observed}"] if said else []
+
+
+def _meaning(part: _Part, a: Trace, b: Trace) -> str:
+    rank, step = part.rank, part.order[0]
+    for name, other, trace, raw, goes_on in (
+        ("B", "A", b, part.b, part.goes_on[1]),
+        ("A", "B", a, part.a, part.goes_on[0]),
+    ):
+        if raw is None and not goes_on and trace.header.ends[rank] != "finished":
+            return f"{name} ends earlier than {other}: there, rank {rank} {_end(trace, rank)}, in step {step}"
+    if part.kind == "outcomes":
+        return _outcome(part)
+    here = [sum(raw[STEP] == step for raw in sequence) for sequence in (part.mine, part.theirs)]
+    if here[0] != here[1] and part.kind != "thread":
+        return _count(part, here[1] - here[0])
+    if part.a is None or part.b is None or part.a[KIND] != part.b[KIND]:
+        return f"rank {rank} does something else in step {step}"
+    if part.a[SITE] != part.b[SITE] and _sites(part.mine, step) == _sites(part.theirs, step):
+        return f"rank {rank} makes the same ops in step {step}, in another order"
+    if part.kind == "decisions":
+        return f"rank {rank} learned the same before but decided otherwise: another configuration, form or variant?"
+    return f"rank {rank} makes the op with another {', '.join(_fields(part.a, part.b))}"
+
+
+def _count(part: _Part, more: int) -> str:
+    raw = part.a or part.b
+    assert raw is not None
+    actor = part.actor.partition(" ")[2]
+    what, where = {
+        "communicator": (_op(raw), f"on {actor}"),
+        "decisions": ("decision", f"of {actor!r}"),
+        "stream": ("op", f"on stream {actor}"),
+    }[part.kind]
+    number = "one" if abs(more) == 1 else str(abs(more))
+    what += "s" * (abs(more) > 1) + (" more" if more > 0 else " fewer")
+    return f"B's rank {part.rank} has {number} {what} {where} from step {part.order[0]} on"
+
+
+def _op(raw: RawRecord) -> str:
+    return str(raw[RECORDS["collective"]._fields.index("op")]) if raw[KIND] == "collective" else "op"
+
+
+def _outcome(part: _Part) -> str:
+    if part.a is None or part.b is None or part.a[SITE] != part.b[SITE]:
+        return f"rank {part.rank} awaits its ops in another order"
+    return f"rank {part.rank} made the same op but was given another result: some rank brought other data to it"
+
+
+def _sites(sequence: Sequence[RawRecord], step: int) -> list[tuple[str, str]]:
+    return sorted((raw[SITE], raw[KIND]) for raw in sequence if raw[STEP] == step)
+
+
+def _fields(a: RawRecord, b: RawRecord) -> list[str]:
+    names = zip(RECORDS[a[KIND]]._fields, a, b, strict=True)
+    return [f"{name} (A: {_shown(old)}, B: {_shown(new)})" for name, old, new in names if old != new]
+
+
+# ---- scenarios
+
+
+def _changes(a: Any, b: Any, path: str) -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        for key in dict.fromkeys([*a, *b]):
+            yield from _changes(a.get(key, _ABSENT), b.get(key, _ABSENT), f"{path}.{key}" if path else key)
+    elif isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
+        for index, (old, new) in enumerate(zip(a, b, strict=True)):
+            yield from _changes(old, new, f"{path}[{index}]")
+    elif a != b:
+        yield path, _shown(a), _shown(b)
+
+
+class _Absent:
+    def __repr__(self) -> str:
+        return "nothing"
+
+
+_ABSENT = _Absent()
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

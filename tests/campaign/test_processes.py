@@ -1,0 +1,221 @@
+"""Over processes as in one: the same verdicts, failures and classes, and a worker that dies loses its unit alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign import processes as parallel
+from dpsim.campaign import subject as exploration
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.processes import WorkerLost, explore_all
+from dpsim.campaign.subject import Subject
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.world import World
+from tests.worlds.cases import CASES
+
+pytestmark = pytest.mark.runs_once  # programs that count their runs or end their process
+
+PROVEN = ["wake_pause 2x2", "dp_wave_skip 2x2", "deep_bracket 0 decoys gap 1", "kill host 2x4", "agreement host 2x3"]
+BROKEN = ["wake_pause 2x2 bug", "dp_wave_skip 2x2 bug", "kill host 2x4 bug", "agreement host 2x3 bug"]
+
+
+def subjects(names: list[str]) -> list[Subject]:
+    cases = [CASES[name] for name in names]
+    return [Subject(one.world, one.program, one.args, one.tolerated, one.name) for one in cases]
+
+
+def told(found: list[Explored]) -> list[Any]:
+    """What must not depend on the number of processes."""
+    found_of = [one.exploration for one in found]
+    failures = [{(each.fingerprint, each.seen) for each in one.failures.values()} for one in found_of]
+    return [(one.verdict, one.classes, failed) for one, failed in zip(found_of, failures, strict=True)]
+
+
+@pytest.mark.parametrize("names", [PROVEN, BROKEN], ids=["proven", "broken"])
+def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "UNIT_SECONDS", 0.002)  # many units
+    one = explore_all(subjects(names), "dpor", jobs=1, stop_at_first=False)
+    two = explore_all(subjects(names), "dpor", jobs=2, stop_at_first=False)
+    assert told(one) == told(two)
+    assert [each.verdict for each in one] == ["proven" if names is PROVEN else "violated"] * len(names)
+    assert all(each.confirmed for each in two)
+
+
+def test_pieces_are_the_whole() -> None:
+    """And both find what DPOR in one piece does."""
+    for subject, found in zip(subjects(PROVEN), explore_all(subjects(PROVEN), "dpor"), strict=True):
+        whole = explore_subject(subject, "dpor").exploration
+        counts = [(one.runs, len(one.classes), one.redundant, one.steps) for one in (whole, found.exploration)]
+        assert counts[0] == counts[1]
+
+
+@pytest.mark.parametrize("strategy", ["random", "pct", "pos"])
+def test_the_seed_gives_the_schedules_and_not_the_clock(strategy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def classes(jobs: int, seed: int) -> list[Any]:
+        names = ["deep_bracket 1 decoys gap 1", "wake_pause 2x3"]
+        return told(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
+
+    quick = classes(1, 3)
+    monkeypatch.setattr(parallel, "UNIT_SECONDS", 0.0)
+    assert classes(1, 3) == classes(2, 3) == quick
+    assert strategy == "pct" or classes(1, 4) != quick
+
+
+def test_the_limit_is_kept() -> None:
+    for strategy, most in (("dpor", 30), ("random", 30), ("portfolio", 60), ("fifo", 1)):
+        (found,) = explore_all(subjects(["wake_pause 3x3"]), strategy, schedules=30)
+        assert (found.verdict, found.exploration.runs) == ("sampled", most), strategy
+
+
+def test_no_time_no_runs() -> None:
+    """Time that is up before it begins: nothing was tried, and that is said."""
+    for jobs in (1, 2):
+        (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
+        assert found.told() == "sampled: no schedule was judged; 0 schedules (0 classes)"
+
+
+def test_time_ends_within_a_unit() -> None:
+    """Not one run begins after the end, though the unit has eight."""
+    (subject,) = subjects(["wake_pause 2x2"])
+    part = parallel.do(parallel.Unit(0, "dpor", 0, 8, True), subject, end=0.0)
+    assert (part.exploration.runs, part.over) == (0, False)
+    assert parallel.do(parallel.Unit(0, "dpor", 0, 8, True), subject).exploration.runs == 8
+
+
+# ---- programs that look at more than their schedule
+
+
+class Acting(Program):
+    """Does something, once in each run, and then what another program does."""
+
+    def __init__(self, inner: Program, act: Callable[[], None]) -> None:
+        self.inner = inner
+        self.act = act
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if rank.rank == 0:
+            self.act()
+        await self.inner.run(rank, prepared)
+
+
+def acting(act: Callable[[], None], name: str = "wake_pause 2x2") -> Subject:
+    case = CASES[name]
+    return Subject(case.world, Acting(case.program, act), case.args, case.tolerated, name)
+
+
+def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
+    """In its twentieth run, so that units were done before; another takes over and the result is the same."""
+    runs = 0
+
+    def die_once() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 20 and not (tmp_path / "died").exists():
+            (tmp_path / "died").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    (expected,) = explore_all(subjects(["wake_pause 2x3"]), "dpor", schedules=200)
+    (found,) = explore_all([acting(die_once, "wake_pause 2x3")], "dpor", jobs=2, schedules=200)
+    assert (tmp_path / "died").exists()
+    assert told([found]) == told([expected])
+    assert (found.verdict, found.exploration.runs) == (expected.verdict, expected.exploration.runs)
+
+
+def test_a_unit_that_ends_two_workers_ends_the_exploration() -> None:
+    with pytest.raises(WorkerLost) as raised:
+        explore_all([acting(lambda: os.kill(os.getpid(), signal.SIGKILL))], "dpor", jobs=2)
+    assert str(raised.value) == (
+        "wake_pause 2x2: two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory? "
+        "Try fewer --jobs, or a smaller world"
+    )
+
+
+class Rebuilt(Exception):
+    """Comes out of a pickle."""
+
+
+class Awkward(Exception):
+    """Does not: pickle gives its one argument to a constructor that wants two."""
+
+    def __init__(self, one: str, two: str) -> None:
+        super().__init__(f"{one} and {two}")
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("error", [Rebuilt("a"), Awkward("a", "b")], ids=["rebuilt", "awkward"])
+def test_an_exception_in_a_run_reaches_the_caller(error: Exception, jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def judge(*_: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(exploration, "judge", judge)
+    kind = RuntimeError if jobs == 2 and isinstance(error, Awkward) else type(error)
+    with pytest.raises(kind) as raised:
+        explore_all(subjects(["wake_pause 2x2"]), jobs=jobs)
+    assert str(raised.value) in ("a", "a and b", "test_parallel.Awkward: a and b")
+    assert jobs == 1 or "in judge\n    raise error" in raised.value.__notes__[0]
+
+
+def test_progress_is_told_of_units_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A world of which each run takes long is heard of after its first run, not after its first unit."""
+    monkeypatch.setattr(parallel, "TOLD_EVERY_S", -1.0)
+    for jobs in (1, 2):
+        runs: list[int] = []
+        (found,) = explore_all(subjects(["wake_pause 2x1"]), "dpor", jobs=jobs, progress=runs.append)
+        assert {1, 2, found.exploration.runs} <= {*runs}
+        assert max(runs) == found.exploration.runs
+
+
+SCRIPT = """
+    import multiprocessing, os, signal, sys
+    from dpsim.campaign.subject import Subject
+    from dpsim.campaign.processes import explore_all
+    from dpsim.program import Program
+    from dpsim.world import World
+
+    class Interrupts(Program):
+        async def run(self, rank, prepared):
+            os.kill(os.getppid(), signal.SIGINT)
+            while True:
+                await rank.mailbox("nothing").poll("for ever")
+
+    def once(*_):  # both workers interrupt, and the second may come while the first is dealt with
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, once)
+    try:
+        explore_all([Subject(World(1, ()), Interrupts())], jobs=2)
+    except KeyboardInterrupt:
+        print("interrupted", multiprocessing.active_children())
+"""
+
+
+def test_an_interrupt_leaves_no_processes() -> None:
+    """The runs under way would poll for ever."""
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(SCRIPT)], capture_output=True, text=True, check=False)
+    assert done.stdout == "interrupted []\n", done.stderr
+
+
+class Polls(Program):
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        while await rank.mailbox("nothing").poll("for.ever") is None:
+            pass
+
+
+@pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_program_that_polls_for_ever_is_bounded(strategy: str, jobs: int) -> None:
+    (found,) = explore_all([Subject(World(1, ()), Polls(), longest=50)], strategy, jobs=jobs)
+    assert found.verdict == "bounded"
+    assert "cut off after 50 steps" in found.told()
+    assert "proven" not in found.told()

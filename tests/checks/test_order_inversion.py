@@ -1,0 +1,222 @@
+"""Device collectives in opposite order: who stands in which and keeps others from which; healthy twins do not hang."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dpsim.checks import Finding
+from dpsim.checks.judge import judge
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.world import CommunicatorSpec, World
+from tests.checks.handmade import Hand, Made
+
+CROSSED = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+
+
+def only(findings: list[Finding]) -> Finding:
+    [found] = findings
+    assert found.klass == CROSSED
+    return found
+
+
+# ---- on one stream, and on what waits for it
+
+
+def in_order(orders: Sequence[str], streams: str = "main main") -> Made:
+    """Each rank makes its collectives in its order, each group on its stream, and waits for its device."""
+    made = Made(len(orders))
+    on = dict(zip(("dp", "ep"), streams.split(), strict=True))
+    for hand, order in zip(made.hands, orders, strict=True):
+        for communicator in order.split():
+            hand.collective(communicator, on[communicator])
+        hand.note("read", "read", on[order.split()[-1]], 8, "int32", ())
+    return made
+
+
+def test_two_ranks_in_opposite_order_and_nobody_is_blamed() -> None:
+    found = only(in_order(["dp ep", "ep dp"]).findings("blocked", "blocked"))
+    assert found.culprit is None
+    assert found.message == (
+        "device collectives of different groups come in opposite order: "
+        "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0"
+    )
+    assert found.details == (
+        "rank 0 stands in dp.all_reduce[0] (dp #0, stream main, step 0, here.py:0) "
+        "and would come to ep #0 after it, in which rank 1 waits",
+        "rank 1 stands in ep.all_reduce[0] (ep #0, stream main, step 0, here.py:0) "
+        "and would come to dp #0 after it, in which rank 0 waits",
+    )
+
+
+def test_a_run_that_stopped_with_all_in_order_is_still_not_explained() -> None:
+    assert in_order(["dp ep", "dp ep"]).classes("blocked", "blocked") == ["HANG:UNDECIDED"]
+
+
+def test_the_minority_is_the_culprit() -> None:
+    found = only(in_order(["dp ep", "dp ep", "ep dp", "dp ep"]).findings(*["blocked"] * 4))
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.site, found.culprit.where) == (2, "ep.all_reduce", "here.py:0")
+    assert "ranks 0, 1, 3: dp #0 before ep #0; rank 2: ep #0 before dp #0" in found.message
+
+
+def test_it_is_the_first_crossing_that_counts_and_not_what_hosts_did_not_come_to() -> None:
+    """Rank 1 runs ahead into a host collective; rank 0 waits for its device and does not come to it."""
+    made = Made(2)
+    for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
+        hand.collective("dp", "main")
+        hand.step = 1
+        for communicator in order:
+            hand.collective(communicator, "main")
+    made[0].note("read", "read", "main", 8, "int32", ())
+    made[1].collective("cpu", None)
+    found = only(made.findings("blocked", "blocked"))
+    assert "rank 0: dp #1 before ep #0" in found.message
+    assert found.position[0] == 1
+
+
+def test_a_host_that_waits_for_its_device_has_not_issued_the_other_one_yet() -> None:
+    made = Made(2)
+    made[0].collective("dp", "main")
+    for hand, communicator in zip(made.hands, ("ep", "ep"), strict=True):
+        hand.collective(communicator, "main")
+        hand.note("read", "read", "main", 8, "int32", ())
+    ledger, found = made.findings("blocked", "blocked")
+    assert ledger.culprit is None, "it may have left dp out or be about to make it"
+    assert "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0" in only([found]).message
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_events_carry_the_order_of_one_stream_to_another(waits: bool) -> None:
+    made = Made(2)
+    for hand, (first, second) in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
+        hand.collective(first, "main")
+        if waits:
+            hand.order("main", "third")
+            hand.order("third", "side")
+        hand.collective(second, "side")
+    found = only(made.findings("blocked", "blocked"))
+    assert ("may not run both at a time" in found.message) == (not waits), "proven only where events order them"
+
+
+def test_three_ranks_in_a_ring_of_groups() -> None:
+    groups = {"a": (0, 1), "b": (1, 2), "c": (0, 2)}
+    for orders, hangs in (("ac ba cb", True), ("ac ab cb", False)):
+        made = Made(3)
+        specs = tuple(CommunicatorSpec(name, name, "device", ranks) for name, ranks in groups.items())
+        made.world = World(3, specs)
+        for hand, order in zip(made.hands, orders.split(), strict=True):
+            for communicator in order:
+                hand.collective(communicator, "main")
+        if hangs:
+            found = only(made.findings(*["blocked"] * 3))
+            assert found.culprit is None
+            assert "rank 0: a #0 before c #0; rank 1: b #0 before a #0; rank 2: c #0 before b #0" in found.message
+        else:
+            assert made.classes() == []
+            assert made.classes(*["blocked"] * 3) == ["HANG:UNDECIDED"]
+
+
+def test_a_rank_that_left_one_out_is_the_cause_and_the_crossing_is_where_it_shows() -> None:
+    made = Made(3)
+    for hand in made.hands:
+        for hand.step in range(3):
+            if (hand.rank, hand.step) != (1, 1):
+                hand.collective("dp", "main")
+            hand.collective("ep", "main")
+    findings = made.findings(*["blocked"] * 3)
+    assert [found.klass for found in findings[:2]] == ["HANG:COLLECTIVE:MISSING_RANK", CROSSED]
+    assert findings[0].culprit is not None
+    assert (findings[0].culprit.rank, findings[0].culprit.step) == (1, 1)
+
+
+# ---- on two streams
+
+
+def read(hand: Hand, stream: str) -> None:
+    hand.learned(hand.note("read", "read", stream, 8, "int32", ()))
+
+
+def test_a_crossing_that_was_got_through_before_is_not_the_one() -> None:
+    """As a real backend leaves it, which does not say how many collectives a device can run at a time."""
+    made = Made(2)
+    for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
+        for hand.step in range(3):
+            for communicator in order if hand.step != 1 else ("dp", "ep"):
+                hand.collective(communicator, communicator)
+            if hand.step < 2:
+                read(hand, "dp")
+                hand.learned(hand.ask("synchronize", hand.mark("ep")), True)
+    found = only(made.findings("blocked", "blocked"))
+    assert "may not run both at a time: rank 0: dp #2 before ep #2; rank 1: ep #2 before dp #2" in found.message
+    assert made.classes() == []
+
+
+def test_transfers_may_be_why_a_device_stands() -> None:
+    made = in_order(["dp ep", "ep dp"], "main side")
+    made[0].transfer("send", 1, "third")
+    made[1].transfer("recv", 0, "third")
+    assert made.classes("blocked", "blocked") == ["HANG:UNDECIDED"]
+
+
+# ---- on the simulation
+
+
+class Scripted(Program):
+    def __init__(self, orders: Sequence[str], streams: str) -> None:
+        self.orders, self.streams = orders, streams
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        streams = dict(zip("de", self.streams.split(), strict=True))
+        for rank.step in range(2):
+            buffers = []
+            for kind in self.orders[rank.rank] if rank.step else "de":
+                stream = rank.stream(streams[kind])
+                buffers.append(stream.alloc(1, "int32", kind))
+                stream.launch("fill", _fill, writes=buffers[-1:], args=(1,))
+                rank.device(kind).all_reduce(buffers[-1], stream)
+            for buffer in buffers:
+                await buffer.read("read")
+
+
+def _fill(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+def _first(label: str, options: Sequence[str]) -> int:
+    return 0
+
+
+@pytest.mark.parametrize("choose", [None, _first])
+@pytest.mark.parametrize(
+    ("orders", "streams", "residency", "hangs"),
+    [
+        (["de", "ed"], "main main", None, True),
+        (["de", "de"], "main main", None, False),
+        (["de", "ed"], "main side", None, False),
+        (["de", "ed"], "main side", 2, False),
+        (["de", "ed"], "main side", 1, True),
+        (["ed", "ed"], "main side", 1, False),
+        (["de", "ed", "de"], "main main", None, True),
+        (["de", "ed", "de"], "main side", 1, True),
+    ],
+)
+def test_simulated(choose: Any, orders: list[str], streams: str, residency: int | None, hangs: bool) -> None:
+    everyone = tuple(range(len(orders)))
+    world = World(
+        len(orders), tuple(CommunicatorSpec(kind, kind, "device", everyone) for kind in "de"), residency=residency
+    )
+    run = SimBackend(choose=choose).run_program(world, Scripted(orders, streams), None)
+    findings = judge(world, run)
+    assert run.finished == (not hangs)
+    if not hangs:
+        assert findings == []
+        return
+    found = only(findings)
+    assert "rank 1: e #1 before d #1" in found.message
+    assert ("a device runs 1 at a time" in found.message) == (residency == 1)
+    assert (found.culprit and found.culprit.rank) == (1 if len(orders) == 3 else None)

@@ -1,0 +1,90 @@
+"""Commands as the tests give them, the scenarios that they run, and a backend that fails as it is told."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from typer.testing import CliRunner
+
+from dpsim.cli.app import app
+from dpsim.world import BackendUnavailable, Progress, Run, World
+
+HEALTHY = """
+name: three
+topology: {data_parallel_size: 3}
+config: {async_scheduling: true}
+workload:
+  requests:
+    - {arrival: 0ms, prompt_tokens: 5, output_tokens: 6}
+    - {arrival: 0ms, prompt_tokens: 3, output_tokens: 6}
+    - {arrival: 0ms, prompt_tokens: 4, output_tokens: 6}
+"""
+SKIP = "faults: [{kind: skip, rank: 1, at: {site: dp.agree, ordinal: 2}}]\n"
+EXPECTED = "expect: {class: 'HANG:COLLECTIVE:MISSING_RANK', culprit: {rank: 1, step: 2}}\n"
+OTHER_CULPRIT = "expect: {culprit: {rank: 0}}\n"
+
+
+class Answer:
+    """How a command ended."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+def dpsim_(*words: str | Path, columns: int = 80) -> Answer:
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, [str(word) for word in words], prog_name="dpsim")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Answer(result.exit_code, result.stdout, result.stderr)
+
+
+def process(*words: str, **options: Any) -> subprocess.CompletedProcess[str]:
+    options.setdefault("stdout", subprocess.PIPE)
+    command = [sys.executable, "-m", "dpsim.cli", *words]
+    return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **options)
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+class Fake:
+    """A backend that cannot, breaks off, or takes its time."""
+
+    name = "fake"
+
+    def __init__(self, error: BaseException, steps: int = 0) -> None:
+        self.error = error
+        self.steps = steps
+        self.closed = 0
+
+    def unavailable(self, size: int) -> str | None:
+        return str(self.error) if isinstance(self.error, BackendUnavailable) else None
+
+    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+        assert progress is not None
+        for step in range(self.steps):
+            progress(step)
+        raise self.error
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def needs_torch(find: Any) -> Any:
+    def find_backend(name: str) -> Any:
+        if name == "torchless":
+            raise ModuleNotFoundError("No module named 'torch'")
+        return find(name)
+
+    return find_backend

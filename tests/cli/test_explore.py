@@ -1,0 +1,376 @@
+"""`dpsim explore`: what it says, how it ends, and what it leaves on disk."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign import files as exploring
+from dpsim.trace import TraceError, read_trace
+from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
+from tests.cli.protocols import State, scenario
+
+pytestmark = pytest.mark.runs_once  # some of the protocols remember
+
+MODULE = ("--module", "tests.cli.protocols")
+
+
+def explore(name: str, *words: str | Path, ranks: int = 2, more: str = "") -> Answer:
+    write(Path(f"{name}.yaml"), scenario(name, ranks, more))
+    return dpsim_("explore", f"{name}.yaml", *MODULE, *words)
+
+
+# ---- what it says
+
+
+def test_proven() -> None:
+    answer = explore("t_look")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == (
+        "scenario   t_look\n"
+        "schedules  3 in 3 classes, 0 redundant; 3.0 choices each\n"
+        "races      2 of 2 pairs of sites seen in both orders\n"
+        "probes     2 of 3 reached; never: nobody\n"
+        "\n"
+        "PROVEN  holds in every schedule of this world\n"
+        "expected: held; met\n"
+    )
+    assert not Path(".dpsim").exists()
+
+
+def test_nothing_to_choose(healthy: Path) -> None:
+    assert dpsim_("explore", healthy).out.splitlines()[1:] == [
+        "schedules  1, the only one: nothing here can come in another order",
+        "probes     1 of 5 reached; never: " + dpsim_("explore", healthy).out.splitlines()[2].split("never: ")[1],
+        "",
+        "PROVEN  holds in every schedule of this world",
+        "expected: held; met",
+    ]
+
+
+def test_sampled() -> None:
+    answer = explore("t_look", "--strategy", "random", "--schedules", "150")
+    assert answer.code == 0
+    assert answer.out.splitlines()[-2] == "SAMPLED  holds in 150 schedules; 0 of the last 100 were of a new class"
+    assert "one schedule is no proof" not in answer.out
+    answer = explore("t_look", "--strategy", "fifo")
+    assert answer.out.splitlines()[-2] == "SAMPLED  holds in 1 schedule; there may be others"
+
+
+def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that was not judged is no reason to be content."""
+    monkeypatch.setattr("dpsim.campaign.subject.Subject.__init__.__defaults__", (None, (), "", 50))
+    answer = explore("t_polls")
+    assert answer.code == 1
+    assert answer.out.splitlines()[-2:] == [
+        "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
+        "expected: held; NOT met: no schedule was judged",
+    ]
+
+
+def test_no_time() -> None:
+    answer = explore("t_look", "--budget", "0s")
+    assert (answer.code, answer.err) == (1, "")
+    assert answer.out.splitlines()[-2:] == [
+        "SAMPLED  no schedule was judged",
+        "expected: held; NOT met: no schedule was judged",
+    ]
+
+
+def test_violated() -> None:
+    answer = explore("t_lost")
+    assert (answer.code, answer.err) == (1, "")
+    lines = answer.out.splitlines()
+    assert lines[2:4] == [
+        "races      1 of 2 pairs of sites seen in both orders",
+        "           only rank 0 first before rank 1 delivers wake",
+    ]
+    assert lines[6] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  (observed: nothing can move any more)"
+    (trace,) = Path(".dpsim").iterdir()
+    name = trace.stem.removeprefix("t_lost-")
+    at = next(at for at, line in enumerate(lines) if line.startswith("failure "))
+    assert lines[at:] == [
+        f"failure {name}, found by dpor in run 2, seen 1 time; 3 steps with 1 switch:",
+        "  rank 0 first[0]",
+        "  rank 0 second[0]",
+        "  rank 1 delivers wake[0]",
+        f"replay: dpsim replay .dpsim/{trace.name} --module tests.cli.protocols",
+        "expected: held; NOT met: expected held, came violated",
+    ]
+    assert max(map(len, lines[:6] + lines[at:])) <= 80
+
+
+def test_the_printed_command_shows_it_again() -> None:
+    answer = explore("t_lost")
+    command = next(line for line in answer.out.splitlines() if line.startswith("replay: dpsim "))
+    again = dpsim_(*command.split()[2:])
+    assert again.code == 0
+    assert again.out.splitlines()[0] == "VIOLATED  HANG:MAILBOX:NO_MESSAGE  (observed: nothing can move any more)"
+    assert again.out.splitlines()[-1] == "replayed along 3 steps: the same run again"
+
+
+def test_the_same_failure_is_the_same_file() -> None:
+    for words in ((), ("--strategy", "random", "--seed", "5", "--keep-going", "--schedules", "50"), ("--jobs", "2")):
+        explore("t_lost", *words)
+    assert len([*Path(".dpsim").iterdir()]) == 1
+
+
+def test_a_failure_that_needs_a_draw_is_confirmed() -> None:
+    """Both sends have to be held until they are received: the normal form says so, and its run shows it."""
+    answer = explore("t_cross")
+    assert answer.code == 1
+    assert "NOT CONFIRMED" not in answer.out
+    assert re.search(r"  dp_cpu 0>1 of (\d+) bytes: rendezvous\n  dp_cpu 1>0 of \1 bytes: rendezvous\n", answer.out)
+
+
+def test_expected_failures_are_met(planted: Path, broken: Path) -> None:
+    assert dpsim_("explore", planted).code == 0
+    assert dpsim_("explore", broken).code == 1
+    answer = explore("t_lost", more="expect: {verdict: violated, class: 'HANG:*'}\n")
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: violated, HANG:*; met")
+    answer = explore("t_lost", more="expect: {verdict: violated, class: 'RACE:*'}\n")
+    assert answer.code == 1
+    assert answer.out.endswith("NOT met: expected a finding of class RACE:*, came HANG:MAILBOX:NO_MESSAGE\n")
+
+
+def test_keep_going_tells_each_failure_once() -> None:
+    answer = explore("t_two", "--keep-going", ranks=3)
+    assert answer.code == 1
+    assert answer.out.count("VIOLATED  ") == 2
+    assert "\nfailure 1 of 2\n" in answer.out
+    assert "\nfailure 2 of 2\n" in answer.out
+    replays = [line.split()[3] for line in answer.out.splitlines() if line.startswith("replay: ")]
+    assert sorted(replays) == sorted(str(path) for path in Path(".dpsim").iterdir())
+    assert len({*replays}) == 2
+    for trace in replays:
+        assert dpsim_("replay", trace, *MODULE).code == 0
+    found = explore("t_two", "--keep-going", "--json", ranks=3).json["scenarios"][0]["failures"]
+    assert [one["trace"] for one in found] == replays
+    assert all(one["seen"] > 1 for one in found)
+    assert explore("t_two", ranks=3).out.count("VIOLATED  ") == 1, "without it, the first alone"
+
+
+def test_several_scenarios(healthy: Path, planted: Path) -> None:
+    for jobs in ("1", "2"):
+        answer = dpsim_("explore", healthy, planted, "--jobs", jobs)
+        assert answer.code == 0
+        assert answer.out.splitlines()[-1] == "2 scenarios: 1 proven, 1 violated"
+
+
+def test_json_has_every_key() -> None:
+    found = explore("t_lost", "--json").json
+    (row,) = found["scenarios"]
+    (failure,) = row["failures"]
+    trace = next(Path(".dpsim").iterdir())
+    assert (found.keys(), found["met"]) == ({"met", "scenarios"}, False)
+    assert row == {
+        "scenario": "t_lost",
+        "verdict": "violated",
+        "met": False,
+        "unmet": "expected held, came violated",
+        "schedules": 2,
+        "classes": 2,
+        "redundant": 0,
+        "cut": 0,
+        "longest": 10_000,
+        "new_per_hundred": 100.0,
+        "races": {"pairs": 2, "both_orders": 1},
+        "probes": {"early": 0, "late": 2, "nobody": 0},
+        "failures": [failure],
+        "class": "HANG:MAILBOX:NO_MESSAGE",
+        "culprit": row["culprit"],
+        "confirmed": True,
+        "trace": str(trace),
+    }
+    assert failure == {
+        "class": "HANG:MAILBOX:NO_MESSAGE",
+        "fingerprint": trace.stem.removeprefix("t_lost-"),
+        "by": "dpor",
+        "first": 2,
+        "seen": 1,
+        "schedule": ["rank 0 first[0]", "rank 0 second[0]", "rank 1 delivers wake[0]"],
+        "confirmed": True,
+        "trace": str(trace),
+    }
+
+
+def test_a_wrong_footprint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin of every confirmation: deliveries that say that they touch nothing are left out of the normal form."""
+    from dpsim.explore.normal_form import normal_form
+
+    def shorter(steps: Any, past: Any = None) -> Any:
+        return [step for step in normal_form(steps, past) if "first" not in step.label and "second" not in step.label]
+
+    monkeypatch.setattr("dpsim.explore.explorer.normal_form", shorter)
+    monkeypatch.setattr("dpsim.explore.strategies.replay.ordinary", lambda candidates: len(candidates) - 1)
+    answer = explore("t_lost")
+    assert answer.code == 1
+    assert "\nNOT CONFIRMED: a run along this schedule does not show it. Some op touches more than" in answer.out
+    assert answer.out.endswith("expected: held; NOT met: expected held, came violated\n")
+    assert explore("t_lost", "--json").json["scenarios"][0]["confirmed"] is False
+    violated = explore("t_lost", more="expect: {verdict: violated}\n")
+    assert (violated.code, violated.out.splitlines()[-1]) == (
+        1,
+        "expected: violated; NOT met: the failure could not be confirmed",
+    )
+
+
+def test_off(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", HEALTHY + SKIP)
+    assert dpsim_("explore", file).code == 1
+    answer = dpsim_("explore", file, "--off", "HANG:*")
+    assert answer.code == 0
+    assert answer.out.splitlines()[-1] == "expected: held; met"
+
+
+# ---- what it refuses
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("quickstart", "--strategy", "dpo"),
+            "--strategy: there is no strategy 'dpo'; did you mean 'dpor'? (there are ",
+        ),
+        (("quickstart", "--budget", "soon"), "--budget: "),
+        (("quickstart", "--budget", "60"), "--budget: "),
+        (("quikstart",), "no scenario 'quikstart': "),
+        (
+            ("quickstart", "--all-up-to", "rank=2"),
+            "--all-up-to: 'rank' is no size; did you mean 'ranks'? (there are ranks",
+        ),
+        (
+            ("quickstart", "--all-up-to", "ranks=0"),
+            "--all-up-to: ranks: expected a number from 1 to 1000, as in ranks=1",
+        ),
+        (("quickstart", "--all-up-to", "abort=2"), "--all-up-to: abort: expected 0 or 1"),
+        (("quickstart", "--all-up-to", "requests=9,steps=9"), "--all-up-to: these are "),
+        (("quickstart", "--all-up-to", "ranks=1", "--keep-going"), "--keep-going: with --all-up-to "),
+        (("quickstart", "--off", "HNAG"), "--off: no finding has a class that 'HNAG' selects"),
+        (("quickstart", "--module", "no_such_module"), "cannot import the module no_such_module: ModuleNotFoundError"),
+    ],
+)
+def test_bad_input(words: tuple[str, ...], said: str) -> None:
+    answer = dpsim_("explore", *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"dpsim: {said}")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_protocol_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(State, "runs", 0)
+    answer = explore("t_state", ranks=3)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(
+        "dpsim: nothing can be said of this protocol: step 1 of a repeated schedule should be "
+    )
+    assert answer.err.count("\n") == 1
+
+
+def test_a_worker_that_is_lost() -> None:
+    answer = explore("t_deadly", "--jobs", "2")
+    assert (answer.code, answer.out) == (3, "")
+    assert answer.err.startswith(
+        "dpsim: t_deadly: two processes ended over the same 1 schedule (dpor), the last by signal 9"
+    )
+    assert answer.err.count("\n") == 1
+
+
+def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verdict is told all the same."""
+    write(Path("file"), "")
+    answer = explore("t_lost", "--save", "file/folder")
+    assert answer.code == 2
+    assert "VIOLATED  HANG:MAILBOX:NO_MESSAGE" in answer.out
+    assert "replay:" not in answer.out
+    assert answer.err == "dpsim: file/folder: Not a directory\n"
+    answer = explore("t_lost", "--save", "file/folder", "--json")
+    assert (answer.code, answer.json["scenarios"][0]["trace"]) == (2, None)
+
+    def no(*_: Any, **__: Any) -> None:
+        raise TraceError("this cannot be written")
+
+    monkeypatch.setattr(exploring, "write_trace", no)
+    answer = explore("t_lost")
+    assert (answer.code, answer.err) == (2, "dpsim: this cannot be written\n")
+    assert "VIOLATED  HANG:MAILBOX:NO_MESSAGE" in answer.out
+
+
+# ---- whole scopes
+
+
+def test_every_small_world_holds(tmp_path: Path) -> None:
+    file = write(tmp_path / "x.yaml", HEALTHY)
+    for jobs in ("1", "2"):
+        answer = dpsim_("explore", file, "--all-up-to", "ranks=2,requests=1,steps=2", "--jobs", jobs)
+        assert (answer.code, answer.err) == (0, "")
+        assert answer.out == (
+            "scenario  three\n"
+            "worlds    all 16 up to ranks 2, requests 1, steps 2, prompt 2, output 2, abort 0\n"
+            "explored  16 in 16 schedules, smaller ones first\n"
+            "probes    dp.dummy_batch in 8 worlds, dp.padded_further in 4 worlds, dp.lower_mode in 4 worlds; "
+            "never: dp.microbatched, dp.not_microbatched\n"
+            "\n"
+            "PROVEN  every one of these worlds holds in every schedule\n"
+        )
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 64])
+def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are given out together, it is the same one."""
+    monkeypatch.setattr(exploring, "AT_ONCE", at_once)
+    for jobs in ("1", "2"):
+        answer = explore("t_small", "--all-up-to", "ranks=1,requests=2,steps=1,output=1", "--jobs", jobs)
+        assert answer.code == 1
+        lines = answer.out.splitlines()
+        assert lines[1] == "worlds    all 6 up to ranks 1, requests 2, steps 1, prompt 2, output 1, abort 0"
+        assert lines[3].startswith("probes    never: ")
+        assert lines[5] == "VIOLATED  world 4 of 6, and no smaller one:"
+        assert lines[7] == "  name: t_small-small"
+        assert lines[10:13] == [
+            "    requests:",
+            "    - {prompt_tokens: 1, output_tokens: 1}",
+            "    - {prompt_tokens: 2, output_tokens: 1}",
+        ]
+        (trace,) = Path(".dpsim").iterdir()
+        assert lines[-1] == f"replay: dpsim replay {trace} --module tests.cli.protocols"
+        requests = read_trace(trace).header.scenario["workload"]["requests"]
+        assert [one["prompt_tokens"] for one in requests] == [1, 2]
+
+
+def test_no_time_for_all_small_worlds(healthy: Path) -> None:
+    answer = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s")
+    assert answer.out.splitlines()[-1] == "SAMPLED  no failure; 16 not reached in time"
+    row = dpsim_("explore", healthy, "--all-up-to", "ranks=2", "--budget", "0s", "--json").json
+    assert row["scenarios"][0] == {
+        "scenario": "three",
+        "sizes": {"ranks": 2, "requests": 1, "steps": 2, "prompt": 2, "output": 2, "abort": 0, "stages": None},
+        "worlds": 16,
+        "explored": 0,
+        "proven": 0,
+        "bounded": 0,
+        "sampled": 0,
+        "schedules": 0,
+        "probes": {},
+        "violated": None,
+    }
+
+
+def test_small_worlds_that_are_too_large_to_prove() -> None:
+    answer = explore(
+        "t_look", "--all-up-to", "ranks=2,steps=1,prompt=1,output=1", "--schedules", "2", "--strategy", "dpor"
+    )
+    assert answer.out.splitlines()[-1] == "SAMPLED  no failure; 1 proven, 1 sampled"
+
+
+def test_small_worlds_forget_what_base_expects(planted: Path) -> None:
+    """A planted fault is kept where its rank exists, and a world that shows it is told of."""
+    assert EXPECTED in planted.read_text()
+    answer = dpsim_("explore", planted, "--all-up-to", "ranks=2,output=4", "--json")
+    assert answer.code == 1
+    violated = answer.json["scenarios"][0]["violated"]
+    assert (violated["class"], violated["unmet"]) == ("HANG:COLLECTIVE:MISSING_RANK", "expected held, came violated")

@@ -1,0 +1,109 @@
+"""`dpsim compare`, `list`, `schema`, `--version` and `--help`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+import dpsim
+from dpsim import runner
+from dpsim.trace import read_trace
+from dpsim.world import BackendUnavailable
+from tests.cli.commands import Fake, dpsim_, needs_torch
+
+
+def test_equal_traces(traces: tuple[str, str]) -> None:
+    answer = dpsim_("compare", "a.jsonl", "a.jsonl")
+    assert (answer.code, answer.err) == (0, "")
+    header = read_trace("a.jsonl").header
+    first, _, *rest = answer.out.splitlines()
+    assert re.fullmatch(rf"equal: {header.records} records, \d+ decisions, 36 collectives", first)
+    assert rest[:2] == ["A  a.jsonl", f"   three on sim, held, digest {header.digest[:16]}"]
+    found = dpsim_("compare", "a.jsonl", "a.jsonl", "--json").json
+    assert (found["equal"], found["difference"], found["collectives"]) == (True, None, 36)
+    assert found["a"] == found["b"]
+    assert (found["a"]["digest"], found["a"]["records"]) == (header.digest, header.records)
+
+
+def test_different_traces(traces: tuple[str, str]) -> None:
+    answer = dpsim_("compare", *traces)
+    assert answer.code == 1
+    assert answer.out.startswith("first difference: rank 1, communicator dp_cpu, op 2, in step 2\n")
+    assert "B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on\n" in answer.out
+    assert "B did not come to its end: ranks 0 to 2 blocked" in answer.out
+    assert "   three on sim, violated (HANG:COLLECTIVE:MISSING_RANK), digest " in answer.out
+    assert "warning: the scenarios differ in 1 place:\n  faults: A has [], B has [{'kind': 'skip'" in answer.out
+
+
+def test_different_traces_as_json(traces: tuple[str, str]) -> None:
+    answer = dpsim_("compare", *traces, "--json")
+    assert answer.code == 1
+    found = answer.json
+    assert list(found) == [
+        *("equal", "a", "b", "records", "decisions", "collectives", "scenario_changes", "difference")
+    ]
+    assert found["difference"]["rank"] == 1
+    assert len(found["scenario_changes"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "x: No such file or directory"),
+        (b"", "x:1: the file is empty"),
+        (b"\x7fELF\x01\x02\n", "x:1: not a trace"),
+        (b'{"format":"dpsim-trace","version":9}\n', "x:1: version 9 of the format is unknown"),
+    ],
+)
+def test_what_is_no_trace(content: bytes | None, said: str, traces: tuple[str, str], tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "x").write_bytes(content)
+    answer = dpsim_("compare", "a.jsonl", "x")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"dpsim: {said}")
+    assert answer.err.count("\n") == 1
+
+
+def test_a_changed_trace(traces: tuple[str, str]) -> None:
+    Path("b.jsonl").write_bytes(Path("a.jsonl").read_bytes().replace(b'"step":3', b'"step":2', 1))
+    answer = dpsim_("compare", *traces)
+    assert answer.code == 2
+    assert answer.err.startswith("dpsim: b.jsonl: the body was changed after it was written")
+
+
+# ---- what there is
+
+
+def test_list() -> None:
+    answer = dpsim_("list")
+    assert answer.code == 0
+    assert re.search(r"^  quickstart +\S.*\.$", answer.out, re.MULTILINE)
+    assert re.search(r"^  dp_batch +source-000, 0.14$", answer.out, re.MULTILINE)
+    assert re.search(r"^  M-DP-1 +dp_batch +A rank without tokens", answer.out, re.MULTILINE)
+    assert re.search(r"^  sim +runs here$", answer.out, re.MULTILINE)
+    found = dpsim_("list", "--json").json
+    assert list(found) == ["scenarios", "protocols", "variants", "backends"]
+    assert {"name": "sim", "reason": None} in found["backends"]
+    assert all(entry["expected"] or entry["reason"] for entry in found["variants"])
+
+
+def test_list_says_why_a_backend_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runner, "backend_names", lambda: ["fake", "torchless"])
+    monkeypatch.setitem(runner._backends, "fake", Fake(BackendUnavailable("it needs 2 abaci, and there are none")))
+    monkeypatch.setattr(runner, "find_backend", needs_torch(runner.find_backend))
+    answer = dpsim_("list")
+    assert "  fake       cannot run here: it needs 2 abaci, and there are none\n" in answer.out
+    assert "  torchless  cannot run here: cannot be loaded: No module named 'torch'\n" in answer.out
+
+
+def test_schema() -> None:
+    answer = dpsim_("schema")
+    assert answer.code == 0
+    assert answer.json["title"] == "dpsim scenario"
+
+
+def test_version_and_help() -> None:
+    assert dpsim_("--version").out == f"dpsim {dpsim.__version__}\n"
+    assert "Exit codes: 0 as expected, 1 not as expected, 2 bad input" in " ".join(dpsim_("--help").out.split())

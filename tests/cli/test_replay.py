@@ -1,0 +1,194 @@
+"""`dpsim replay`: the same run again, or the first place at which it is another."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Rank
+from dpsim.trace import read_trace
+from tests.cli.commands import dpsim_, process, write
+from tests.cli.protocols import Look, Lost, scenario
+
+MODULE = ("--module", "tests.cli.protocols")
+
+
+@pytest.fixture
+def trace() -> str:
+    """Of a protocol that hangs where both looks come too early."""
+    write(Path("t_lost.yaml"), scenario("t_lost", 3))
+    assert dpsim_("explore", "t_lost.yaml", *MODULE).code == 1
+    (path,) = Path(".dpsim").iterdir()
+    return str(path)
+
+
+def edit(trace: str, change: Callable[[dict[str, Any]], None]) -> None:
+    """Change every line of a trace."""
+    rows = [json.loads(line) for line in Path(trace).read_text().splitlines()]
+    for row in rows:
+        change(row)
+    write(Path(trace), "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows))
+
+
+def test_the_same_run(trace: str) -> None:
+    answer = dpsim_("replay", trace, *MODULE)
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    assert dpsim_("replay", trace, *MODULE, "--json").json == {
+        "trace": trace,
+        "scenario": "t_lost",
+        "same": True,
+        "class": "HANG:MAILBOX:NO_MESSAGE",
+        "class_in_trace": "HANG:MAILBOX:NO_MESSAGE",
+        "steps": 4,
+        "skipped": [],
+        "added": [],
+        "difference": None,
+    }
+
+
+def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:
+    said = set()
+    for seed in "01":
+        folders = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+        env = os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+        done = process("replay", trace, *MODULE, env=env)
+        assert done.returncode == 0, done.stderr
+        said.add(done.stdout)
+    assert len(said) == 1
+    assert said.pop().endswith("the same run again\n")
+
+
+async def looks_elsewhere(self: Look, rank: Rank, prepared: Any) -> None:
+    """The protocol of tomorrow: another look, before the others."""
+    if rank.rank == 0:
+        await rank.mailbox("news").poll("news")
+    await RUN(self, rank, prepared)
+
+
+RUN = Look.run
+
+
+def test_strict_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lost, "run", looks_elsewhere)
+    answer = dpsim_("replay", trace, *MODULE)
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err == (
+        f"dpsim: {trace}: step 1 of 4 of the schedule: expected 'rank 0 first[0]', possible are 'rank 0 news[0]', "
+        "'rank 1 delivers wake[0]', 'rank 2 delivers wake[0]'; likely causes: the protocol or the scenario has changed "
+        "since the schedule was noted; the run depends on something beside the schedule (a clock, an unseeded random "
+        "number, state that outlives a run). --fallback goes on all the same\n"
+    )
+
+
+def test_fallback_after_the_protocol_changed(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lost, "run", looks_elsewhere)
+    answer = dpsim_("replay", trace, *MODULE, "--fallback")
+    assert answer.code == 1
+    lines = answer.out.splitlines()
+    assert "skipped: rank 0 first[0]" in lines
+    assert "added: rank 0 news[0]" in lines
+    said = "replayed along 4 steps, of which 2 were skipped; 3 were added: NOT the same run; "
+    assert any(line.startswith(said) for line in lines)
+    assert any(line.startswith("first difference: ") for line in lines)
+    found = dpsim_("replay", trace, *MODULE, "--fallback", "--json").json
+    assert (len(found["skipped"]), len(found["added"]), found["same"]) == (2, 3, False)
+    assert found["difference"]
+
+
+def test_fallback_where_nothing_changed_skips_nothing(trace: str) -> None:
+    answer = dpsim_("replay", trace, *MODULE, "--fallback")
+    assert answer.code == 0
+    assert "skipped" not in answer.out
+
+
+def test_a_protocol_that_polls_now(trace: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def polls(self: Look, rank: Rank, prepared: Any) -> None:
+        while rank.rank == 0:
+            await rank.mailbox("news").poll("news")
+
+    monkeypatch.setattr(Lost, "run", polls)
+    monkeypatch.setattr("dpsim.explore.strategies.replay.Replay.__init__.__defaults__", (True, None, 30))
+    answer = dpsim_("replay", trace, *MODULE, "--fallback")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.startswith(
+        f"dpsim: {trace}: the run was cut off after 30 steps, and the schedule has 4: something "
+    )
+
+
+def test_a_trace_without_a_schedule(healthy: Path, traces: tuple[str, str]) -> None:
+    """It is its scenario again, in time; a run that hangs does too."""
+    for name in traces:
+        answer = dpsim_("replay", name)
+        assert answer.code == 0
+        assert answer.out.splitlines()[-1] == "replayed in time, without a schedule: the same run again"
+    assert dpsim_("replay", "a.jsonl", "--json").json["steps"] is None
+
+
+# ---- traces that cannot be used
+
+
+def bad(trace: str, *words: str) -> str:
+    answer = dpsim_("replay", trace, *words)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.count("\n") == 1
+    return answer.err
+
+
+def test_no_trace() -> None:
+    assert bad("missing.jsonl") == "dpsim: missing.jsonl: No such file or directory\n"
+    write(Path("x.jsonl"), "nonsense\n")
+    assert bad("x.jsonl").startswith("dpsim: x.jsonl:1: not a trace: ")
+
+
+def test_another_version(trace: str) -> None:
+    def newer(row: dict[str, Any]) -> None:
+        if "version" in row:
+            row["version"] = 99
+
+    edit(trace, newer)
+    assert "99" in bad(trace, *MODULE)
+
+
+def test_a_schedule_that_was_edited(trace: str) -> None:
+    """The twin of a replay: one word less, and it is not taken for what was written."""
+
+    def shorter(row: dict[str, Any]) -> None:
+        if row.get("section") == "schedule":
+            row["schedule"]["steps"].pop()
+
+    edit(trace, shorter)
+    assert "the schedule was changed after it was written: its SHA-256 is " in bad(trace, *MODULE)
+
+
+def test_a_body_that_was_cut_off(trace: str) -> None:
+    write(Path(trace), "\n".join(Path(trace).read_text().splitlines()[:2]) + "\n")
+    assert trace in bad(trace, *MODULE)
+
+
+def test_a_scenario_of_nobody(trace: str) -> None:
+    """A protocol that this process does not have: --module was forgotten, or has another one."""
+
+    def renamed(row: dict[str, Any]) -> None:
+        if "scenario" in row:
+            row["scenario"]["protocol"]["name"] = "forgotten"
+
+    edit(trace, renamed)
+    said = bad(trace)
+    assert "forgotten" in said
+    assert "does it need --module?" in said or "--module" in said
+
+
+def test_the_schedule_of_a_trace(trace: str) -> None:
+    """What is in the file is what is shown."""
+    read = read_trace(trace)
+    for _ in read.journals():
+        pass
+    assert read.schedule is not None
+    assert (read.schedule.strategy, len(read.schedule.steps)) == ("dpor", 4)
+    assert read.header.verdict == "violated"

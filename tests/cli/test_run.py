@@ -1,0 +1,178 @@
+"""`dpsim run`: what it prints, in text and in JSON, and what it writes."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+import dpsim.trace
+from dpsim import runner
+from dpsim.scenario import load_scenario, scenario_from
+from dpsim.trace import TraceError, read_trace, record
+from tests.cli.commands import HEALTHY, OTHER_CULPRIT, SKIP, Fake, dpsim_, write
+
+
+def test_a_run_that_holds(healthy: Path) -> None:
+    answer = dpsim_("run", healthy)
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[-2:] == ["HELD  6 steps on 3 ranks (sim)", "expected: held; met"]
+    names = [re.split("  +", line)[0] for line in lines[:-3]]
+    assert names == [
+        *("scenario", "backend", "ranks", "steps", "tokens scheduled", "tokens run", "padded-token overhead"),
+        *("steps by graph mode", "microbatched steps", "simulated time"),
+        *("rank 0 waited", "rank 1 waited", "rank 2 waited"),
+    ]
+    assert re.search(r"^steps by graph mode +NONE \d+, PIECEWISE \d+, FULL \d+$", answer.out, re.MULTILINE)
+    assert re.search(r"^rank 1 waited +[\d.]+ (ns|us|ms)( \([\d.]+ %\))?$", answer.out, re.MULTILINE)
+
+
+def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
+    answer = dpsim_("run", planted)
+    assert answer.code == 0
+    assert "\nVIOLATED  HANG:COLLECTIVE:MISSING_RANK" in answer.out
+    assert "\nculprit   rank 1, step 2, dp.agree at dpsim/protocol/data_parallel/step.py:" in answer.out
+    assert f"replay: dpsim run {planted} --backend sim\n" in answer.out
+    assert answer.out.splitlines()[-1] == (
+        "expected: violated, HANG:COLLECTIVE:MISSING_RANK, culprit rank 1 in step 2; met"
+    )
+
+
+def test_an_unexpected_violation(broken: Path) -> None:
+    answer = dpsim_("run", broken)
+    assert answer.code == 1
+    assert "\nVIOLATED  HANG:COLLECTIVE:MISSING_RANK" in answer.out
+    assert answer.out.splitlines()[-1] == "expected: held; NOT met: expected held, came violated"
+
+
+def test_another_culprit_than_expected(tmp_path: Path) -> None:
+    answer = dpsim_("run", write(tmp_path / "x.yaml", HEALTHY + SKIP + OTHER_CULPRIT))
+    assert answer.code == 1
+    assert answer.out.splitlines()[-1].startswith("expected: violated, culprit rank 0; NOT met: expected rank 0")
+
+
+def test_the_replay_repeats_what_was_asked(tmp_path: Path) -> None:
+    (tmp_path / "my folder").mkdir()
+    scenario = write(tmp_path / "my folder" / "x.yaml", HEALTHY + SKIP)
+    answer = dpsim_("run", scenario, "--requests", "2")
+    assert f"replay: dpsim run '{scenario}' --backend sim --requests 2\n" in answer.out
+
+
+def test_bundled_scenarios_run_by_name() -> None:
+    answer = dpsim_("run", "quickstart")
+    assert (answer.code, answer.out.splitlines()[-2][:4]) == (0, "HELD")
+
+
+def test_fewer_requests_and_another_workload(healthy: Path, tmp_path: Path) -> None:
+    assert dpsim_("run", healthy, "--requests", "1", "--json").json["figures"]["tokens scheduled"] == 5 + 5
+    write(tmp_path / "w.csv", "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:15:46.6805900,374,44\n")
+    found = dpsim_("run", healthy, "--workload", "w.csv", "--json").json
+    assert (found["steps"], found["figures"]["tokens scheduled"]) == (44, 374 + 43)
+
+
+def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
+    scenario = write(tmp_path / "x.yaml", HEALTHY.replace("size: 3", "size: 12"))
+    answer = dpsim_("run", scenario)
+    assert re.search(
+        r"^ranks waited +min .*, median .*, max .*\nlongest +rank \d+ .*, rank \d+ ", answer.out, re.MULTILINE
+    )
+    assert "rank 0 waited" not in answer.out
+
+
+# ---- json
+
+
+def test_json_of_a_run_that_holds(healthy: Path) -> None:
+    found = dpsim_("run", healthy, "--json").json
+    assert list(found) == [
+        *("scenario", "backend", "verdict", "class", "culprit", "met", "unmet", "unclaimed"),
+        *("never_applied", "findings", "switched_off", "not_run"),
+        *("steps", "figures", "waited_ns", "elapsed_ns", "digest"),
+    ]
+    assert (found["scenario"], found["backend"], found["verdict"], found["met"]) == ("three", "sim", "held", True)
+    assert (found["class"], found["culprit"], found["unmet"], found["findings"]) == (None, None, None, [])
+    assert (found["steps"], len(found["waited_ns"])) == (6, 3)
+    assert re.fullmatch("[0-9a-f]{64}", found["digest"])
+
+
+def test_json_of_a_violation(broken: Path, tmp_path: Path) -> None:
+    answer = dpsim_("run", broken, "--json", "--trace", "x.jsonl")
+    assert answer.code == 1
+    found = answer.json
+    assert (found["verdict"], found["class"], found["met"]) == ("violated", "HANG:COLLECTIVE:MISSING_RANK", False)
+    assert found["unmet"] == "expected held, came violated"
+    assert found["culprit"].keys() == {"rank", "step", "site", "where"}
+    assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
+    assert found["culprit"] == found["findings"][0]["culprit"]
+    assert found["findings"][0].keys() == {"check", "class", "message", "culprit", "details"}
+    assert found["digest"] == read_trace(tmp_path / "x.jsonl").header.digest
+
+
+# ---- traces
+
+
+def test_traces_are_written_whatever_the_verdict(healthy: Path, broken: Path, tmp_path: Path) -> None:
+    for scenario, verdict in ((healthy, "held"), (broken, "violated")):
+        answer = dpsim_("run", scenario, "--trace", "x.jsonl")
+        trace = read_trace(tmp_path / "x.jsonl")
+        list(trace.journals())
+        assert trace.header.verdict == verdict
+        assert scenario_from(trace.header.scenario) == load_scenario(scenario)
+        assert trace.header.versions.keys() == {"dpsim", "python", "numpy", "simpy"}
+        assert re.search(rf"^trace +x.jsonl\ntrace digest +{trace.header.digest[:16]}$", answer.out, re.MULTILINE)
+
+
+def test_a_folder_that_is_missing_is_seen_before_the_run(healthy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(runner._backends, "fake", Fake(AssertionError("it ran")))
+    answer = dpsim_("run", healthy, "--backend", "fake", "--trace", "missing/x.jsonl")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == "dpsim: missing: there is no such folder\n"
+
+
+def test_a_full_disk_does_not_cost_the_verdict(healthy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "x.jsonl")
+
+    monkeypatch.setattr(record.os, "fsync", full)
+    answer = dpsim_("run", healthy, "--trace", "x.jsonl")
+    assert (answer.code, answer.err) == (2, "dpsim: x.jsonl: No space left on device\n")
+    assert "HELD  6 steps" in answer.out
+    assert "trace digest" not in answer.out
+    assert sorted(os.listdir(tmp_path)) == ["three.yaml"]
+
+
+def test_a_decision_that_no_trace_can_hold_does_not_cost_the_verdict(
+    healthy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(journals: object) -> str:
+        raise TraceError("rank 0, step 0, decision plan[0]: not of set")
+
+    monkeypatch.setattr(dpsim.trace, "digest", refuse)
+    answer = dpsim_("run", healthy, "--json")
+    assert (answer.code, answer.json["verdict"], answer.json["digest"]) == (2, "held", None)
+    assert answer.err == "dpsim: rank 0, step 0, decision plan[0]: not of set\n"
+
+
+def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_protocol_of_a_test.py").write_text(
+        "from dpsim.registry import Program, register_protocol\n"
+        "@register_protocol('mine_of_a_test')\n"
+        "class Mine(Program):\n"
+        "    async def run(self, rank, args):\n"
+        "        rank.step = 0\n"
+        "        rank.decide('form', args['form'], 'dp_cpu')\n"
+    )
+    (tmp_path / "mine.yaml").write_text(
+        "name: mine\nprotocol: mine_of_a_test\ntopology: {data_parallel_size: 2}\n"
+        "workload: {requests: [{arrival: 0ms, prompt_tokens: 1, output_tokens: 1}]}\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    done = dpsim_("run", "mine.yaml", "--module", "my_protocol_of_a_test")
+    assert done.code == 0, done.err
+    refused = dpsim_("run", "mine.yaml", "--module", "no_such_module")
+    assert refused.code == 2
+    assert "cannot import the module no_such_module" in refused.err

@@ -1,0 +1,293 @@
+"""DPOR on little programs: every class, each once, and no proof before all were seen; against all schedules, counted.
+
+Each of its rules has a twin here: DPOR without that rule, and a program of a few ops on which it claims a proof that is
+none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Any
+
+import pytest
+
+from dpsim.explore import Budget, Exploration, Problem, explore
+from dpsim.explore.order import Order, Step
+from dpsim.explore.strategies import dpor
+from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.dpor import Diverged, Dpor, Place
+from dpsim.explore.strategies.pct import Pct
+from dpsim.explore.strategies.portfolio import Portfolio
+from dpsim.explore.strategies.pos import Pos
+from dpsim.explore.strategies.walks import RandomWalk
+from dpsim.schedule import Candidate, Footprint, Strategy, conflict
+from tests.explore.toy import Seen, Toy, at_random, every
+
+MOST = 1_500  # schedules of a program that are enumerated
+
+
+def explored(toy: Toy, search: Search, schedules: int = 10_000) -> tuple[Exploration, list[Seen]]:
+    """What the strategy says, and what its whole runs showed."""
+    seen: list[Seen] = []
+
+    def once(strategy: Strategy) -> list[Problem]:
+        seen.append(toy.run(strategy))
+        return []
+
+    return explore(once, search, Budget(schedules)), seen
+
+
+def complaints(toy: Toy) -> list[str]:
+    """What is wrong with DPOR on this program; nothing if it is too large to say."""
+    every_run = list(islice(every(toy), MOST + 1))
+    if len(every_run) > MOST:
+        return []
+    result, seen = explored(toy, Dpor())
+    wrong = []
+    if result.verdict != "proven":
+        wrong.append(f"the verdict is {result.verdict}")
+    if {one.outcome for one in seen} != {one.outcome for one in every_run}:
+        wrong.append("an outcome was missed")
+    if {one.order for one in seen} != {one.order for one in every_run}:
+        wrong.append("a class was missed")
+    if not all(result.fresh):
+        wrong.append("a class was seen twice")
+    if result.runs != len(seen) + result.redundant:
+        wrong.append("runs that were cut off are not counted")
+    return wrong
+
+
+@pytest.mark.parametrize("first", range(0, 400, 50))
+def test_every_class_of_random_programs_once(first: int) -> None:
+    for seed in range(first, first + 50):
+        toy = at_random(seed)
+        assert not complaints(toy), f"{seed}: {toy}"
+
+
+RULES: dict[str, tuple[Toy, int, int]] = {
+    # a program, its schedules and its classes
+    "acquires that stay blocked race": (Toy("as", "as"), 2, 2),
+    "and in runs that are cut off": (Toy("ry as", "px wx", "px as wx"), 88, 5),
+    "and those that a kill takes away": (Toy("as", "as", mortal=(1,)), 3, 2),
+    "a release and an acquire race": (Toy("as ls as ls", "as ls", "as ls", slots=2), 216, 12),
+    "a release does not hide that acquires compete": (Toy("as ls", "as ls"), 2, 2),
+    "a kill comes last": (Toy("rx wx", mortal=(0,)), 3, 3),
+    "what conflicts wakes up": (Toy("wx", "wx", "rx"), 6, 6),
+    "what a step needs is tried in its stead": (Toy("wx", "ry wx"), 3, 2),
+    "every option of a draw is tried": (Toy("?x", "rx"), 4, 3),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules(rule: str) -> None:
+    toy, schedules, classes = RULES[rule]
+    runs = list(every(toy))
+    assert (len(runs), len({one.order for one in runs})) == (schedules, classes)
+    assert not complaints(toy)
+
+
+# ---- each rule left out
+
+
+def deaf(self: Dpor, candidates: Sequence[Candidate]) -> None:
+    """Nobody hears of acquires that are blocked."""
+
+
+def deaf_until_the_end(self: Dpor, candidates: Sequence[Candidate]) -> None:
+    """They are heard of when the run is over: what the machine promises at least."""
+    self.told = candidates
+
+
+def heard_at_the_end(self: Dpor, whole: bool) -> None:
+    if whole and getattr(self, "told", None):
+        happened = {step.label for step in self.order.steps}
+        BLOCKED(self, [one for one in self.told if one.label not in happened])
+    END(self, whole)
+
+
+BLOCKED, END = Dpor.blocked, Dpor.end
+
+
+def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], list[Step]]:
+    """The races of a step, where a release and an acquire race if `released`, and a release between two acquires hides
+    them from one another unless `competing`.
+    """
+
+    def found(self: Order, footprint: Footprint, past: int) -> list[Step]:
+        steps: list[tuple[Step, str]] = []
+        for resource, mode in footprint:
+            for other, was in self._touched.get(resource, ()):
+                if not past & other.bit and conflict(was, mode) and (released or {was, mode} != {"a", "l"}):
+                    steps.append((other, was + mode))
+        return [
+            one
+            for one, how in steps
+            if not any(
+                other is not one and other.past & one.bit and not (competing and how == "aa" and way == "la")
+                for other, way in steps
+            )
+        ]
+
+    return found
+
+
+def kill_first(candidates: Sequence[Candidate]) -> int:
+    kills = [index for index, one in enumerate(candidates) if one.label.startswith("kill")]
+    return (kills or [0])[0]
+
+
+def itself_alone(self: Dpor, label: str, races: list[Step], past: int, end: int) -> None:
+    for other in races:
+        place: Place = self.places[other.at]
+        if label in place.options and label not in place.todo:
+            place.todo.append(label)
+
+
+def first_option(self: Dpor, label: str, options: Sequence[str]) -> int:
+    at = self._at
+    if at == len(self.places):
+        self.places.append(Place(list(options), self._asleep(), options[0]))
+    self._at = at + 1
+    return 0
+
+
+TWINS: dict[str, list[tuple[Any, str, Any]]] = {
+    "acquires that stay blocked race": [(Dpor, "blocked", deaf)],
+    "and in runs that are cut off": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
+    "and those that a kill takes away": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
+    "a release and an acquire race": [(Order, "races", races(competing=True, released=False))],
+    "a release does not hide that acquires compete": [
+        (Order, "races", races(competing=False, released=True)),
+        (Dpor, "blocked", deaf_until_the_end),  # told earlier, this rule is not needed
+        (Dpor, "end", heard_at_the_end),
+    ],
+    "a kill comes last": [(dpor, "ordinary", kill_first)],
+    "what conflicts wakes up": [(dpor, "overlap", lambda one, other: False)],
+    "what a step needs is tried in its stead": [(Dpor, "_turn_round", itself_alone)],
+    "every option of a draw is tried": [(Dpor, "drawn", first_option)],
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_without_the_rule_the_proof_is_false(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for owner, name, other in TWINS[rule]:
+        monkeypatch.setattr(owner, name, other)
+    found = complaints(RULES[rule][0])
+    assert "an outcome was missed" in found
+    assert not [one for one in found if one.startswith("the verdict")], "and it says that it is proven"
+
+
+# ---- stopping and going on
+
+
+@pytest.mark.parametrize(
+    "toy", [Toy("wx rx", "wx rx", "?x"), Toy("as wx ls", "as rx ls", "wx"), at_random(58)], ids=repr
+)
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_pieces_are_the_whole(toy: Toy, size: int) -> None:
+    """The state between two runs, given to another DPOR, goes on as if nothing had been."""
+    result, whole = explored(toy, Dpor())
+    pieces, runs, state = list[Seen](), 0, None
+    for _ in range(1000):
+        search = Dpor()
+        if state is not None:
+            search.resume(state)
+        part, seen = explored(toy, search, size)
+        pieces += seen
+        runs += part.runs
+        state = search.state()
+        if search.exhausted:
+            break
+        assert part.verdict == "sampled"
+    assert (pieces, runs) == (whole, result.runs)
+
+
+def test_no_proof_before_the_end() -> None:
+    """A bug in the very last class is found, and one schedule less proves nothing."""
+    toy = Toy("wx rx", "wx rx", "wx")
+    result, seen = explored(toy, Dpor())
+    last = seen[-1].order
+
+    def once(strategy: Strategy) -> list[Problem]:
+        return [Problem("LAST", "last")] * (toy.run(strategy).order == last)
+
+    found = explore(once, Dpor(), Budget(10_000))
+    assert (found.verdict, found.runs, found.failures["last"].first) == ("violated", result.runs, result.runs)
+    less = explore(once, Dpor(), Budget(result.runs - 1))
+    assert (less.verdict, less.runs) == ("sampled", result.runs - 1)
+
+
+@pytest.mark.parametrize("kind", [RandomWalk, Pct, Pos, Portfolio])
+def test_other_strategies_see_no_class_that_dpor_does_not(kind: type[Search]) -> None:
+    for seed in range(40):
+        toy = at_random(seed)
+        classes = {one.order for one in explored(toy, Dpor())[1]}
+        result, seen = explored(toy, kind(), 60)
+        assert {one.order for one in seen} <= classes
+        if result.verdict == "proven":
+            assert kind is Portfolio
+            assert {one.order for one in seen} == classes
+
+
+@pytest.mark.parametrize("kind", [Dpor, Portfolio])
+def test_cut_off_is_bounded_and_never_proven(kind: type[Search]) -> None:
+    """A run of eight steps, where the bound is six."""
+    toy = Toy("rx rx rx rx", "wx ry ry ry")
+    assert explored(toy, kind(longest=8))[0].verdict == "proven"
+    result, seen = explored(toy, kind(longest=6))
+    assert result.verdict == "bounded"
+    assert not seen, "no run came to its end"
+    assert result.told() == (
+        f"bounded: no schedule was judged: {result.runs} of {result.runs} were cut off after 6 steps and not judged; "
+        f"{result.runs} schedules (0 classes)"
+    )
+
+
+def test_cut_off_beside_others() -> None:
+    """Where only some schedules are too long, the others are judged."""
+    toy = Toy("wx", "px ry ry ry")
+    result, seen = explored(toy, Dpor(longest=4))
+    assert (result.verdict, result.runs, result.cut, len(seen)) == ("bounded", 2, 1, 1)
+    assert result.claim() == "holds in every schedule that ends; 1 of 2 were cut off after 4 steps and not judged"
+
+
+@pytest.mark.parametrize("name", ["fifo", "random"])
+def test_cut_off_without_a_tree_is_sampled(name: str) -> None:
+    """These do not know whether there is more."""
+    from dpsim.explore import STRATEGIES
+
+    search = STRATEGIES[name]()
+    search.longest = 3
+    result, _ = explored(Toy("wx wx", "wx wx"), search, 5)
+    assert result.verdict == "sampled"
+    assert result.told().startswith("sampled: no schedule was judged: ")
+
+
+def test_a_program_that_remembers_is_no_function_of_its_schedule() -> None:
+    resources = iter("ab")
+
+    class Remembers(Toy):
+        def run(self, strategy: Strategy) -> Seen:
+            self.lines[0] = [f"r{next(resources)}"]
+            return super().run(strategy)
+
+    said = (
+        r"^step 1 of a repeated schedule should be 'rank 0 ra\[0\]', possible are rank 0 rb\[0\], rank 1 wx\[0\], .*"
+        r"not a function of the schedule: a clock, an unseeded random number, state that outlives the run$"
+    )
+    with pytest.raises(Diverged, match=said):
+        explored(Remembers("", "wx", "wx"), Dpor())
+
+
+def test_a_run_that_ends_too_early_is_no_repetition() -> None:
+    """The second run has less to do than the part of the first that it repeats."""
+    programs = iter([["ra", "wx", "wx"], ["ra"]])
+
+    class Shrinks(Toy):
+        def run(self, strategy: Strategy) -> Seen:
+            self.lines = [line.split() for line in next(programs)]
+            return super().run(strategy)
+
+    with pytest.raises(Diverged, match=r"ended after step 1 and should go on with 'rank 2 wx\[0\]'"):
+        explored(Shrinks(), Dpor())

@@ -1,0 +1,215 @@
+"""Replay, strict and fallback, and the check that every run is a function of its schedule."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dpsim.explore import Budget, Problem, explore
+from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.determinism_check import Twice
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.portfolio import Portfolio
+from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.explore.strategies.walks import RandomWalk
+from dpsim.schedule import CutOff, Strategy
+from tests.explore.toy import Seen, Toy
+
+TOY = Toy("wx rx", "rx wx", "?x")
+
+
+def schedules(toy: Toy, runs: int = 20) -> list[tuple[list[str], Seen]]:
+    """Random ones, with what each shows."""
+    walk, found = RandomWalk(), []
+    for _ in range(runs):
+        walk.begin()
+        found.append((walk.schedule, toy.run(walk)))
+        walk.end(True)
+    return found
+
+
+def follow(toy: Toy, noted: Sequence[str], strict: bool = True) -> tuple[Replay, Seen]:
+    replay = Replay(noted, strict)
+    assert replay.begin()
+    seen = toy.run(replay)
+    replay.end(True)
+    return replay, seen
+
+
+def test_there_is_one_run_in_a_schedule() -> None:
+    replay, _ = follow(Toy("wx"), ["rank 0 wx[0]"])
+    assert not replay.begin()
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_every_schedule_gives_its_run(strict: bool) -> None:
+    drawn = set()
+    for noted, seen in schedules(TOY):
+        replay, again = follow(TOY, noted, strict)
+        assert again == seen
+        assert (replay.schedule, replay.skipped, replay.added) == (noted, [], [])
+        drawn |= {word for word in noted if "draw" in word}
+    assert len(drawn) == 2, "draws are replayed: both options were seen"
+
+
+def test_strict_stops_at_the_first_difference() -> None:
+    noted = ["rank 0 wx[0]", "rank 1 rx[0]", "rank 1 wx[1]", "rank 0 rx[1]"]
+    with pytest.raises(Mismatch) as raised:
+        follow(Toy("wx rx", "rx rx"), noted)
+    assert str(raised.value) == (
+        "step 3 of 4 of the schedule: expected 'rank 1 wx[1]', possible are 'rank 0 rx[1]', 'rank 1 rx[1]'; likely "
+        "causes: the protocol or the scenario has changed since the schedule was noted; the run depends on something "
+        "beside the schedule (a clock, an unseeded random number, state that outlives a run)"
+    )
+
+
+def test_strict_where_the_run_goes_on() -> None:
+    with pytest.raises(
+        Mismatch, match=r"step 2 of 1 of the schedule: expected the end, possible are 'rank 0 rx\[1\]'; "
+    ):
+        follow(Toy("wx rx"), ["rank 0 wx[0]"])
+
+
+def test_strict_where_the_run_ends_early() -> None:
+    with pytest.raises(
+        Mismatch, match=r"ended after step 1 of 3 of the schedule, which goes on with 'rank 0 rx\[1\]'; l"
+    ):
+        follow(Toy("wx"), ["rank 0 wx[0]", "rank 0 rx[1]", "rank 0 rx[2]"])
+
+
+def test_strict_draws() -> None:
+    with pytest.raises(
+        Mismatch, match=r"step 1 of 1 of the schedule: expected 'rank 0 rx\[0\]', possible are 'rank 0 dra"
+    ):
+        follow(Toy("?x"), ["rank 0 rx[0]"])
+
+
+def test_fallback_skips_and_says_what() -> None:
+    """Of three actors one has gone, one has more to do, and one does something else."""
+    noted = ["rank 2 wx[0]", "rank 0 wx[0]", "rank 1 rx[0]", "rank 0 rx[1]", "rank 1 wx[1]"]
+    replay, _ = follow(Toy("wx rx ry", "rx rx"), noted, strict=False)
+    assert replay.schedule == ["rank 0 wx[0]", "rank 1 rx[0]", "rank 0 rx[1]", "rank 1 rx[1]", "rank 0 ry[2]"]
+    assert replay.skipped == ["rank 2 wx[0]", "rank 1 wx[1]"]
+    assert replay.added == ["rank 1 rx[1]", "rank 0 ry[2]"]
+
+
+def test_fallback_finds_draws_wherever_they_stand() -> None:
+    """A normal form has the draws first; no step is lost for them, and none of them for a step."""
+    toy = Toy("wx ?y", "?x wx")
+    for noted, seen in schedules(toy):
+        steps = [word for word in noted if "draw" not in word]
+        draws = [word for word in noted if "draw" in word]
+        replay, again = follow(toy, [*draws, *steps], strict=False)
+        assert again == seen
+        assert (replay.skipped, replay.added) == ([], [])
+
+
+def test_fallback_without_the_draws_says_so() -> None:
+    replay, _ = follow(Toy("?x"), ["rank 0 draw[1]: writes", "rank 0 ?x[0]"], strict=False)
+    assert replay.added == ["rank 0 draw[0]: reads"]
+    assert replay.skipped == ["rank 0 draw[1]: writes"]
+
+
+def test_a_replay_ends_like_any_run() -> None:
+    replay = Replay(["rank 0 rx[0]"], strict=False, longest=3)
+    replay.begin()
+    with pytest.raises(CutOff, match="3 steps"):
+        Toy("rx rx rx rx").run(replay)
+
+
+# ---- twice
+
+
+def with_state(remembers: bool) -> Toy:
+    """Whether the second run of a process is another than the first; `rank 1` looks at what outlives a run."""
+    runs = iter(range(1000))
+
+    class Stateful(Toy):
+        def run(self, strategy: Strategy) -> Seen:
+            self.lines[1] = ["rx", "ry" if next(runs) % 2 and remembers else "rz"]
+            return super().run(strategy)
+
+    return Stateful("wx", "")
+
+
+@pytest.mark.parametrize("search", [RandomWalk, Dpor, Portfolio])
+def test_twice_catches_what_outlives_a_run(search: type[Search]) -> None:
+    toy = with_state(remembers=True)
+
+    def once(strategy: Strategy) -> list[Problem]:
+        toy.run(strategy)
+        return []
+
+    said = r"step (2|3) of 3 of the schedule: expected 'rank 1 rz\[1\]', possible are .*'rank 1 ry\[1\]'"
+    with pytest.raises(Mismatch, match=said):
+        explore(once, Twice(search()), Budget(100))
+
+
+@pytest.mark.parametrize("search", [RandomWalk, Dpor, Portfolio])
+def test_twice_lets_pass_what_does_not(search: type[Search]) -> None:
+    toy, schedules = with_state(remembers=False), list[list[str]]()
+    twice = Twice(search())
+
+    def once(strategy: Strategy) -> list[Problem]:
+        assert isinstance(strategy, Search)
+        toy.run(strategy)
+        schedules.append(strategy.schedule)
+        return []
+
+    result = explore(once, twice, Budget(100))
+    assert schedules[0::2] == schedules[1::2]
+    assert result.verdict == ("sampled" if search is RandomWalk else "proven")
+
+
+def test_twice_sees_another_order_of_causes() -> None:
+    """The same steps, but in the second run they touch something else."""
+    runs = iter(range(10))
+
+    class Moves(Toy):
+        def run(self, strategy: Strategy) -> Seen:
+            self.other = next(runs) % 2
+            return super().run(strategy)
+
+    class Masked(Moves):
+        def __init__(self) -> None:
+            super().__init__("wx", "wx")
+
+    toy = Masked()
+
+    def once(strategy: Strategy) -> list[Problem]:
+        assert isinstance(strategy, Search)
+        toy.run(strategy)
+        if toy.other:  # as if the ops of this run had touched nothing
+            for step in strategy.order.steps:
+                step.past = step.bit
+        return []
+
+    with pytest.raises(Mismatch, match="made the same steps, but in another order of causes"):
+        explore(once, Twice(Dpor()), Budget(10))
+
+
+# ---- in another process
+
+PROGRAM = """
+import sys
+from toy import Toy
+from dpsim.explore.strategies.replay import Replay
+replay = Replay(sys.argv[1].split("|"))
+replay.begin()
+print(Toy("wx rx", "rx wx", "?x").run(replay).outcome)
+replay.end(True)
+"""
+
+
+def test_a_schedule_means_the_same_in_every_process() -> None:
+    noted, seen = schedules(TOY, 7)[-1]
+    for seed in "01":
+        env = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join([str(Path(__file__).parent), *sys.path])}
+        command = [sys.executable, "-c", PROGRAM, "|".join(noted)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        assert re.sub(r"\s+", "", done.stdout) == re.sub(r"\s+", "", str(seen.outcome)), done.stderr

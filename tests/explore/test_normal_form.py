@@ -1,0 +1,133 @@
+"""The normal form of a failure: its causes, few switches, the same for all schedules of a class; and its short name."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+
+from dpsim.explore import Budget, Problem, explore
+from dpsim.explore.normal_form import fingerprint, normal_form, switches
+from dpsim.explore.order import Step
+from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.replay import Replay
+from dpsim.explore.strategies.walks import RandomWalk
+from dpsim.schedule import Strategy
+from tests.explore.toy import Toy, at_random
+
+
+def runs(toy: Toy, number: int) -> list[tuple[Search, object]]:
+    """Random runs, each with its outcome; all masks are of the same labels."""
+    first, found = RandomWalk(), []
+    for seed in range(number):
+        walk = RandomWalk(first.labels, seed=seed)
+        walk.begin()
+        found.append((walk, toy.run(walk).outcome))
+    return found
+
+
+def labels(steps: list[Step]) -> list[str]:
+    return [step.label for step in steps]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_for_each_class_and_it_is_one_of_its_schedules(seed: int) -> None:
+    toy = at_random(seed)
+    forms = defaultdict(set)
+    for walk, outcome in runs(toy, 60):
+        form = labels(normal_form(walk.order.steps))
+        forms[walk.order.class_key()].add(tuple(form))
+        assert sorted(form) == sorted(labels(walk.order.steps))
+        draws = [word for word in walk.schedule if "draw" in word]
+        replay = Replay([*draws, *form], strict=False)
+        replay.begin()
+        assert toy.run(replay).outcome == outcome, "it shows the same"
+        replay.end(True)
+        assert (replay.skipped, replay.added) == ([], [])
+        assert switches(form) <= switches([word for word in walk.schedule if "draw" not in word]) + 1
+    assert all(len(form) == 1 for form in forms.values())
+
+
+def test_few_switches() -> None:
+    """Two actors that have nothing in common but one write and one read, in a schedule that jumps about."""
+    toy = Toy("ra rb wx rc", "rd re rx rf")
+    words = [["ra", "rb", "wx", "rc"], ["rd", "re", "rx", "rf"]]
+    noted = [f"rank {rank} {words[rank][at]}[{at}]" for at in range(4) for rank in (0, 1)]
+    replay = Replay(noted)
+    replay.begin()
+    toy.run(replay)
+    form = labels(normal_form(replay.order.steps))
+    assert (switches(noted), switches(form)) == (7, 1)
+    assert form == [f"rank {rank} {words[rank][at]}[{at}]" for rank in (0, 1) for at in range(4)]
+
+
+def failing_reads(toy: Toy, value: str) -> list[tuple[str, list[str], str]]:
+    """(what, normal form, fingerprint) of each random run in which rank 1 read x when it was last written so."""
+    found = []
+
+    def once(strategy: Strategy) -> list[Problem]:
+        assert isinstance(strategy, Search)
+        seen = toy.run(strategy)
+        step = next(step for step in strategy.order.steps if step.label.startswith("rank 1 rx"))
+        views = seen.outcome[0:] if isinstance(seen.outcome, tuple) else ()
+        bad = any(view[0] == 1 and view[2] == "r" and view[3][-1:] == (value,) for view in views if len(view) == 4)
+        return [Problem("WRONG", "wrong value", step.past)] * bad
+
+    for seed in range(30):
+        result = explore(once, RandomWalk(seed=seed), Budget(20))
+        for failure in result.failures.values():
+            found.append((failure.problem.what, failure.normal, failure.fingerprint))
+    return found
+
+
+def test_unrelated_actors_are_left_out() -> None:
+    """A read comes between two writes, and four others have nothing to do with it: one form, one name, two steps."""
+    alone = failing_reads(Toy("wx wx", "rx"), "0.0")
+    among = failing_reads(Toy("wx wx", "rx", "wa wa", "wb wb", "rc rc", "wd wd"), "0.0")
+    assert len(alone) == len(among) == 30
+    assert {tuple(form) for _, form, _ in among} == {("rank 0 wx[0]", "rank 1 rx[0]")}
+    assert {name for _, _, name in alone} == {name for _, _, name in among}
+
+
+def test_two_ways_to_fail_have_two_names() -> None:
+    """The twin of the above: another step in the causal past is another fingerprint."""
+    other = failing_reads(Toy("wx wx", "ra rx"), "0.0")
+    assert {tuple(form) for _, form, _ in other} == {("rank 0 wx[0]", "rank 1 ra[0]", "rank 1 rx[1]")}
+    assert not {name for _, _, name in other} & {name for _, _, name in failing_reads(Toy("wx wx", "rx"), "0.0")}
+
+
+def test_one_failure_however_many_schedules_show_it() -> None:
+    toy = Toy("wx wx", "rx", "wa", "wb")
+
+    def once(strategy: Strategy) -> list[Problem]:
+        toy.run(strategy)
+        return [Problem("HANG", "hang")]
+
+    result = explore(once, RandomWalk(), Budget(50, stop_at_first=False))
+    assert (result.verdict, [one.seen for one in result.failures.values()]) == ("violated", [50])
+    assert result.told().startswith("violated: 1 failure; 50 schedules (3 classes)")
+
+
+def test_the_draws_of_a_failure_are_in_its_form() -> None:
+    """Without them, a run along the form would draw otherwise and show nothing."""
+    toy = Toy("?x", "rx")
+
+    def once(strategy: Strategy) -> list[Problem]:
+        assert isinstance(strategy, Search)
+        toy.run(strategy)
+        return [Problem("WROTE", "wrote")] * any("writes" in word for word in strategy.schedule)
+
+    (failure,) = explore(once, RandomWalk(), Budget(50)).failures.values()
+    assert failure.normal[0] == "rank 0 draw[0]: writes"
+    assert len(failure.normal) == 3
+
+
+def test_the_name_is_of_what_failed_and_how() -> None:
+    names = [
+        fingerprint("HANG", ["a"]),
+        fingerprint("HANG", ["b"]),
+        fingerprint("RACE", ["a"]),
+        fingerprint("HANG", []),
+    ]
+    assert len({*names}) == 4
+    assert all(len(name) == 8 for name in names)

@@ -1,0 +1,219 @@
+"""Small worlds for the batch agreement: run on the simulation, without files and names, and looked at as journals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from dpsim.checks import Finding
+from dpsim.checks.judge import judge
+from dpsim.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.program import Request
+from dpsim.protocol.data_parallel.batch import BatchForm, Source000
+from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelStep, Prepared
+from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.registry import variant
+from dpsim.scenario import Scenario
+from dpsim.sim.backend import SimBackend
+from dpsim.world import CommunicatorSpec, Delay, Fault, Run, World
+
+STEP_NS = 20_000_000
+ARRIVAL = 1_000_000
+ABSENT = Request(ARRIVAL, 1, 1, abort_ns=2 * ARRIVAL)  # takes a place in the order of arrival, and nothing else
+
+SIZES = [1, 2, 4, 8], [2, 8, 24], [6], [1, 64]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A world that was run."""
+
+    world: World
+    run: Run
+    prepared: Prepared
+
+    @property
+    def findings(self) -> list[Finding]:
+        return judge(self.world, self.run)
+
+    @property
+    def classes(self) -> list[str]:
+        return [finding.klass for finding in self.findings]
+
+    @property
+    def ranks(self) -> range:
+        return range(self.world.size)
+
+    def decided(self, label: str, rank: int) -> list[Any]:
+        """What a rank decided under a label, in order."""
+        return [record[6] for record in self.run.journals[rank] if record[0] == "decision" and record[2] == label]
+
+    def count(self, rank: int, kind: str, site: str, step: int) -> int:
+        """How many records of a kind a rank has of a site in a step."""
+        return sum(record[:3] == (kind, step, site) for record in self.run.journals[rank])
+
+
+def world(ranks: int, faults: Sequence[Fault] = (), delays: Sequence[Delay] = ()) -> World:
+    """Data-parallel ranks and nothing else."""
+    group = tuple(range(ranks))
+    specs = CommunicatorSpec("dp_cpu", "dp_cpu", "host", group), CommunicatorSpec("dp", "dp", "device", group)
+    return World(ranks, (*specs, CommunicatorSpec("ep", "ep", "device", group)), tuple(faults), tuple(delays))
+
+
+def play(
+    requests: Sequence[Request],
+    *,
+    ranks: int = 2,
+    form: BatchForm | None = None,
+    step: type[DataParallelStep] = DataParallelStep,
+    delays: Sequence[Delay] = (),
+    **config: Any,
+) -> Played:
+    """Run a workload."""
+    engine = EngineConfig.model_validate(config)
+    timeline = Timeline(requests, ranks, engine, STEP_NS)
+    prepared = Prepared(engine, Topology(data_parallel_size=ranks), timeline, form or Source000(), step)
+    told = world(ranks, delays=delays)
+    return Played(told, SimBackend().run_program(told, DataParallelBatch(), prepared), prepared)
+
+
+def scenario(
+    requests: Sequence[Request], *, ranks: int = 2, variant: str | None = None, form: str | None = None, **config: Any
+) -> Scenario:
+    """A workload as a scenario."""
+    written = []
+    for request in requests:
+        fields = request._asdict() | {"arrival": f"{request.arrival_ns}ns"}
+        if request.abort_ns is not None:
+            fields["abort"] = f"{request.abort_ns}ns"
+        written.append({key: value for key, value in fields.items() if not key.endswith("_ns")})
+    protocol = {"name": "dp_batch", "form": form, "variant": variant}
+    topology, workload = {"data_parallel_size": ranks}, {"requests": written}
+    told = {"name": variant or "healthy", "protocol": protocol, "topology": topology, "workload": workload}
+    return Scenario.model_validate(told | {"config": config})
+
+
+def pieces(name: str) -> dict[str, Any]:
+    """A registered variant as arguments of `play`."""
+    made = variant(name).make
+    return {"form": made()} if issubclass(made, BatchForm) else {"step": made}
+
+
+def line_up(*of_ranks: Sequence[Request]) -> list[Request]:
+    """Requests in an order in which round-robin gives each rank its own. All arrive at once."""
+    longest = max(len(own) for own in of_ranks)
+    return [own[place] if place < len(own) else ABSENT for place in range(longest) for own in of_ranks]
+
+
+def decodes(count: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
+    """A batch of so many decodes: a prompt of one token looks like a decode (1.6 a)."""
+    return [Request(ARRIVAL, 1, output_tokens, **fields)] * count
+
+
+def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
+    return [Request(ARRIVAL, tokens, output_tokens, **fields)]
+
+
+# ---- properties, and the proof that they can fail
+
+
+def holds(property_: Callable[[T], None], values: st.SearchStrategy[T], examples: int = 100) -> None:
+    """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
+
+    @settings(
+        max_examples=examples * max(settings().max_examples, 100) // 100,
+        deadline=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values)
+    def run(value: T) -> None:
+        property_(value)
+
+    run()
+
+
+def breaks(property_: Callable[[T], None], values: st.SearchStrategy[T], match: str = "", examples: int = 1000) -> None:
+    """A value is drawn for which the property does not hold, and it says so in these words. Always the same value."""
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values)
+    def run(value: T) -> None:
+        property_(value)
+
+    with pytest.raises(AssertionError, match=match):
+        run()
+
+
+def request_lists(
+    largest: int = 70, force_eager: bool = False, loras: bool = False
+) -> st.SearchStrategy[list[Request]]:
+    """A few requests: decodes (a prompt of 1), often many; small and large prefills; some late, some aborted."""
+    prompts = st.one_of(st.just(1), st.integers(1, 10), st.integers(11, largest))
+    ticks = st.integers(0, 3).map(lambda tick: tick * STEP_NS)
+    request = st.builds(
+        Request,
+        arrival_ns=st.one_of(st.just(0), ticks),
+        prompt_tokens=prompts,
+        output_tokens=st.integers(1, 3),
+        abort_ns=st.one_of(st.none(), st.just(4 * STEP_NS)),
+        lora=st.sampled_from([None, None, "french"]) if loras else st.none(),
+        force_eager=st.sampled_from([False, False, True]) if force_eager else st.just(False),
+    )
+    bursts = st.lists(st.tuples(request, st.sampled_from([1, 1, 2, 6])), min_size=1, max_size=4)
+    return bursts.map(lambda some: [one for one, times in some for _ in range(times)])
+
+
+@st.composite
+def configs(
+    draw: st.DrawFn, modes: Sequence[CUDAGraphMode] = tuple(CUDAGraphMode), q: int | None = None
+) -> dict[str, Any]:
+    """Configurations that small worlds differ in. Sizes of graphs are multiples of q."""
+    q = q or draw(st.sampled_from([1, 1, 2, 3]))
+    return {
+        "cudagraph_mode": draw(st.sampled_from(modes)),
+        "cudagraph_capture_sizes": [q * size for size in draw(st.sampled_from(SIZES))],
+        "num_speculative_tokens": q - 1,
+        "max_num_seqs": draw(st.sampled_from([4, 6, 128])),
+        "enable_dbo": draw(st.sampled_from([True, True, False])),
+        "dbo_decode_token_threshold": draw(st.sampled_from([2, 2, 4, 32])),
+        "dbo_prefill_token_threshold": draw(st.sampled_from([2, 2, 8, 512])),
+        "async_scheduling": draw(st.booleans()),
+    }
+
+
+class Drawn(NamedTuple):
+    """A random world."""
+
+    ranks: int
+    requests: list[Request]
+    config: dict[str, Any]
+
+    def play(self, **wrong: Any) -> Played:
+        return play(self.requests, ranks=self.ranks, **self.config, **wrong)
+
+
+@st.composite
+def drawn_worlds(draw: st.DrawFn, force_eager: bool = False) -> Drawn:
+    """Two or three ranks with a little work, now and then with adapters."""
+    config = draw(configs())
+    loras = draw(st.sampled_from([False, False, True]))
+    if loras:
+        config |= {"enable_lora": True, "cudagraph_specialize_lora": draw(st.booleans())}
+    return Drawn(draw(st.integers(2, 3)), draw(request_lists(force_eager=force_eager, loras=loras)), config)

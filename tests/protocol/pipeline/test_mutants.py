@@ -1,0 +1,63 @@
+"""The mutants of sampled tokens and hidden states: found in random worlds without being told where, or harmless there.
+
+The smallest world of each is its exhibit. What is harmless is looked for in whole scopes by test_tokens_scopes.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.checks import matches
+from dpsim.registry import variant, variants
+from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces
+
+KNOWN = {entry.name: entry.expected for entry in variants("pp_tokens")}
+HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
+SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
+OTHERS = {
+    "dpsim.museum.steps": drawn_worlds(stages=(2, 2, 3), most=4, replicas=2),
+    "dpsim.museum.tensor_parallel": drawn_worlds(stages=(2, 2, 3), most=2, tensor_parallel_size=2),
+}
+
+
+def worlds(name: str) -> st.SearchStrategy[Drawn]:
+    """Dummy steps need replicas, slices need tensor parallelism."""
+    return OTHERS.get(variant(name).make.__module__, SEVERAL)
+
+
+@pytest.mark.parametrize("name", [name for name in KNOWN if name not in HARMLESS])
+def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+    expected = KNOWN[name]
+    assert expected is not None
+
+    def not_found(drawn: Drawn) -> None:
+        found = [klass for eager in EXTREMES for klass in drawn.play(eager, **pieces(name)).classes]
+        assert not any(matches(klass, expected) for klass in found), "found"
+
+    breaks(not_found, worlds(name), "found")
+
+
+def test_a_harmless_mutant_is_harmless_everywhere() -> None:
+    def nothing_found(chosen: tuple[str, Drawn]) -> None:
+        name, drawn = chosen
+        for eager in EXTREMES:
+            assert drawn.play(eager, **pieces(name)).classes == []
+
+    named = st.sampled_from(HARMLESS).flatmap(lambda name: st.tuples(st.just(name), worlds(name)))
+    holds(nothing_found, named, examples=100)
+
+
+def test_both_defects_of_the_page_are_found() -> None:
+    """One property finds the width, and with the width mended the mask, each without being told where to look."""
+
+    def all_is_well(drawn: Drawn, **changed: Any) -> None:
+        found = drawn.play(**changed).findings
+        assert found == [], f"{found[0].klass}: {found[0].message}"
+
+    holds(all_is_well, SEVERAL, examples=40)
+    breaks(lambda drawn: all_is_well(drawn, **pieces("page-002")), SEVERAL, "MISMATCH:COLLECTIVE:COUNT")
+    breaks(lambda drawn: all_is_well(drawn, **pieces("M-PP-14")), SEVERAL, "CRASH:WRONG")

@@ -1,0 +1,61 @@
+"""Scenarios of pipelines as a user draws them: with delays, in time, through the runner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import find, settings
+from hypothesis import strategies as st
+
+from dpsim.checks import matches
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario
+from dpsim.scenario.strategies import pipeline_configs, pipelines, scenarios, workloads
+from tests.protocol.data_parallel.batch_worlds import breaks, holds
+
+SHRINK = settings(max_examples=500, database=None, derandomize=True)
+SITES = ["hidden.send", "size.receive", "tokens.send", "tokens.receive", "layers"]
+
+
+def drawn(variant: str | None = None, **changed: Any) -> st.SearchStrategy[Scenario]:
+    return scenarios(
+        protocol="pp_tokens",
+        form=None if variant is None else "source-002",
+        variant=variant,
+        topology=changed.get("topology", pipelines(max_replicas=2)),
+        config=pipeline_configs(),
+        workload=workloads(max_requests=changed.get("requests", 4), force_eager=False),
+        max_faults=0,
+        sites=SITES,
+    )
+
+
+def tokens_are_right(scenario: Scenario) -> None:
+    result = run_scenario(scenario)
+    assert result.verdict == "held", f"{result.findings[0].klass}: {result.findings[0].message}"
+
+
+def test_holds_whatever_is_late() -> None:
+    holds(tokens_are_right, drawn(), examples=25)
+
+
+@pytest.mark.parametrize(
+    ("variant", "says"), [("M-PP-2", "CRASH:WRONG"), ("M-PS-8-deep", "RACE:BUFFER"), ("M-PS-7", "HANG")]
+)
+def test_what_is_wrong_is_found(variant: str, says: str) -> None:
+    breaks(tokens_are_right, drawn(variant, requests=3), says)
+
+
+def test_shrinks_to_the_dullest() -> None:
+    """One slot, one request of few tokens, no drafts, no delays: whatever is left is needed."""
+
+    def wrong(scenario: Scenario) -> bool:
+        primary = run_scenario(scenario).primary
+        return primary is not None and matches(primary.klass, "CRASH:WRONG*")
+
+    found = find(drawn("M-PP-2", requests=3, topology=pipelines()), wrong, settings=SHRINK)
+    assert (found.config.max_num_seqs, found.config.num_speculative_tokens, found.delays) == (1, 0, ())
+    assert found.config.num_gpu_blocks_override is None
+    assert found.topology.world_size == 2
+    assert len(found.workload.requests or ()) == 1

@@ -1,0 +1,236 @@
+"""Small pipelines for sampled tokens: drawn, run on the simulation without files and names, and judged.
+
+Nobody polls here, so a world is a network of data flow, and only a draw makes schedules differ: each send ends before
+its receive (eager) or with it (rendezvous). To be eager takes edges away and adds none. So the run in which every send
+is eager has the fewest edges and shows every race that any run has; the one in which none is has the most and hangs if
+any does; and without a race all compute the same. These two, `EXTREMES`, stand for all 2 to the number of sends.
+`test_tokens.py` holds that against DPOR, where a world is so small that DPOR comes to its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations_with_replacement, product
+from random import Random
+from typing import Any, NamedTuple
+
+from hypothesis import strategies as st
+
+from dpsim.campaign.subject import Subject
+from dpsim.checks import Finding
+from dpsim.config import EngineConfig, Topology
+from dpsim.explore.strategies.walks import Fifo
+from dpsim.program import Request
+from dpsim.protocol.pipeline.history import STEP_NS, histories
+from dpsim.protocol.pipeline.program import PipelineTokens, Prepared
+from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler
+from dpsim.protocol.pipeline.stage import Stage
+from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
+from dpsim.registry import variant
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.communicators import communicators
+from dpsim.world import Run, World
+
+
+class Drawing(Fifo):
+    """First in, first out; every send is eager, or none is."""
+
+    def __init__(self, eager: bool) -> None:
+        super().__init__()
+        self.eager = eager
+
+    def drawn(self, label: str, options: Sequence[str]) -> int:
+        return options.index("eager" if self.eager else "rendezvous")
+
+
+EXTREMES = True, False
+"""Whether sends are eager."""
+
+
+@dataclass(frozen=True)
+class Played:
+    """A world that was run."""
+
+    world: World
+    run: Run
+    prepared: Prepared
+    findings: list[Finding]
+
+    @property
+    def classes(self) -> list[str]:
+        return [finding.klass for finding in self.findings]
+
+    def decided(self, label: str, rank: int) -> list[Any]:
+        return [record[6] for record in self.run.journals[rank] if record[0] == "decision" and record[2] == label]
+
+    def records(self, rank: int, *kinds: str) -> list[Any]:
+        return [record for record in self.run.journals[rank] if record[0] in kinds]
+
+
+def world(stages: int, replicas: int = 1) -> World:
+    return world_of(Topology(data_parallel_size=replicas, pipeline_parallel_size=stages))
+
+
+def world_of(topology: Topology) -> World:
+    return World(topology.world_size, communicators(topology))
+
+
+class Drawn(NamedTuple):
+    """A random world."""
+
+    stages: int
+    requests: list[Request]
+    config: dict[str, Any]
+    form: str = "source-002"
+    replicas: int = 1
+    tensor_parallel_size: int = 1
+
+    @property
+    def topology(self) -> Topology:
+        return Topology(
+            data_parallel_size=self.replicas,
+            pipeline_parallel_size=self.stages,
+            tensor_parallel_size=self.tensor_parallel_size,
+        )
+
+    def prepared(self, **pieces: Any) -> Prepared:
+        """`pieces`: stage, tokens, transfer, scheduler, each a class."""
+        engines = histories(
+            self.requests,
+            self.replicas,
+            self.stages,
+            EngineConfig.model_validate({"cudagraph_mode": "NONE", **self.config}),
+            scheduler=pieces.get("scheduler", PipelineScheduler),
+        )
+        transfer = pieces.get("transfer", TRANSFERS[self.form])
+        stage, tokens = pieces.get("stage", Stage), pieces.get("tokens", SampledTokens)
+        return Prepared(self.topology, engines, stage, tokens, transfer)
+
+    def play(self, eager: bool = True, **pieces: Any) -> Played:
+        prepared = self.prepared(**pieces)
+        subject = Subject(world_of(self.topology), PipelineTokens(), prepared)
+        strategy = Drawing(eager)
+        strategy.begin()
+        run, findings = subject.run(strategy)
+        return Played(subject.world, run, prepared, findings)
+
+    def scenario(self, variant: str | None = None) -> Scenario:
+        """The same world, said in a scenario, for other backends."""
+        requests = [
+            {
+                "arrival": f"{one.arrival_ns}ns",
+                "prompt_tokens": one.prompt_tokens,
+                "output_tokens": one.output_tokens,
+                **({} if one.abort_ns is None else {"abort": f"{one.abort_ns}ns"}),
+            }
+            for one in self.requests
+        ]
+        return scenario_from(
+            {
+                "name": f"pp{self.stages}-drawn",
+                "protocol": {"name": "pp_tokens", "form": self.form, "variant": variant},
+                "topology": self.topology.model_dump(mode="json"),
+                "config": {"cudagraph_mode": "NONE", **self.config},
+                "workload": {"step_duration": f"{STEP_NS}ns", "requests": requests},
+                "limits": {"stall": "60s"},
+            }
+        )
+
+    def classes(self, **pieces: Any) -> list[str]:
+        """Of the findings in both extremes."""
+        return [klass for eager in EXTREMES for klass in self.play(eager, **pieces).classes]
+
+
+BASES = {"stage": Stage, "tokens": SampledTokens, "transfer": Transfer, "scheduler": PipelineScheduler}
+
+
+def pieces(name: str) -> dict[str, Any]:
+    """A registered variant as arguments of `Drawn.play`."""
+    made = variant(name).make
+    return {piece: made for piece, base in BASES.items() if issubclass(made, base)}
+
+
+Pick = Callable[[Sequence[Any]], Any]
+"""One of some values: drawn by Hypothesis, or with a die of one's own."""
+
+
+def a_world(pick: Pick, stages: Sequence[int], drafts: Sequence[int], most: int) -> Drawn:
+    """One to four stages, few slots, some requests that come, end and are aborted at any time; chunks; preemptions."""
+    speculated = pick(drafts)
+    q = 1 + speculated
+    slots = pick([1, 2, 2, 3, 4])
+    config = {
+        "max_num_seqs": slots,
+        "max_num_batched_tokens": slots * q + pick([0, 1, 3, 20]),
+        "num_speculative_tokens": speculated,
+        "async_scheduling": pick([False, True]),
+    }
+    requests = [a_request(pick) for _ in range(pick(range(1, most + 1)))]
+    longest = max(one.prompt_tokens + one.output_tokens for one in requests) + 2 * q
+    config["block_size"] = block = pick([1, 2, 5])
+    spare = pick([None, None, 0, 4])
+    config["num_gpu_blocks_override"] = None if spare is None else -(-longest // block) + spare
+    form = pick(sorted(TRANSFERS))
+    return Drawn(pick(stages), requests, config, form)
+
+
+def a_request(pick: Pick) -> Request:
+    """Half of the prompts are short, half of the requests are not aborted."""
+    arrival, prompt, output = pick(range(9)), pick(pick([range(1, 4), range(1, 13)])), pick(range(1, 8))
+    abort = pick(pick([[0], range(9)]))
+    return Request(arrival * STEP_NS, prompt, output, (arrival + abort) * STEP_NS if abort else None)
+
+
+STAGES, DRAFTS, MOST = (2, 2, 3, 1, 4), (0, 1, 2, 3), 8
+
+
+@st.composite
+def drawn_worlds(
+    draw: st.DrawFn,
+    stages: Sequence[int] = STAGES,
+    drafts: Sequence[int] = DRAFTS,
+    most: int = MOST,
+    replicas: int = 1,
+    tensor_parallel_size: int = 1,
+) -> Drawn:
+    """Worlds for properties."""
+    drawn = a_world(lambda options: draw(st.sampled_from(options)), stages, drafts, most)
+    return drawn._replace(replicas=replicas, tensor_parallel_size=tensor_parallel_size)
+
+
+def fixed_worlds(count: int) -> list[Drawn]:
+    """The same worlds in every run, with every Python, and whatever modules there are: Hypothesis, derandomized or
+    not, draws constants of modules that it finds, and `Random.random` is the one method whose sequence Python
+    promises to keep.
+    """
+    random = Random(5)
+    return [
+        a_world(lambda options: options[int(random.random() * len(options))], STAGES, DRAFTS, MOST)
+        for _ in range(count)
+    ]
+
+
+def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = PipelineScheduler) -> Iterator[Drawn]:
+    """All worlds of two or three stages, one or two slots, none or one draft, with and without asynchronous
+    scheduling, and one to three requests: each comes in the first step or the second, has a prompt of one or two
+    tokens, wants one or two, and is never aborted or one step after it came. Those of one history come once.
+    """
+    sizes = product(range(2), (1, 2), (1, 2), (False, True))
+    one = [Request(t * STEP_NS, p, o, (t + 1) * STEP_NS if gone else None) for t, p, o, gone in sizes]
+    lists = [list(chosen) for most in (1, 2, 3) for chosen in combinations_with_replacement(one, most)]
+    seen = set()
+    for stages, slots, drafts, at_once in product((2, 3), (1, 2), (0, 1), (False, True)):
+        config = {
+            "max_num_seqs": slots,
+            "max_num_batched_tokens": slots * (1 + drafts),
+            "num_speculative_tokens": drafts,
+            "async_scheduling": at_once,
+        }
+        for requests in lists:
+            drawn = Drawn(stages, requests, config, form=form)
+            history = stages, slots, drafts, str(drawn.prepared(scheduler=scheduler).histories[0].calls)
+            if history not in seen:
+                seen.add(history)
+                yield drawn

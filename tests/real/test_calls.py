@@ -1,0 +1,139 @@
+"""The collectives of both libraries, on threads of one process. NCCL's calls run on gloo groups in the place of NCCL's,
+which shows what is put together from what, but nothing of streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from dpsim.backend.journal import Issue
+from dpsim.world import CommunicatorSpec
+
+torch = pytest.importorskip("torch")
+
+from real import gloo_calls, nccl_calls  # noqa: E402
+from real.communicators import Group  # noqa: E402
+
+MEMBERS = 3
+RANKS = (4, 6, 9)  # global ranks, which are no positions
+
+
+class InPlaceOfNccl:
+    """A gloo group that takes coalesced transfers; the Work of the group waits for all of them."""
+
+    def __init__(self, process_group: Any) -> None:
+        self._process_group = process_group
+        self._works: list[Any] | None = None
+
+    def _start_coalescing(self) -> None:
+        self._works = []
+
+    def _end_coalescing(self) -> Any:
+        works, self._works = self._works, None
+        assert works is not None
+        return gloo_calls.Pending(works)
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._process_group, name)
+
+        def call(*args: Any) -> Any:
+            work = method(*args)
+            if self._works is not None:
+                self._works.append(work)
+            return work
+
+        return call
+
+
+def nccl(group: Group, issue: Issue, source: Any, output: Any) -> None:
+    nccl_calls.start(Group(group.spec, InPlaceOfNccl(group.process_group)), issue, source, output)
+
+
+def gloo(group: Group, issue: Issue, source: Any, output: Any) -> None:
+    gloo_calls.start(group, issue, source, output).wait()
+
+
+@pytest.fixture(scope="module")
+def groups() -> list[Group]:
+    from torch.distributed import HashStore
+
+    store, spec = HashStore(), CommunicatorSpec("dp", "dp", "device", RANKS)
+    with ThreadPoolExecutor(MEMBERS) as threads:
+        made = threads.map(lambda index: gloo_calls.connect_gloo(spec, store, index), range(MEMBERS))
+        return [Group(spec, process_group) for process_group in made]
+
+
+def on_all(groups: list[Group], body: Callable[[Group, int], Any]) -> list[Any]:
+    with ThreadPoolExecutor(MEMBERS) as threads:
+        return list(threads.map(body, groups, range(MEMBERS)))
+
+
+SIZES = (0, 2, 3)
+CASES = [  # issue, elements of the output, and what each member gets if it brings 10 i, 10 i + 1, ...
+    (Issue("all_reduce", 2, "int32", reduce="sum"), 2, [[30, 33]] * 3),
+    (Issue("all_reduce", 2, "float32", reduce="max"), 2, [[20, 21]] * 3),
+    (Issue("all_reduce", 2, "int64", reduce="min"), 2, [[0, 1]] * 3),
+    (Issue("broadcast", 2, "int32", root=6), 2, [[10, 11]] * 3),
+    (Issue("all_gather", 2, "int32"), 6, [[0, 1, 10, 11, 20, 21]] * 3),
+    (Issue("all_gather", -1, "int32", sizes=SIZES), 5, [[10, 11, 20, 21, 22]] * 3),
+    (Issue("reduce_scatter", 6, "int32"), 2, [[30, 33], [36, 39], [42, 45]]),
+    (Issue("reduce_scatter", 5, "int32", sizes=SIZES), -1, [[], [30, 33], [36, 39, 42]]),
+    (Issue("all_to_all", 3, "int32"), 3, [[0, 10, 20], [1, 11, 21], [2, 12, 22]]),
+    (Issue("all_to_all", 3, "int32", sizes=(0, 1, 2, -1, -1, -1)), -1, [[], [0, 10, 20], [1, 2, 11, 12, 21, 22]]),
+    (Issue("barrier", 0, "int32"), 0, [[]] * 3),
+    # Altered ones: another collective than the memory is for, as far as the result fits.
+    (Issue("all_gather", 2, "int32", altered=True), 3, [[0, 1, 10]] * 3),
+    (Issue("reduce_scatter", 3, "int32", altered=True), 2, [[30, -1], [33, -1], [36, -1]]),
+    (Issue("all_reduce", 3, "int64", altered=True), 2, [[30, 33]] * 3),
+]
+
+
+@pytest.mark.parametrize("library", [gloo, nccl])
+@pytest.mark.parametrize(("issue", "count", "expected"), CASES, ids=lambda case: getattr(case, "op", ""))
+def test_collectives(groups: list[Group], library: Any, issue: Issue, count: int, expected: list[list[int]]) -> None:
+    def body(group: Group, index: int) -> list[int]:
+        mine = issue._replace(sizes=tuple(SIZES[index] - 1 if size == -1 else size for size in issue.sizes))
+        if issue.op == "all_to_all" and issue.sizes:
+            mine = issue._replace(sizes=(0, 1, 2) + (index,) * MEMBERS)
+        brings = SIZES[index] if issue.count == -1 else issue.count
+        mine = mine._replace(count=brings)
+        # Altered: the memory is of another type, or longer.
+        dtype = "int32" if issue.altered else issue.dtype
+        source = torch.arange(brings, dtype=getattr(torch, dtype)) + 10 * index
+        gets = len(expected[index]) if count == -1 else count
+        output = torch.full((gets,), -1, dtype=source.dtype)
+        library(group, mine, source, output)
+        assert source.tolist() == [10 * index + k for k in range(brings)] or issue.op in ("all_reduce", "broadcast")
+        return list(output.tolist())
+
+    assert on_all(groups, body) == expected
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_transfers_in_the_place_of_nccl(groups: list[Group], together: bool) -> None:
+    """Around the ring: coalesced ones all send first, lone ones must not."""
+
+    def body(group: Group, index: int) -> list[int]:
+        after, before = RANKS[(index + 1) % MEMBERS], RANKS[index - 1]
+        mine, theirs = torch.full((2,), index), torch.full((2,), -1)
+        transfers = [(Issue("send", 2, "int64", peer=after), mine), (Issue("recv", 2, "int64", peer=before), theirs)]
+        if not together and index % 2:
+            transfers.reverse()
+        stand_in = Group(group.spec, InPlaceOfNccl(group.process_group))
+        nccl_calls.exchange(stand_in, transfers, together)
+        return list(theirs.tolist())
+
+    assert on_all(groups, body) == [[2, 2], [0, 0], [1, 1]]
+
+
+@pytest.mark.parametrize("library", [gloo, nccl])
+def test_what_is_not_there(groups: list[Group], library: Any) -> None:
+    one = torch.ones(1)
+    with pytest.raises(ValueError, match="dp: no collective is called 'scan'"):
+        library(groups[0], Issue("scan", 1, "float32"), one, one)
+    with pytest.raises(ValueError, match="dp: 5 is none of its ranks"):
+        library(groups[0], Issue("broadcast", 1, "float32", root=5), one, one)

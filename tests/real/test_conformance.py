@@ -1,0 +1,141 @@
+"""The same program gives the same journals as on the simulation: places, order, sizes, decisions and outcomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.ops import RawRecord
+from dpsim.sim.backend import SimBackend
+from dpsim.testing import check_backend
+from dpsim.testing.conformance.program import PARTS
+from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
+from real.backend import TorchBackend
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real.worlds import NCCL, make_world
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)]
+
+
+def on_both(backend: TorchBackend, world: World, program: str, args: dict[str, Any]) -> Run:
+    """Run it there and on the simulation; the journals have to agree, record by record."""
+    reason = backend.unavailable(world.size)
+    if reason is not None:
+        pytest.skip(reason)
+    real = backend.run(world, program, args)
+    simulated = SimBackend().run(world, program, args)
+    assert real.ends == simulated.ends == ["finished"] * world.size
+    for rank in range(world.size):
+        assert unplaced(real.journals[rank]) == unplaced(simulated.journals[rank]), f"rank {rank}"
+    return real
+
+
+def unplaced(journal: list[RawRecord]) -> list[RawRecord]:
+    """Without the places of memory, which are each machine's own."""
+    return [record[:-1] if record[0] == "alloc" else record for record in journal]
+
+
+def dp_batch(size: int, **config: Any) -> dict[str, Any]:
+    """Arguments of `dp_batch` with prompts and decodes, thresholds low enough that some steps are microbatched."""
+    thresholds = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 4}
+    return {
+        "topology": {"data_parallel_size": size},
+        "config": {**thresholds, **config},
+        "requests": [(index * 10_000_000, 5 + 3 * index, 4 + index) for index in range(6)],
+        "step_ns": 20_000_000,
+        "form": "source-000",
+        "variant": None,
+    }
+
+
+def decisions(run: Run) -> list[dict[str, Any]]:
+    """What each rank decided, by label."""
+    return [{record[2]: record[6] for record in journal if record[0] == "decision"} for journal in run.journals]
+
+
+@pytest.mark.parametrize(("asynchronous", "stream"), [(True, None), (False, "main")], ids=["host", "device"])
+def test_batch_agreement_in_both_domains(
+    backend: TorchBackend, world: World, asynchronous: bool, stream: str | None
+) -> None:
+    run = on_both(backend, world, "dp_batch", dp_batch(2, async_scheduling=asynchronous))
+    agreements = [record for record in run.journals[0] if record[0] == "collective" and record[2] == "dp.agree"]
+    assert {record[5] for record in agreements} == {stream}
+    plans = [record[6] for record in run.journals[0] if record[0] == "decision" and record[2] == "plan"]
+    assert {microbatched for microbatched, _, _ in plans} == {True, False}
+    assert run.backend == backend.name
+    assert "torch" in run.versions
+    assert run.observed == ""
+    assert 0 < max(run.waited_ns) <= run.elapsed_ns
+
+
+def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
+    """The root is a global rank: 3 is no position in a group of two."""
+    on_both(backend, world, "real_rounds", {"rounds": 1})
+    pair = backend.pool.processes[:2]
+    groups = [("a", (0, 2)), ("b", (1, 3))]
+    specs = [CommunicatorSpec("dp_cpu", f"host.{name}", "host", ranks) for name, ranks in groups]
+    specs += [CommunicatorSpec("dp", f"device.{name}", "device", ranks) for name, ranks in groups]
+    decided = decisions(on_both(backend, World(4, tuple(specs)), "real_groups", {}))
+    for rank in (0, 2):
+        assert decided[rank] == {"sum": (101.0,) * 6, "last": 100.0, "device.last": (2,) * 6}
+    for rank in (1, 3):
+        assert decided[rank] == {"sum": (1010.0,) * 6, "last": 1000.0, "device.last": (3,) * 6}
+
+    assert len(backend.pool.processes) == 4
+    on_both(backend, world, "real_rounds", {"rounds": 2})  # a world may be smaller than the pool
+    assert len(backend.pool.processes) == 4
+    assert backend.pool.processes[:2] == pair  # it grew, and started nobody anew
+
+
+def test_three_ranks_make_every_call(backend: TorchBackend) -> None:
+    """Two, as in tests/testing/test_check_backend.py, are each other's only peers."""
+    reason = backend.unavailable(3)
+    if reason is not None:
+        pytest.skip(reason)
+    check_backend(backend, size=3, only=[*PARTS])
+
+
+def test_a_group_of_one(backend: TorchBackend) -> None:
+    run = on_both(backend, make_world(1), "real_rounds", {"rounds": 1})
+    assert decisions(run) == [{"host.sum": 4, "device.sum": 4, "end.sum": 1}]
+
+
+def test_delays_change_nothing_but_time(backend: TorchBackend, world: World) -> None:
+    delays = (
+        Delay(0, At(), 100_000_000),
+        Delay(0, At("host", 0), 200_000_000),
+        Delay(1, At("fill", 0), 200_000_000),
+        Delay(1, At(communicator="dp", seq=0), 200_000_000),
+        Delay(0, At("read", None), 200_000_000),
+    )
+    run = on_both(backend, replace(world, delays=delays), "real_rounds", {"rounds": 1})
+    # Each delays all that comes after. A device spin counts cycles of a clock that may run faster than it was measured.
+    spins = 600_000_000 * (0.8 if backend.name == "nccl" else 1.0)
+    assert run.elapsed_ns > 300_000_000 + spins
+    assert run.waited_ns[1] > 200_000_000  # rank 0 comes late to the first collective, and rank 1 waits for it
+
+
+def test_delays_do_not_count_as_a_stall(backend: TorchBackend, world: World) -> None:
+    """A wait that is longer than the stall."""
+    late = Delay(1, At(communicator="dp", seq=1), 1_500_000_000)
+    run = backend.run(replace(world, delays=(late,), stall_ns=1_200_000_000), "real_rounds", {"rounds": 2})
+    assert run.finished, run.observed
+
+
+def test_skipped_everywhere_is_no_hang(backend: TorchBackend, world: World) -> None:
+    """A skipped host collective gives its own input, a skipped device collective leaves the buffer."""
+    skips = tuple(Fault("skip", rank, At(site, 0)) for rank in (0, 1) for site in ("host", "device"))
+    run = on_both(backend, replace(world, faults=skips), "real_rounds", {"rounds": 1})
+    for rank, decided in enumerate(decisions(run)):
+        assert decided == {"host.sum": 4 * (rank + 1), "device.sum": 4 * (rank + 1), "end.sum": 2}
+
+
+def test_progress_tells_the_step_of_rank_0(backend: TorchBackend, world: World) -> None:
+    seen: list[int] = []
+    delay = Delay(0, At("end", 0), 700_000_000)
+    run = backend.run(replace(world, delays=(delay,)), "real_rounds", {"rounds": 3}, seen.append)
+    assert run.finished
+    assert seen[-1] == 2

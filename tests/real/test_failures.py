@@ -1,0 +1,151 @@
+"""Hangs, deaths and exceptions are runs, with readable journals; and the next run on the same backend is a good
+one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.ops import as_record
+from dpsim.registry import UnknownName
+from dpsim.world import At, Fault, Run, World
+from real.backend import TorchBackend
+from real.pool import ProgramRefused
+from tests.real import programs  # registers the test programs
+from tests.real.worlds import NCCL
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+# Waiting for new workers after every hang would take minutes: most tests are for backends that recover without.
+on_all = pytest.mark.parametrize("backend", ["gloo", "aborting", NCCL], indirect=True)
+on_reusable = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=True)
+
+ROUNDS = {"rounds": 3}
+STALL_NS = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _next_run_is_good(backend: TorchBackend, world: World) -> Iterator[None]:
+    """After every test here."""
+    yield
+    run = backend.run(world, "real_rounds", {"rounds": 1})
+    assert run.ends == ["finished", "finished"]
+    assert run.observed == ""
+
+
+def faulty(backend: TorchBackend, world: World, kind: Any, at: At, **change: Any) -> Run:
+    return backend.run(replace(world, faults=(Fault(kind, 1, at, change),), stall_ns=STALL_NS), "real_rounds", ROUNDS)
+
+
+@on_all
+def test_a_skipped_collective_hangs(backend: TorchBackend, world: World) -> None:
+    """Rank 1's later calls pair with rank 0's, so the last one of rank 0 has no partner."""
+    run = faulty(backend, world, "skip", At("device", 1))
+    assert "blocked" in run.ends
+    assert run.observed == "no rank moved for 1 s"
+    assert run.elapsed_ns > 1_000_000_000
+    skipped = [record for record in run.journals[1] if record[0] == "injected"]
+    assert [(record[2], record[3], record[5]) for record in skipped] == [("device", 1, "skip")]
+    assert [as_record(record).step for record in run.journals[0]][-1] >= 1
+
+
+@on_all
+def test_a_rank_dies(backend: TorchBackend, world: World) -> None:
+    before = backend.pool.processes
+    run = faulty(backend, world, "die", At("host", 1))
+    assert run.ends == ["blocked", "died"]
+    assert run.journals[1][-1][0] == "injected"
+    assert run.journals[0][-1][2:4] == ("host", 1)
+    assert run.observed == "rank 1 died (SIGKILL)"
+    assert not set(backend.pool.processes) & set(before)
+
+
+@on_reusable
+def test_a_program_raises(backend: TorchBackend, world: World) -> None:
+    run = backend.run(world, "real_misbehaves", {"how": "raises", "wait": True})
+    assert run.ends == ["blocked", "raised"]
+    line = programs.Misbehaves.raises.__code__.co_firstlineno + 1
+    assert run.journals[1] == [("raised", 7, "ValueError", 0, f"tests/real/programs.py:{line}", "two words and a line")]
+    assert run.observed == "no rank moved for 1 s after rank 1 raised"
+
+
+@on_reusable
+@pytest.mark.parametrize(
+    ("how", "site", "message", "line"),
+    [
+        ("awaits_twice", "RuntimeError", "read[0] was awaited twice", 3),
+        ("suspends", "RuntimeError", "the protocol suspended: it awaited something that is not of its Rank", None),
+        ("launches_nonsense", "KernelError", "kernel divide of rank 1 divide[0]: ZeroDivisionError", None),
+        ("decides_nonsense", "TypeError", "{'a set'} (set) cannot be journaled", 1),
+    ],
+)
+def test_what_a_protocol_may_not_do(
+    backend: TorchBackend, world: World, how: str, site: str, message: str, line: int | None
+) -> None:
+    before = backend.pool.processes
+    run = backend.run(world, "real_misbehaves", {"how": how})
+    assert run.ends == ["finished", "raised"]
+    assert run.observed == "rank 1 raised"
+    assert backend.pool.processes == before  # nobody was stuck
+    raised = run.journals[1][-1]
+    assert raised[:4] == ("raised", 7, site, 0)
+    assert raised[5].startswith(message)
+    if line is not None:
+        first = getattr(programs.Misbehaves, how).__code__.co_firstlineno
+        assert raised[4] == f"tests/real/programs.py:{first + line}"
+
+
+@on_reusable
+@pytest.mark.parametrize(
+    ("site", "kind", "change"),
+    [
+        ("host", "repeat", {}),
+        ("device", "repeat", {}),
+        ("host", "alter", {"count": 9}),
+        ("device", "alter", {"count": 8, "dtype": "int32"}),
+        ("host", "alter", {"op": "broadcast", "root": 0}),
+    ],
+    ids=str,
+)
+def test_repeated_and_altered_collectives_give_a_run(
+    backend: TorchBackend, world: World, site: str, kind: str, change: dict[str, Any]
+) -> None:
+    """What the library makes of it is its affair: it hangs, ends the process, raises, or gives numbers."""
+    run = faulty(backend, world, kind, At(site, 1), **change)
+    assert run.finished == (run.observed == "")
+    records = [as_record(record) for record in run.journals[1]]
+    injected = next(record for record in records if record.kind == "injected")
+    assert (injected.site, injected.ordinal) == (site, 1)
+    issued = [
+        record for record in records if record.kind == "collective" and record.seq in (1, 2) and record.site == site
+    ]
+    if kind == "repeat":
+        assert [record.ordinal for record in issued][:2] == [1, 2]
+    else:
+        assert {name: getattr(issued[0], name) for name in change} == change
+
+
+@on_reusable
+def test_a_deadline_ends_what_still_moves(backend: TorchBackend, world: World) -> None:
+    run = backend.run(replace(world, deadline_ns=300_000_000), "real_rounds", {"rounds": 1_000_000})
+    assert run.ends == ["blocked", "blocked"]
+    assert run.observed == "the run did not end within 0.3 s"
+
+
+@on_reusable
+def test_a_program_that_cannot_be_prepared(backend: TorchBackend, world: World) -> None:
+    with pytest.raises(ProgramRefused, match="no such argument"):
+        backend.run(world, "real_unprepared", {})
+
+
+@on_reusable
+def test_a_program_that_is_not_there_starts_nothing(backend: TorchBackend, world: World) -> None:
+    before = backend.pool.processes
+    with pytest.raises(UnknownName, match="did you mean 'real_rounds'"):
+        backend.run(world, "real_round", {})
+    assert backend.pool.processes == before

@@ -1,0 +1,126 @@
+"""What mismatched collectives do on hardware, and that we say the same of them on every backend.
+
+A library does not compare what the members of a group call. Where they differ, NCCL and gloo may complete with
+undefined numbers, hang at that call or at a later one, or end the process, by version, size and transport. The journals
+do not depend on it: each rank notes its call before it makes it, and the ledger compares the calls step by step. So
+the same program gets the same class and the same culprit wherever it runs.
+
+What was seen on real machines is recorded where it is certain: that a stream or a host which waits for a call that
+nobody makes waits for ever; that a broadcast against an all_reduce hangs, on NCCL 2.28 perhaps one call later. The
+rest comes out one way or another: with 64 bytes NCCL 2.28 hung on another count and on another root among 4 H200s,
+and completes them elsewhere. A broadcast's root does not wait for its receivers there: a root that broadcasts too
+early gets through, and so do all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Run, World
+from real.backend import TorchBackend
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real.worlds import make_world
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+CLASSES = {
+    "count": "MISMATCH:COLLECTIVE:COUNT",
+    "dtype": "MISMATCH:COLLECTIVE:DTYPE",
+    "root": "MISMATCH:COLLECTIVE:ROOT",
+    "reduce": "MISMATCH:COLLECTIVE:REDUCE",
+    "op": "MISMATCH:COLLECTIVE:OP",
+    "order": "HANG:COLLECTIVE:MISSING_RANK",
+    "rank": "HANG:COLLECTIVE:MISSING_RANK",
+}
+"""What the program does differently, and the class of the primary finding. A rank that hangs in the second call before
+it made the first one has left it out so far, whether or not it was going to make it: the cycle is the second finding.
+"""
+
+CERTAIN = {
+    "sim": dict.fromkeys(["count", "dtype", "root", "reduce", "op"], "completes") | {"order": "hangs", "rank": "hangs"},
+    "gloo": {"op": "hangs", "order": "hangs", "rank": "hangs"},
+    "nccl": {"order": "hangs", "rank": "hangs"},
+    "nccl 2.28": {"op": "hangs"},
+}
+
+REAL = [
+    pytest.param("aborting", 2, id="gloo"),
+    pytest.param("nccl", 4, id="nccl", marks=pytest.mark.gpu(4)),
+]
+"""gloo with the recovery that leaves its workers alive after a hang, which saves their start."""
+
+
+def certain(run: Run, what: str) -> str | None:
+    """What has to come of it there, if that is known."""
+    version = ".".join(run.versions.get("nccl", "").split(".")[:2])
+    return {**CERTAIN[run.backend], **CERTAIN.get(f"nccl {version}", {})}.get(what)
+
+
+def outcome(run: Run) -> str:
+    if run.finished:
+        return "completes"
+    return "crashes" if {"died", "raised"} & {*run.ends} else "hangs"
+
+
+def said(world: World, run: Run) -> tuple[str, tuple[int, int, str] | None]:
+    """Class and culprit of the primary finding."""
+    found = judge(world, run)
+    assert found, f"nothing was found; the ranks ended as {run.ends}, {run.observed}"
+    culprit = found[0].culprit
+    return found[0].klass, culprit and (culprit.rank, culprit.step, culprit.site)
+
+
+def both(backend: TorchBackend, size: int, what: str) -> tuple[World, Run, Run]:
+    """The same program there and on the simulation; afterwards a healthy one runs there."""
+    reason = backend.unavailable(size)
+    if reason is not None:
+        pytest.skip(reason)
+    world = make_world(size, stall_ns=1_000_000_000)
+    real = backend.run(world, "real_mismatch", {"what": what})
+    after = backend.run(replace(world, stall_ns=60_000_000_000), "real_mismatch", {"what": "nothing"})
+    assert after.finished, after.observed
+    assert judge(world, after) == []
+    return world, real, SimBackend().run(world, "real_mismatch", {"what": what})
+
+
+@pytest.mark.parametrize(("backend", "size"), REAL, indirect=["backend"])
+@pytest.mark.parametrize("what", CLASSES)
+def test_a_mismatch_is_the_same_finding_whatever_the_hardware_makes_of_it(
+    backend: TorchBackend, size: int, what: str
+) -> None:
+    world, real, simulated = both(backend, size, what)
+    culprit = (0, 2, "tell" if what == "root" else "sum")
+    assert said(world, simulated) == (CLASSES[what], culprit)
+    assert said(world, real) == (CLASSES[what], culprit), f"it {outcome(real)}: {real.observed}"
+    print(f"{backend.name}: another {what} {outcome(real)}")
+    for run in simulated, real:
+        assert outcome(run) == (certain(run, what) or outcome(run)), run.observed
+        if what == "order":
+            assert "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS" in [finding.klass for finding in judge(world, run)]
+
+
+@pytest.mark.parametrize(("backend", "size"), REAL, indirect=["backend"])
+def test_streams_that_wait_for_one_another_while_their_hosts_ran_ahead(backend: TorchBackend, size: int) -> None:
+    """Both calls are made by all, in another order: no count of calls can tell."""
+    world, real, simulated = both(backend, size, "order of streams")
+    assert outcome(real) == outcome(simulated) == "hangs"
+    assert said(world, real) == said(world, simulated)
+
+
+@pytest.mark.parametrize(("back", "ends"), [("dp", "hangs"), ("ep", "completes")])
+@pytest.mark.parametrize("backend", [pytest.param("nccl", id="nccl", marks=pytest.mark.gpu(2))], indirect=True)
+def test_on_one_communicator_an_early_receive_holds_up_the_send(backend: TorchBackend, back: str, ends: str) -> None:
+    """As in the simulation: NCCL keeps the order of a rank's calls on a communicator, whatever their streams. gloo does
+    not.
+    """
+    reason = backend.unavailable(2)
+    if reason is not None:
+        pytest.skip(reason)
+    world = make_world(2, stall_ns=4_000_000_000)
+    assert outcome(SimBackend().run(world, "real_answered", {"back": back})) == ends
+    assert outcome(backend.run(world, "real_answered", {"back": back})) == ends

@@ -1,0 +1,217 @@
+"""Workers, and what forks them: none outlives its parent, however that ends; and recovery by abort, the way of NCCL,
+on threads instead of GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsim.world import At, Fault, World
+from real.backend import TorchBackend
+from real.folder import PoolFolder
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real.worlds import NCCL, make_world
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+# A parent that prints the process ids of its workers and of what forked them, and then that rank 0 waits for rank 1,
+# which holds Python's lock.
+PARENT = """
+import signal
+
+import programs
+from tests.real import worlds
+from real.backend import GlooBackend, TorchBackend
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+backend = GlooBackend()
+backend.run(worlds.make_world(), "real_rounds", {"rounds": 1})
+print(*backend.pool.processes, backend.pool.server.pid, flush=True)
+world = worlds.make_world(stall_ns=100_000_000_000)
+backend.run(world, "real_misbehaves", {"how": "holds_the_lock", "wait": True}, lambda _: print("stuck", flush=True))
+"""
+
+
+def is_gone(process: int) -> bool:
+    """Ended, with all its threads; a zombie that nobody waits for has."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        return state in "ZX" and len(os.listdir(f"/proc/{process}/task")) <= 1
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
+    """Poll; a slow machine needs longer, and only a failing test waits to the end."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("how", ["kill -9", "Ctrl-C"])
+def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+    environment["TMPDIR"] = str(tmp_path)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+    )
+    workers: list[int] = []
+    try:
+        assert parent.stdout is not None
+        workers = [int(process) for process in parent.stdout.readline().split()]
+        assert len(workers) == 3
+        assert parent.stdout.readline() == "stuck\n"
+        assert not any(is_gone(process) for process in workers)
+        if how == "Ctrl-C":
+            os.killpg(parent.pid, signal.SIGINT)  # the terminal sends it to all of them
+        else:
+            parent.kill()
+        assert parent.wait(60) == (-signal.SIGINT if how == "Ctrl-C" else -signal.SIGKILL)
+        assert eventually(lambda: all(is_gone(process) for process in workers))
+        left = list(tmp_path.glob("dpsim-*"))
+        assert len(left) == (1 if how == "kill -9" else 0)
+        monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        PoolFolder().remove()  # the next one's start
+        assert not list(tmp_path.glob("dpsim-*"))
+    finally:
+        parent.kill()
+        parent.wait()
+        assert parent.stdout is not None
+        parent.stdout.close()
+        for process in workers:
+            if not is_gone(process):
+                os.kill(process, signal.SIGKILL)
+
+
+# ---- recovery by abort
+
+aborting = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=True)
+
+
+@aborting
+@pytest.mark.parametrize("site", ["host", "device"])
+def test_a_stuck_worker_gives_up_and_is_used_again(backend: TorchBackend, world: World, site: str) -> None:
+    assert backend.run(world, "real_rounds", {"rounds": 2}).finished
+    before = backend.pool.processes
+    skip = Fault("skip", 1, At(site, 1))
+    run = backend.run(replace(world, faults=(skip,), stall_ns=1_000_000_000), "real_rounds", {"rounds": 2})
+    assert "blocked" in run.ends
+    assert run.observed == "no rank moved for 1 s"
+    assert "raised" not in {record[0] for journal in run.journals for record in journal}
+    assert backend.run(world, "real_rounds", {"rounds": 2}).finished
+    assert backend.pool.processes == before
+
+
+@aborting
+def test_old_communicators_are_let_go_when_there_are_many(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("real.pool.MOST_COMMUNICATORS", 4)
+    for name in ("first", "second", "third"):
+        specs = [spec._replace(name=f"{name}.{spec.name}") for spec in world.communicators]
+        assert backend.run(replace(world, communicators=tuple(specs)), "real_rounds", {"rounds": 1}).finished
+
+
+@aborting
+def test_workers_are_replaced_when_they_are_worn(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("real.pool.MOST_GENERATIONS", 0)
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    harmless = Fault("skip", 1, At("nowhere", 0))
+    assert backend.run(replace(world, faults=(harmless,)), "real_rounds", {"rounds": 1}).finished
+    assert backend.pool.processes == []
+
+
+@aborting
+def test_a_worker_that_does_not_give_up_is_replaced(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("real.pool.RECOVERY_SECONDS", 0.5)
+    args = {"how": "holds_the_lock", "wait": True}
+    run = backend.run(replace(world, stall_ns=1_000_000_000), "real_misbehaves", args)
+    assert run.ends == ["blocked", "blocked"]
+    assert backend.pool.processes == []
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+
+
+@aborting
+def test_a_worker_that_was_killed_while_it_was_idle_is_replaced(backend: TorchBackend, world: World) -> None:
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    victim = backend.pool.processes[1]
+    os.kill(victim, signal.SIGKILL)
+    assert eventually(lambda: is_gone(victim))
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+
+
+# ---- what forks the workers
+
+forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
+
+
+@forked
+def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, world: World) -> None:
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    server, before = backend.pool.server, backend.pool.processes
+    death = Fault("die", 1, At("host", 0))
+    assert backend.run(replace(world, faults=(death,)), "real_rounds", {"rounds": 1}).ends == ["blocked", "died"]
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert not {*backend.pool.processes} & {*before}
+    assert backend.pool.server is server
+
+
+@forked
+def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
+    """Then nobody is left who could say how the workers ended."""
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    server, before = backend.pool.server, backend.pool.processes
+    assert server is not None
+    os.kill(server.pid, signal.SIGKILL)
+    assert eventually(lambda: is_gone(server.pid))
+    assert eventually(lambda: all(is_gone(process) for process in before)), "they leave with it"
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert backend.pool.server is not server
+
+
+@forked
+def test_a_worker_has_environment_and_output_of_its_start(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And not those of the start of what forked it."""
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    backend.pool.kill()
+    monkeypatch.setenv("SAID", "of the moment")
+    assert backend.run(world, "real_prints", {"variable": "SAID"}).finished
+    assert capfd.readouterr().err == "of the moment\n" * 2
+    backend.pool.kill()  # its output ends with this test
+
+
+@pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
+def test_close_ends_the_workers_and_the_backend_may_be_used_again(backend: TorchBackend, world: World) -> None:
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    workers = backend.pool.processes
+    backend.close()
+    backend.close()  # nothing to close
+    assert eventually(lambda: all(is_gone(process) for process in workers))
+    assert backend.pool.processes == []
+    assert backend.run(make_world(1), "real_rounds", {"rounds": 1}).finished

@@ -1,0 +1,92 @@
+"""Waits that end well and waits that do not: mailboxes, sleeps, transfers, and a failure on one of two streams."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsim.world import End, Run, World
+from real.backend import TorchBackend
+from real.journal_file import JournalFile, Standing, standing
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real.worlds import NCCL
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+reusable = pytest.mark.parametrize("backend", ["aborting", NCCL], indirect=True)
+
+
+def wait(backend: TorchBackend, world: World, how: str, others: str, stall_ns: int = 1_000_000_000) -> Run:
+    return backend.run(replace(world, stall_ns=stall_ns), "real_waits", {"how": how, "others": others})
+
+
+@pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
+def test_to_stand_in_an_idle_get_is_to_have_ended_well(backend: TorchBackend, world: World) -> None:
+    assert wait(backend, world, "idles", "idles").finished  # the workers are there
+    before = backend.pool.processes
+    run = wait(backend, world, "idles", "ends", stall_ns=60_000_000_000)
+    assert (run.ends, run.observed) == (["finished", "finished"], "")
+    assert run.journals[1][-1][0] == "take"  # it did not return, and the program has not ended
+    assert run.elapsed_ns < 20_000_000_000
+    assert backend.pool.processes == before
+
+
+@reusable
+@pytest.mark.parametrize(
+    ("how", "others", "ends"),
+    [
+        ("gets", "idles", ["finished", "blocked"]),  # an idle rank is not at fault for another's hang
+        ("idles_before_a_stuck_stream", "ends", ["finished", "blocked"]),
+        ("sends", "ends", ["finished", "blocked"]),
+    ],
+)
+def test_what_waits_for_ever_is_a_hang(
+    backend: TorchBackend, world: World, how: str, others: str, ends: list[End]
+) -> None:
+    run = wait(backend, world, how, others)
+    assert (run.ends, run.observed) == (ends, "no rank moved for 1 s")
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+
+
+@reusable
+def test_a_host_that_only_polls_gives_up(backend: TorchBackend, world: World) -> None:
+    run = backend.run(replace(world, deadline_ns=300_000_000), "real_waits", {"how": "polls", "others": "ends"})
+    assert run.ends == ["finished", "blocked"]
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+
+
+@reusable
+def test_a_sleep_is_no_stall(backend: TorchBackend, world: World) -> None:
+    run = wait(backend, world, "sleeps", "ends", stall_ns=500_000_000)
+    assert run.finished, run.observed
+    assert run.waited_ns[1] < 1_000_000_000 < run.elapsed_ns
+
+
+@reusable
+def test_what_fails_raises(backend: TorchBackend, world: World) -> None:
+    run = wait(backend, world, "fails_on_a_stream_and_reads_another", "ends")
+    assert run.ends == ["finished", "raised"]
+    assert run.journals[1][-1][:3] == ("raised", 3, "KernelError")
+
+
+def test_where_a_rank_stands(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    assert standing(path) == Standing(False, 0)
+    file = JournalFile(str(path))
+    repeat = [("injected", 0, "sum", 0, "", "repeat")]
+    repeat += [("collective", 0, "sum", k, "", None, "dp", k, "barrier", 0, "", None, None, (), (), ()) for k in (0, 1)]
+    for record, expected in [
+        *[(record, Standing(False, 0)) for record in repeat],
+        (("take", 0, "box", 0, "", "box", "idle"), Standing(False, 0)),
+        (("learned", 0, "sum", 1, "", 5), Standing(True, 0)),
+        (("sleep", 0, "nap", 0, "", 77), Standing(False, 77)),
+        (("learned", 0, "nap", 0, "", None), Standing(True, 0)),
+        (("learned", 0, "box", 0, "", "message"), Standing(False, 0)),
+        (("take", 0, "box", 1, "", "box", "get"), Standing(False, 0)),
+    ]:
+        file.write(record)
+        assert standing(path) == expected, record
+    file.close()

@@ -1,0 +1,82 @@
+"""The scenario files that come with dpsim: they load, and say what they are meant to say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.scenario import Scenario, dump_scenario, load_scenario, parse_scenario, requests
+
+FOLDER = Path(__file__).resolve().parents[2] / "scenarios"
+FILES = sorted(FOLDER.glob("*.yaml"))
+
+
+def load(name: str) -> Scenario:
+    return load_scenario(FOLDER / f"{name}.yaml")
+
+
+def timeline(scenario: Scenario) -> Timeline:
+    found = requests(scenario, FOLDER)
+    return Timeline(found, scenario.topology.data_parallel_size, scenario.config, scenario.workload.step_duration)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_loads(file: Path) -> None:
+    scenario = load_scenario(file)
+    assert scenario.name == file.stem
+    assert scenario.description
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+    assert 1 <= timeline(scenario).steps <= 1000
+
+
+def test_there_are_all() -> None:
+    names = {
+        "quickstart",
+        "azure_code_dp2",
+        "azure_code_dp4",
+        "skip_one",
+        "skip_expert",
+        "forced_eager_014",
+        "late_rank",
+    }
+    assert names <= {file.stem for file in FILES}
+
+
+def test_quickstart_is_small() -> None:
+    quickstart = load("quickstart")
+    assert (quickstart.topology.data_parallel_size, quickstart.config.use_ubatching) == (4, True)
+    assert 80 <= timeline(quickstart).steps <= 130
+
+
+def test_azure_sample_has_the_form_of_the_trace() -> None:
+    content = (FOLDER / "azure_sample.csv").read_bytes()
+    assert content.startswith(b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 ")
+    assert not content.endswith(b"\n")
+    assert len(requests(load("azure_code_dp4"), FOLDER)) == 20
+
+
+@pytest.mark.parametrize("name", ["skip_one", "skip_expert"])
+def test_all_ranks_have_work_when_one_skips(name: str) -> None:
+    scenario = load(name)
+    assert scenario.config.syncs_on_host
+    steps = timeline(scenario)
+    assert steps.steps >= 30
+    assert all(batch.num_tokens for step in range(30) for batch in steps.batches(step))
+    (fault,) = scenario.faults
+    culprit = scenario.expect.culprit
+    assert culprit is not None
+    assert (fault.rank, fault.at.ordinal) == (culprit.rank, culprit.step) == (1, 5)
+    assert scenario.expect.klass == "HANG:COLLECTIVE:MISSING_RANK"
+
+
+def test_forced_eager_meets_a_decode_at_a_graph_size() -> None:
+    scenario = load("forced_eager_014")
+    assert scenario.protocol.resolved_form == "0.14"
+    steps = timeline(scenario)
+    batches = [steps.batches(step) for step in range(steps.steps)]
+    ((eager, decode),) = [pair for pair in batches if pair[0].force_eager]
+    assert eager.num_tokens in scenario.config.capture_sizes
+    assert decode.uniform_decode(1)
+    assert decode.num_tokens < eager.num_tokens

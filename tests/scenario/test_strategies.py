@@ -1,0 +1,153 @@
+"""The shipped strategies: what they draw is valid, varied and small, and it shrinks to the dullest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import find, given, settings
+from hypothesis import strategies as st
+
+from dpsim.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.scenario import Scenario, requests, scenario_from, world
+from dpsim.scenario.strategies import configs, delays, faults, scenarios, topologies, workloads
+
+MANY = settings(max_examples=150)
+SHRINK = settings(max_examples=500, database=None, derandomize=True)
+ONE = {"name": "drawn", "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}}
+
+
+@MANY
+@given(scenarios())
+def test_drawn_scenarios_are_valid_and_small(scenario: Scenario) -> None:
+    assert scenario_from(scenario.model_dump(mode="json", by_alias=True)) == scenario
+    assert world(scenario).size <= 4
+    found = requests(scenario)
+    assert len(found) <= 6
+    steps = Timeline(
+        found, scenario.topology.data_parallel_size, scenario.config, scenario.workload.step_duration
+    ).steps
+    assert steps <= 60
+
+
+@MANY
+@given(configs())
+def test_drawn_configs_are_valid(config: EngineConfig) -> None:
+    assert EngineConfig.model_validate(config.model_dump()) == config
+    assert config.num_ubatches <= 4
+    assert config.uniform_decode_query_len <= 4
+
+
+@given(topologies(max_ranks=6, min_data_parallel=2, max_other=3), st.data())
+def test_parameters(topology: Topology, data: st.DataObject) -> None:
+    assert 2 <= topology.data_parallel_size <= topology.world_size <= 6
+    drawn = data.draw(faults(topology, max_faults=3, sites=("here",), max_ordinal=2, kinds=("die",)))
+    late = data.draw(delays(topology, max_delays=3, sites=("here",)))
+    workload = data.draw(workloads(max_requests=2, adapters=("a",), aborts=False, force_eager=False))
+    assert len(drawn) <= 3
+    assert len(late) <= 3
+    assert {fault["kind"] for fault in drawn} <= {"die"}
+    assert all(request.abort is None and not request.force_eager for request in workload.requests or ())
+    parts = {"topology": topology, "faults": drawn, "delays": late, "config": {"enable_lora": True}}
+    scenario_from({"name": "x", "workload": workload, **parts})
+
+
+def test_parts_of_scenarios_are_replaced() -> None:
+    two, eager = topologies(min_data_parallel=2, max_ranks=2), EngineConfig(cudagraph_mode=CUDAGraphMode.NONE)
+    seen: Counter[str] = Counter()
+
+    @given(
+        scenarios(
+            topology=two,
+            config=st.just(eager),
+            workload=workloads(max_requests=1, aborts=False),
+            max_faults=2,
+            sites=("mine",),
+        )
+    )
+    def draw(scenario: Scenario) -> None:
+        assert scenario.topology == Topology(data_parallel_size=2)
+        assert scenario.config == eager
+        assert [request.abort for request in scenario.workload.requests or ()] == [None]
+        seen.update(fault.at.site for fault in scenario.faults if fault.at.site is not None)
+        seen.update(delay.at.site for delay in scenario.delays if delay.at is not None and delay.at.site is not None)
+
+    draw()
+    assert set(seen) == {"mine"}
+
+
+def test_everything_that_matters_is_drawn() -> None:
+    seen: Counter[Any] = Counter()
+
+    @settings(max_examples=300, database=None, derandomize=True)
+    @given(scenarios(max_faults=2))
+    def draw(scenario: Scenario) -> None:
+        config = scenario.config
+        seen[config.cudagraph_mode] += 1
+        seen["ubatches", config.num_ubatches] += 1
+        seen["q", config.uniform_decode_query_len] += 1
+        seen["host", config.syncs_on_host] += 1
+        seen["ranks", scenario.topology.world_size] += 1
+        seen["ladder", config.cudagraph_capture_sizes is not None] += 1
+        for fault in scenario.faults:
+            seen[fault.kind] += 1
+            seen["by site", fault.at.site is not None] += 1
+        for request in scenario.workload.requests or ():
+            seen["eager", request.force_eager] += 1
+            seen["lora", request.lora is not None] += 1
+            seen["abort", request.abort is not None] += 1
+        for delay in scenario.delays:
+            seen["late start", delay.at is None] += 1
+
+    draw()
+    wanted = [*CUDAGraphMode, *[("ubatches", n) for n in (1, 2, 3, 4)], *[("q", n) for n in (1, 2, 3, 4)]]
+    wanted += [
+        ("host", True),
+        ("host", False),
+        *[("ranks", n) for n in (1, 2, 3, 4)],
+        ("ladder", True),
+        ("ladder", False),
+    ]
+    wanted += ["skip", "repeat", "alter", "die", ("by site", True), ("by site", False)]
+    wanted += [(what, there) for what in ("eager", "lora", "abort", "late start") for there in (True, False)]
+    rare = [what for what in wanted if seen[what] < 3]
+    assert not rare
+
+
+def test_of_many_faults_the_one_that_matters_is_left() -> None:
+    def matters(scenario: Scenario) -> bool:
+        return any(fault.kind == "die" and fault.rank == 2 for fault in scenario.faults)
+
+    drawn = scenarios(topology=topologies(3, 3), config=st.just(EngineConfig()), max_faults=3)
+    died = {"kind": "die", "rank": 2, "at": {"site": "dp.agree", "ordinal": 0}}
+    smallest = {**ONE, "topology": {"data_parallel_size": 3}, "faults": [died]}
+    assert find(drawn, matters, settings=SHRINK) == scenario_from(smallest)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "smallest"),
+    [
+        (lambda scenario: True, {}),
+        (lambda scenario: scenario.topology.data_parallel_size >= 3, {"topology": {"data_parallel_size": 3}}),
+        (lambda scenario: scenario.config.num_ubatches > 2, {"config": {"ubatch_size": 3}}),
+        (
+            lambda scenario: scenario.faults,
+            {"faults": [{"kind": "skip", "rank": 0, "at": {"site": "dp.agree", "ordinal": 0}}]},
+        ),
+        (lambda scenario: scenario.delays, {"delays": [{"rank": 0, "by": "1us"}]}),
+        (
+            lambda scenario: any(request.abort for request in scenario.workload.requests),
+            {"workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1, "abort": "20ms"}]}},
+        ),
+        (
+            lambda scenario: len(scenario.workload.requests) == 3,
+            {"workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}] * 3}},
+        ),
+    ],
+)
+def test_shrinks_to_the_smallest(predicate: Callable[[Scenario], object], smallest: dict[str, Any]) -> None:
+    found = find(scenarios(), lambda scenario: bool(predicate(scenario)), settings=SHRINK)
+    assert found == scenario_from({**ONE, **smallest})

@@ -1,0 +1,201 @@
+"""Reading and writing files: what is about the file rather than about its content, and that writing is exact."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, scenario_from
+from dpsim.scenario.strategies import scenarios
+from dpsim.scenario.yaml import nodes as yaml_nodes
+
+GOOD = "name: good\nworkload:\n  requests:\n    - {prompt_tokens: 4, output_tokens: 2}\n"
+
+
+def good(lines: str = "") -> Scenario:
+    return parse_scenario(GOOD + lines, "good.yaml")
+
+
+def error_of(path: Path | str) -> str:
+    with pytest.raises(ScenarioError) as caught:
+        load_scenario(path)
+    return str(caught.value)
+
+
+# ---- files
+
+
+def test_loads_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "good.yaml"
+    file.write_text(GOOD)
+    assert load_scenario(file) == load_scenario(str(file)) == good()
+
+
+@pytest.mark.parametrize("ends", ["\r\n", "\r"])
+def test_byte_order_mark_and_line_ends_of_other_systems(tmp_path: Path, ends: str) -> None:
+    file = tmp_path / "good.yaml"
+    file.write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", ends).encode())
+    assert load_scenario(file) == good()
+
+
+def test_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "quickstart.yaml").write_text(GOOD)
+    said = error_of(tmp_path / "quikstart.yaml")
+    assert said.endswith(
+        "quikstart.yaml: there is no such file; expected a scenario file; did you mean 'quickstart.yaml'?"
+    )
+    assert "no such file" in error_of(tmp_path / "no" / "where.yaml")
+
+
+def test_folder(tmp_path: Path) -> None:
+    assert error_of(tmp_path) == f"{tmp_path}: a folder; expected a scenario file"
+
+
+def test_unreadable_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "open", refuse)
+    assert error_of(tmp_path / "x.yaml").endswith(
+        "x.yaml: cannot be read: Permission denied; expected a readable scenario file"
+    )
+
+
+def test_name_that_no_file_has() -> None:
+    assert "cannot be read" in error_of("a\0b")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="needs /dev/zero")
+def test_file_without_end_is_not_read_whole() -> None:
+    assert "larger than 4 MiB" in error_of("/dev/zero")
+
+
+def test_many_requests_are_no_problem() -> None:
+    lines = "\n".join(["- {prompt_tokens: 4, output_tokens: 2}"] * 2000)
+    scenario = parse_scenario(f"name: many\nworkload:\n  requests:\n{lines.replace('- ', '  - ')}\n")
+    assert len(scenario.workload.requests or ()) == 2000
+
+
+# ---- values as people write them
+
+
+def test_numbers_are_text_where_text_is_wanted() -> None:
+    assert good("protocol: {form: 0.14}").protocol.form == "0.14"
+    assert good("description: 007").description == "007"
+    assert good("description: 1_000").description == "1_000"
+    assert good("description: 2023-11-16").description == "2023-11-16"
+    assert good("description: 12:30:00").description == "12:30:00"
+    assert good("description: .inf").description == ".inf"
+    assert parse_scenario(GOOD.replace("name: good", "name: 1.50")).name == "1.50"
+
+
+def test_truth_values_of_yaml_1_1_are_truth_values() -> None:
+    assert good("config: {enable_dbo: on}").config.enable_dbo
+    assert not good("config: {enable_dbo: No}").config.enable_dbo
+
+
+def test_anchors_and_aliases() -> None:
+    scenario = parse_scenario(
+        "name: twice\nworkload:\n  requests:\n    - &one {prompt_tokens: 4, output_tokens: 2}\n    - *one\n"
+    )
+    assert scenario.workload.requests is not None
+    assert scenario.workload.requests[0] == scenario.workload.requests[1]
+
+
+def test_standard_tags_are_harmless() -> None:
+    assert good('description: !!str 5\nlimits: !!map {stall: ! "1s"}').description == "5"
+
+
+def test_error_in_an_alias_points_at_the_anchor() -> None:
+    requests = "    - &one {output_tokens: x, prompt_tokens: 1}\n    - *one\n"
+    with pytest.raises(ScenarioError) as caught:
+        parse_scenario(f"name: twice\nworkload:\n  requests:\n{requests}", "x")
+    assert [line.partition(".output")[0] for line in str(caught.value).split("\n")] == [
+        "x:4:28: workload.requests[0]",
+        "x:4:28: workload.requests[1]",
+    ]
+
+
+@pytest.mark.parametrize("loader", ["SafeLoader", "CSafeLoader"])
+def test_half_a_character(loader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not hasattr(yaml, loader):
+        pytest.skip("PyYAML was built without libyaml")
+    monkeypatch.setattr(yaml_nodes, "_LOADER", getattr(yaml, loader))
+    with pytest.raises(ScenarioError, match=r"^good.yaml:5:1"):
+        good('description: "\\ud800"')
+
+
+# ---- writing
+
+
+@given(scenarios())
+def test_dump_and_load_is_the_identity(scenario: Scenario) -> None:
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+
+
+NAMES = st.from_regex(r"\A[A-Za-z0-9_./-]{1,20}\Z")
+WORDS = st.from_regex(r"\A[!-~]{1,12}\Z") | st.sampled_from(
+    ["yes", "null", "~", "0x10", "1e3", "1:30", "<<", "=", "- x", "#"]
+)
+
+
+@given(NAMES, st.text(max_size=60) | WORDS, WORDS.filter(lambda word: " " not in word))
+def test_any_text_survives(name: str, description: str, site: str) -> None:
+    scenario = scenario_from(
+        {
+            "name": name,
+            "description": description,
+            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+            "delays": [{"rank": 0, "by": "1ms", "at": {"site": site}}],
+        }
+    )
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+    assert parse_scenario(dump_scenario(scenario).encode()) == scenario
+
+
+@given(
+    st.fixed_dictionaries(
+        {"requests": st.integers(1, 10**6)},
+        optional={"seed": st.integers(0, 2**64 - 1), "rate": st.floats(0.001, 1e9) | st.integers(1, 10**9)},
+    )
+)
+def test_synthetic_workloads_survive(synthetic: dict[str, Any]) -> None:
+    lengths = {"min": 1, "max": 9}
+    workload = {"synthetic": {**synthetic, "prompt_tokens": lengths, "output_tokens": lengths}}
+    scenario = scenario_from({"name": "x", "workload": workload})
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+
+
+# ---- the package
+
+
+def test_examples_in_docstrings() -> None:
+    for name in ("duration", "errors", "groups", "workload", "yaml_nodes", "yaml_writer"):
+        result = doctest.testmod(importlib.import_module(f"dpsim.scenario.{name}"))
+        assert result.attempted > 0
+        assert result.failed == 0, name
+
+
+def test_importing_scenarios_is_light() -> None:
+    program = (
+        "import sys, dpsim.scenario; print([name for name in ('hypothesis', 'torch', 'simpy') if name in sys.modules])"
+    )
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[]\n", done.stderr

@@ -1,0 +1,241 @@
+"""Small programs, run on the simulated machine in both modes and judged.
+
+A program is a coroutine over the contract, `async def script(rank)`; what it returns is what that rank learned. A
+*twin* is one program with a switch: `right` True is the healthy one, False the same with one mistake.
+
+    twins = Twins()
+
+    @twins("RACE:BUFFER", learned=[(7,)])
+    async def a_side_stream_waits_for_what_it_reads(rank, right):
+        ...
+        if right:
+            side.wait_stream(main)
+
+Every twin is run timed and under six choosers of schedules (first, last, four that pick by a checksum). The healthy one
+finishes, learns the values given and has no finding, whatever the schedule. Of the wrong one, every finding has the
+class named (or one that `also` allows), and there is one in every mode, or in those that `modes` names.
+
+What a rank learned is journaled as a decision of a group of its own, so it is part of what determinism is tested on.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.checks.finding import Finding, matches
+from dpsim.checks.judge import judge
+from dpsim.interface import Buffer, HostArray, Rank, Stream
+from dpsim.ops import DType
+from dpsim.program import Program
+from dpsim.schedule import Choose
+from dpsim.sim.backend import SimBackend
+from dpsim.world import CommunicatorSpec, Run, World
+
+Script = Callable[[Rank], Coroutine[Any, Any, Any]]
+Switched = Callable[[Rank, bool], Coroutine[Any, Any, Any]]
+
+OWN = "own"
+"""The kind of the communicator that each rank has for itself."""
+
+
+# ---- kernels
+
+
+def set_to(target: Any, value: int) -> None:
+    target[:] = value
+
+
+def fill(target: Any, *values: Any) -> None:
+    target[:] = values
+
+
+def copy(source: Any, target: Any) -> None:
+    target[:] = source
+
+
+def add(source: Any, target: Any) -> None:
+    target[:] += source
+
+
+def touch(*arrays: Any) -> None:
+    """Reads and writes, and what it computes does not matter."""
+
+
+def filled(
+    stream: Stream, values: int | Sequence[Any], site: str = "x", cost: int = 1_000, dtype: DType = "int32"
+) -> Buffer:
+    """A buffer that a kernel of that cost fills with those values; a number stands for two elements of it."""
+    values = (values, values) if isinstance(values, int) else tuple(values)
+    buffer = stream.alloc(len(values), dtype, site)
+    stream.launch(f"fill.{site}", fill, writes=[buffer], args=values, cost=cost)
+    return buffer
+
+
+# ---- worlds and modes
+
+
+def told(ranks: int = 2, groups: Sequence[str] = ("d", "e"), **more: Any) -> World:
+    """A world whose ranks are all in device communicators `groups` and in the host communicators h and g."""
+    everyone = tuple(range(ranks))
+    specs = [CommunicatorSpec(name, name, "device", everyone) for name in groups]
+    specs += [CommunicatorSpec(name, name, "host", everyone) for name in ("h", "g")]
+    specs += [CommunicatorSpec(OWN, f"{OWN} {rank}", "host", (rank,)) for rank in everyone]
+    return World(ranks, tuple(specs), **more)
+
+
+def first(label: str, options: Sequence[str]) -> int:
+    return 0
+
+
+def last(label: str, options: Sequence[str]) -> int:
+    return len(options) - 1
+
+
+def seeded(seed: int) -> Choose:
+    """Picks by a checksum of what there is to pick from: a run can be repeated, unlike with a generator's state."""
+
+    def choose(label: str, options: Sequence[str]) -> int:
+        return zlib.crc32(f"{seed} {label} {options}".encode()) % len(options)
+
+    return choose
+
+
+MODES: dict[str, Choose | None] = {
+    "timed": None,
+    "first": first,
+    "last": last,
+    **{f"seed {seed}": seeded(seed) for seed in range(4)},
+}
+
+
+# ---- runs
+
+
+class Scripted(Program):
+    """A program given as a coroutine function."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        learned = await self.script(rank)
+        if learned is not None:
+            rank.decide("learned", learned, OWN)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A run and what the checks say of it."""
+
+    mode: str
+    run: Run
+    findings: list[Finding]
+
+    @property
+    def classes(self) -> list[str]:
+        return [finding.klass for finding in self.findings]
+
+    @property
+    def learned(self) -> list[Any]:
+        """What each rank's program returned; None for one that did not come to its end."""
+        last = [next((raw for raw in reversed(journal) if raw[2] == "learned"), None) for journal in self.run.journals]
+        return [raw[6] if raw is not None else None for raw in last]
+
+
+def see(script: Script, world: World | None = None, mode: str = "timed", **options: Any) -> Seen:
+    """Run a script in one mode; `options` are the backend's."""
+    world = world or told()
+    run = SimBackend(choose=MODES[mode], **options).run_program(world, Scripted(script), None)
+    return Seen(mode, run, judge(world, run))
+
+
+def everywhere(script: Script, world: World | None = None, **options: Any) -> list[Seen]:
+    """Run a script in every mode."""
+    return [see(script, world, mode, **options) for mode in MODES]
+
+
+def holds(script: Script, learned: Sequence[Any] | None, world: World | None = None, **options: Any) -> None:
+    """In every mode all ranks finish, learn that (None: whatever), and nothing is found."""
+    for seen in everywhere(script, world, **options):
+        assert not seen.findings, f"{seen.mode}: {seen.findings}"
+        assert seen.run.finished, f"{seen.mode}: {seen.run.ends}"
+        assert learned is None or seen.learned == list(learned), f"{seen.mode}: learned {seen.learned}, not {learned}"
+
+
+# ---- twins
+
+
+@dataclass(frozen=True)
+class Twin:
+    """A program with a switch, and what comes of either."""
+
+    script: Switched
+    klass: str
+    learned: Sequence[Any] | None
+    world: World
+    also: Sequence[str]
+    modes: Sequence[str]
+    options: dict[str, Any]
+
+    def __str__(self) -> str:
+        return self.script.__name__
+
+    def switched(self, right: bool) -> Script:
+        async def script(rank: Rank) -> Any:
+            return await self.script(rank, right)
+
+        script.__qualname__ = f"{self.script.__qualname__}({right})"
+        return script
+
+    def check_right(self) -> None:
+        holds(self.switched(True), self.learned, self.world, **self.options)
+
+    def check_wrong(self) -> None:
+        for mode in MODES:
+            seen = see(self.switched(False), self.world, mode, **self.options)
+            strange = [
+                klass for klass in seen.classes if not any(matches(klass, one) for one in (self.klass, *self.also))
+            ]
+            assert not strange, f"{mode}: {seen.findings}"
+            found = any(matches(klass, self.klass) for klass in seen.classes)
+            assert found or mode not in self.modes, f"{mode}: {self.klass} was not found in {seen.classes}"
+
+
+class Twins(list[Twin]):
+    """The twins of a test module, in order."""
+
+    def __call__(
+        self,
+        klass: str,
+        learned: Sequence[Any] | None = None,
+        world: World | None = None,
+        *,
+        also: Sequence[str] = (),
+        modes: Sequence[str] = tuple(MODES),
+        **options: Any,
+    ) -> Callable[[Switched], Switched]:
+        """Add a twin. Without a world: as many ranks as values were learned."""
+
+        def take(script: Switched) -> Switched:
+            ranks = 2 if learned is None else len(learned)
+            self.append(Twin(script, klass, learned, world or told(ranks), also, modes, options))
+            return script
+
+        return take
+
+    @property
+    def each(self) -> pytest.MarkDecorator:
+        """Runs a test with every twin, as `twin`."""
+        return pytest.mark.parametrize("twin", list(self), ids=str)
+
+
+def numbers(array: HostArray) -> tuple[int, ...]:
+    """An array as a value that can be compared and journaled."""
+    return tuple(np.asarray(array).reshape(-1).tolist())

@@ -1,0 +1,324 @@
+"""What goes wrong on a device or takes a rank away: kernels that raise, ranks that die, GPUs that are full.
+
+The world shows it as hardware does: an error of a kernel comes to light where its host next waits for the device; what
+a dead rank had under way never happens, and its peers wait; a collective that waits for its peers occupies its GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.interface import Rank
+from dpsim.sim.backend import SimBackend
+from dpsim.world import At, Fault, Kill
+from tests.sim.programs import Scripted, Twin, Twins, everywhere, filled, holds, numbers, see, seeded, told
+
+twins = Twins()
+
+DEAD = "HANG:COLLECTIVE:DEAD_RANK"
+
+
+def divide(target: Any, by: int) -> None:
+    target[:] = 12 // by
+
+
+# ---- kernels
+
+
+@twins("CRASH:KERNELERROR", learned=[(3,)])
+async def a_kernel_that_raises_fails_its_rank(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    x = main.alloc(1, "int32", "x")
+    main.launch("divide", divide, writes=[x], args=(4 if right else 0,))
+    return numbers(await x.read("read"))
+
+
+@twins("CRASH:KERNELERROR", learned=[(3,)])
+async def a_host_that_never_waits_hears_of_it_at_the_end(rank: Rank, right: bool) -> Any:
+    """The end of a program is a wait for its device."""
+    main = rank.stream("main")
+    main.launch("divide", divide, writes=[main.alloc(1, "int32", "x")], args=(4 if right else 0,))
+    return (3,)
+
+
+@twins("CRASH:KERNELERROR", learned=[(3,)])
+async def whoever_synchronises_hears_of_it(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    main.launch("divide", divide, writes=[main.alloc(1, "int32", "x")], args=(4 if right else 0,))
+    await main.record().synchronize("synchronize")
+    rank.step = 1
+    return (3,)
+
+
+@pytest.mark.parametrize("by", [4, 0])
+def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) -> None:
+    """Not at the launch, and not at what the host awaits of other hosts."""
+
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        main.launch("divide", divide, writes=[main.alloc(1, "int32", "x")], args=(by,))
+        rank.decide("launched", True, "own")
+        total = await rank.host("h").all_reduce(np.ones(1, np.int32))
+        rank.decide("summed", int(total[0]), "own")
+        side.wait_stream(main)
+        await filled(side, [1], "y").read("read")
+        return "read"
+
+    for seen in everywhere(script):
+        decided = [[raw[2] for raw in journal if raw[0] == "decision"] for journal in seen.run.journals]
+        assert decided == [["launched", "summed", *["learned"] * (by > 0)]] * 2, seen.mode
+        if by == 0:
+            assert seen.classes == ["CRASH:KERNELERROR"], "of both ranks"
+            assert seen.findings[0].culprit is None
+            assert "rank 0 divide[0]: ZeroDivisionError" in seen.findings[0].message, "it names the launch"
+            assert " at test_failures.py:" in seen.findings[0].message, "and the line of the kernel"
+
+
+def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
+    """Its peers' collectives hang; whoever needs nothing of it goes on."""
+
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        x = filled(main, [1])
+        main.launch("divide", divide, writes=[x], args=(0 if rank.rank == 1 else 12,))
+        if rank.rank < 2:
+            rank.device("pair").all_reduce(x, main)
+        return numbers(await x.read("read"))
+
+    world = told(3)
+    pair = world.communicators[0]._replace(kind="pair", name="pair", ranks=(0, 1))
+    world = type(world)(3, (*world.communicators, pair))
+    for seen in everywhere(script, world):
+        assert seen.run.ends == ["blocked", "raised", "finished"], seen.mode
+        assert seen.classes == ["CRASH:KERNELERROR"], "the wait of rank 0 follows from it"
+        assert seen.learned == [None, None, (1,)]
+
+
+def test_an_error_is_raised_by_the_wait_itself() -> None:
+    async def script(rank: Rank) -> Any:
+        await whoever_synchronises_hears_of_it(rank, False)
+
+    for seen in everywhere(script, told(1)):
+        assert seen.findings[0].culprit is not None
+        assert seen.findings[0].culprit.step == 0, "not behind it, and not at the end"
+
+
+# ---- deaths
+
+
+async def rounds(rank: Rank) -> None:
+    for step in range(4):
+        rank.step = step
+        await rank.host("h").all_reduce(np.ones(1, np.int32), site="round")
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_peers_of_a_dead_rank_hang_and_it_is_named(ranks: int) -> None:
+    seen = see(rounds, told(ranks, kills=(Kill(1, 300_000),)))
+    assert seen.run.ends == ["blocked", "died", *["blocked"] * (ranks - 2)]
+    assert seen.classes[0] == DEAD
+    assert seen.findings[0].culprit is not None
+    assert seen.findings[0].culprit.rank == 1
+
+
+def test_a_rank_that_ended_before_its_time_came_does_not_die() -> None:
+    holds(rounds, None, told())
+    assert see(rounds, told(kills=(Kill(1, 10**9),))).classes == []
+
+
+def test_a_death_after_which_nobody_waits_is_no_hang() -> None:
+    async def script(rank: Rank) -> None:
+        await rank.host("h").barrier()
+        if rank.rank == 1:
+            await rank.sleep(10**6, "sleep")
+
+    assert see(script, told(kills=(Kill(1, 10**6),))).classes == ["DEATH:RANK"]
+
+
+@pytest.mark.parametrize(("ns", "learned"), [(100_000, None), (300_000, (7,))])
+def test_what_a_dead_rank_has_under_way_never_happens(ns: int, learned: Any) -> None:
+    """Rank 1 dies under its kernel of 200 us, and so never sends; or afterwards."""
+
+    async def script(rank: Rank) -> Any:
+        main, group = rank.stream("main"), rank.device("d")
+        if rank.rank == 1:
+            group.send(filled(main, [7], cost=200_000), 0, main)
+            await rank.sleep(400_000, "sleep")
+            return None
+        x = main.alloc(1, "int32", "x")
+        group.recv(x, 1, main)
+        return numbers(await x.read("read"))
+
+    seen = see(script, told(kills=(Kill(1, ns),)))
+    assert seen.learned == [learned, None]
+    assert seen.run.ends == ["finished" if learned else "blocked", "died"]
+    assert seen.classes == (["DEATH:RANK"] if learned else [DEAD])
+
+
+@pytest.mark.parametrize(("ns", "arrives"), [(3_000, False), (6_000, True)])
+def test_a_transfer_ends_with_either_of_its_ranks(ns: int, arrives: bool) -> None:
+    """Too large to be eager: both sides are in it from 1 us to 4.5 us."""
+
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        x = filled(main, [rank.rank] * 40_000)
+        if rank.rank == 1:
+            rank.device("d").send(x, 0, main)
+            await rank.sleep(10**6, "sleep")
+        else:
+            rank.device("d").recv(x, 1, main)
+        return int((await x.read("read"))[0])
+
+    assert see(script, told(kills=(Kill(1, ns),))).learned == [1 if arrives else None, None]
+
+
+def test_what_a_dead_rank_has_sent_arrives() -> None:
+    """A message that is out is not the sender's any more."""
+
+    async def script(rank: Rank) -> Any:
+        if rank.rank == 0:
+            return await rank.mailbox("in").get("get")
+        rank.send(0, "in", 7, "send")
+        await rank.sleep(10**6, "sleep")
+        return None
+
+    assert see(script, told(kills=(Kill(1, 1),))).learned == [7, None]
+
+
+def test_a_fault_lets_a_rank_die_at_an_op() -> None:
+    for seen in everywhere(rounds, told(faults=(Fault("die", 1, At("round", 2)),))):
+        assert seen.run.ends == ["blocked", "died"], seen.mode
+        assert {*seen.classes} == {DEAD}, seen.mode
+        assert seen.findings[0].culprit is not None
+        assert seen.findings[0].culprit.rank == 1
+
+
+@pytest.mark.runs_once  # the chooser counts
+def test_untimed_a_kill_can_come_anywhere() -> None:
+    world, ends = told(kills=(Kill(1, 0),)), []
+    for when in range(40):
+        left = [when]
+
+        def choose(label: str, options: Sequence[str], left: list[int] = left) -> int:
+            kill = next((i for i, option in enumerate(options) if option.startswith("kill")), None)
+            left[0] -= 1
+            if kill is not None and left[0] < 0:
+                return kill
+            return next((i for i in range(len(options)) if i != kill), 0)
+
+        run = SimBackend(choose=choose).run_program(world, Scripted(rounds), None)
+        ends.append(tuple(run.ends))
+        assert all(finding.klass in (DEAD, "DEATH:RANK") for finding in judge(world, run))
+    assert ("blocked", "died") in ends
+    assert ("finished", "finished") in ends
+
+
+# ---- residency
+
+
+async def two_streams(rank: Rank, in_order: bool) -> Any:
+    """A collective on each of two streams, issued in opposite order by the two ranks."""
+    buffers = {}
+    for kind in ("d", "e") if rank.rank == 0 or in_order else ("e", "d"):
+        stream = rank.stream(kind)
+        x = buffers[kind] = filled(stream, [1], kind)
+        if in_order and kind == "e":
+            stream.wait_stream(rank.stream("d"))
+        rank.device(kind).all_reduce(x, stream)
+    return (*numbers(await buffers["d"].read("read.d")), *numbers(await buffers["e"].read("read.e")))
+
+
+@twins("HANG", learned=[(2, 2)] * 2, world=told(residency=1), modes=["timed", "first"])
+async def with_one_slot_collectives_need_one_order(rank: Rank, right: bool) -> Any:
+    """Each occupies its GPU while it waits for its peers: the second gets no slot before the first is through."""
+    return await two_streams(rank, right)
+
+
+def test_who_found_no_slot_gets_the_one_that_comes_free() -> None:
+    """In time, collectives of two streams that come in one order go through one slot one after the other."""
+
+    async def script(rank: Rank) -> Any:
+        works = []
+        for kind in ("d", "e"):
+            x = filled(rank.stream(kind), [1], kind)
+            rank.device(kind).all_reduce(x, rank.stream(kind))
+            works.append(x.read(f"read.{kind}"))
+        return (*numbers(await works[0]), *numbers(await works[1]))
+
+    one, two = see(script, told(residency=1)), see(script, told(residency=2))
+    assert one.learned == two.learned == [(2, 2)] * 2
+    assert one.run.elapsed_ns > two.run.elapsed_ns
+
+
+@pytest.mark.parametrize(("residency", "hangs"), [(1, True), (2, False), (None, False)])
+def test_some_schedule_hangs_with_one_slot_and_none_with_two(residency: int | None, hangs: bool) -> None:
+    async def script(rank: Rank) -> Any:
+        return await two_streams(rank, False)
+
+    world, ends = told(residency=residency), []
+    for seed in range(60):
+        run = SimBackend(choose=seeded(seed)).run_program(world, Scripted(script), None)
+        ends.append(run.finished)
+    assert any(ends), "a slot may come free in time"
+    assert hangs == (not all(ends))
+
+
+def test_with_one_slot_side_by_side_collectives_may_hang_even_in_one_order_of_issue() -> None:
+    """Streams are not ordered by their host: rank 0 may start d first and rank 1 e."""
+
+    async def script(rank: Rank) -> None:
+        for kind in ("d", "e"):
+            rank.device(kind).all_reduce(filled(rank.stream(kind), [1], kind), rank.stream(kind))
+
+    world = told(residency=1)
+    ends = [SimBackend(choose=seeded(seed)).run_program(world, Scripted(script), None) for seed in range(60)]
+    assert {run.finished for run in ends} == {True, False}
+
+
+@twins.each
+def test_the_healthy_program_holds(twin: Twin) -> None:
+    twin.check_right()
+
+
+@twins.each
+def test_the_wrong_twin_is_caught(twin: Twin) -> None:
+    twin.check_wrong()
+
+
+def fails_meanwhile(wait: str) -> Any:
+    """The kernel fails while the host is elsewhere; it hears of it when it next waits for its device."""
+
+    async def script(rank: Rank) -> Any:
+        main, box = rank.stream("main"), rank.mailbox("in")
+        if rank.rank == 1:
+            await rank.sleep(500_000, "later")
+            rank.send(0, "in", "go on", "send")
+            return None
+        buffer = main.alloc(1, "int32", "buffer")
+        main.launch("bad", divide, writes=[buffer], args=(0,), cost=10)
+        done = main.record()
+        if wait == "sleep":
+            await rank.sleep(1_000_000, "sleep")
+        elif wait == "get":
+            assert await box.get("get") == "go on"
+        elif wait == "query":
+            await rank.sleep(1_000_000, "sleep")
+            await done.query("query")
+        elif wait == "idle":
+            await box.get("get")
+            await box.get("idle", idle=True)
+        return numbers(await buffer.read("read"))
+
+    return script
+
+
+@pytest.mark.parametrize("wait", ["sleep", "get", "query", "idle"])
+def test_a_host_that_is_elsewhere_goes_on_when_its_kernel_fails(wait: str) -> None:
+    for seen in everywhere(fails_meanwhile(wait), told(2)):
+        assert seen.run.ends == ["raised", "finished"], seen.mode
+        assert [finding.klass for finding in seen.findings] == ["CRASH:KERNELERROR"], seen.mode

@@ -1,0 +1,243 @@
+"""Memory that is freed and taken again, and what comes of using it when it was given away.
+
+Memory is real here, so beside the finding there is the wrong number that a device would give.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Rank
+from dpsim.sim.allocator import Place
+from tests.sim.programs import Twin, Twins, copy, everywhere, filled, holds, numbers, see, set_to, told
+
+twins = Twins()
+
+# ---- programs
+
+
+async def beside(rank: Rank, keeps: bool, waits: bool = True) -> Any:
+    """A copy on a side stream of memory that is then freed and taken again on the main stream."""
+    main, side = rank.stream("main"), rank.stream("side")
+    old, result = filled(main, [7], "old"), side.alloc(1, "int32", "result")
+    if waits:
+        side.wait_stream(main)
+    side.launch("copy", copy, reads=[old], writes=[result], cost=90_000)
+    if keeps:
+        old.record_stream(side)
+    old.free()
+    filled(main, [9], "new")
+    return numbers(await result.read("read"))
+
+
+@twins("RACE:REUSED_IN_FLIGHT", learned=[(7,)])
+async def memory_that_a_side_stream_uses_is_kept_by_record_stream(rank: Rank, right: bool) -> Any:
+    return await beside(rank, keeps=right)
+
+
+@twins("RACE:BUFFER", learned=[(7,)], also=["RACE:REUSED_IN_FLIGHT"])
+async def record_stream_is_no_wait(rank: Rank, right: bool) -> Any:
+    """It keeps the memory; that the side stream reads it after it was written is another matter."""
+    return await beside(rank, keeps=True, waits=right)
+
+
+@twins("RACE:REUSED_IN_FLIGHT", learned=[(7,)])
+async def record_stream_names_the_stream_that_uses_it(rank: Rank, right: bool) -> Any:
+    main, side, third = rank.stream("main"), rank.stream("side"), rank.stream("third")
+    old, result = filled(main, [7], "old"), side.alloc(1, "int32", "result")
+    side.wait_stream(main)
+    side.launch("copy", copy, reads=[old], writes=[result], cost=90_000)
+    old.record_stream(side if right else third)
+    old.free()
+    filled(main, [9], "new")
+    return numbers(await result.read("read"))
+
+
+async def round_trip(rank: Rank, keeps: bool) -> Any:
+    """The side stream comes to its copy after a message that was sent when the memory had been written anew. There and
+    back on two communicators: on one, the receive would have to end before the send.
+    """
+    main, side, there, back = rank.stream("main"), rank.stream("side"), rank.device("d"), rank.device("e")
+    if rank.rank == 1:
+        x = main.alloc(1, "int32", "x")
+        there.recv(x, 0, main)
+        back.send(x, 0, main)
+        return None
+    old, result, token = filled(main, [7], "old"), side.alloc(1, "int32", "result"), side.alloc(1, "int32", "token")
+    side.wait_stream(main)
+    back.recv(token, 1, side)
+    side.launch("copy", copy, reads=[old], writes=[result])
+    if keeps:
+        old.record_stream(side)
+    old.free()
+    there.send(filled(main, [9], "new"), 1, main)
+    return numbers(await result.read("read"))
+
+
+@twins("STALE:REUSED_BLOCK", learned=[(7,), None])
+async def an_order_does_not_bring_the_old_content_back(rank: Rank, right: bool) -> Any:
+    """No race: all is in order, and the copy comes too late."""
+    return await round_trip(rank, keeps=right)
+
+
+@twins("RACE:REUSED_IN_FLIGHT", learned=[(7,)])
+async def instead_the_owner_may_wait_before_it_frees(rank: Rank, right: bool) -> Any:
+    main, side = rank.stream("main"), rank.stream("side")
+    old, result = filled(main, [7], "old"), side.alloc(1, "int32", "result")
+    side.wait_stream(main)
+    side.launch("copy", copy, reads=[old], writes=[result], cost=90_000)
+    if right:
+        main.wait_stream(side)
+    old.free()
+    filled(main, [9], "new")
+    return numbers(await result.read("read"))
+
+
+@twins("CRASH:RUNTIMEERROR", learned=[(7,)])
+async def a_freed_buffer_is_not_used_again(rank: Rank, right: bool) -> Any:
+    """Not by a stream that record_stream named either: that covers the work which is there at the free."""
+    main, side = rank.stream("main"), rank.stream("side")
+    old, result = filled(main, [7], "old"), side.alloc(1, "int32", "result")
+    side.wait_stream(main)
+    old.record_stream(side)
+    if not right:
+        old.free()
+    side.launch("copy", copy, reads=[old], writes=[result])
+    if right:
+        old.free()
+    return numbers(await result.read("read"))
+
+
+@twins("CRASH:RUNTIMEERROR", learned=[(7,)])
+async def nor_are_its_views(rank: Rank, right: bool) -> Any:
+    old = filled(rank.stream("main"), 7, "old")
+    part = old.view(0, 1)
+    if not right:
+        old.free()
+    return numbers(await part.read("read"))
+
+
+@twins("STALE:UNWRITTEN", learned=[(0,)])
+async def new_memory_has_the_content_of_the_old(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    filled(main, [7], "old").free()
+    new = main.alloc(1, "int32", "new")
+    if right:
+        main.launch("zero", set_to, writes=[new], args=(0,))
+    return numbers(await new.read("read"))
+
+
+@twins("CRASH:RUNTIMEERROR", learned=[None])
+async def a_buffer_is_freed_once(rank: Rank, right: bool) -> Any:
+    x = filled(rank.stream("main"), [7])
+    x.free()
+    if not right:
+        x.free()
+
+
+@twins("CRASH:RUNTIMEERROR", learned=[None])
+async def a_view_ends_with_its_buffer(rank: Rank, right: bool) -> Any:
+    x = filled(rank.stream("main"), [7])
+    (x if right else x.view(0, 1)).free()
+
+
+@twins("RACE:REUSED_IN_FLIGHT", learned=[(7,)], expandable=True)
+async def segments_that_grow_reuse_by_the_same_rule(rank: Rank, right: bool) -> Any:
+    return await beside(rank, keeps=right)
+
+
+@twins.each
+def test_the_healthy_program_holds(twin: Twin) -> None:
+    twin.check_right()
+
+
+@twins.each
+def test_the_wrong_twin_is_caught(twin: Twin) -> None:
+    twin.check_wrong()
+
+
+# ---- the wrong numbers
+
+
+def test_memory_that_is_reused_too_early_gives_a_wrong_number() -> None:
+    async def script(rank: Rank) -> Any:
+        return await beside(rank, keeps=False)
+
+    learned = {seen.mode: seen.learned for seen in everywhere(script, told(1))}
+    assert learned["timed"] == [(9,)], "the copy comes after the overwrite"
+    assert {number for [(number,)] in learned.values()} == {7, 9}, "in other schedules before it"
+
+
+def test_memory_that_was_written_anew_has_the_new_content() -> None:
+    async def script(rank: Rank) -> Any:
+        return await round_trip(rank, keeps=False)
+
+    assert {seen.learned[0] for seen in everywhere(script)} == {(9,)}
+
+
+def test_what_alloc_gives_is_what_was_left_there() -> None:
+    async def script(rank: Rank) -> Any:
+        return await new_memory_has_the_content_of_the_old(rank, False)
+
+    assert {tuple(seen.learned) for seen in everywhere(script, told(1))} == {((7,),)}
+
+
+# ---- places
+
+
+def places(script: Any, mode: str = "timed", **options: Any) -> list[Place]:
+    """Where the buffers of a program lie, in the order of their allocation."""
+    [journal] = see(script, told(1), mode, **options).run.journals
+    return [raw[9] for raw in journal if raw[0] == "alloc"]
+
+
+@pytest.mark.parametrize("by", ["main", "side"])
+@pytest.mark.parametrize("expandable", [False, True])
+def test_a_freed_block_is_reused_at_once_and_only_by_its_stream(by: str, expandable: bool) -> None:
+    """While the kernel that writes it is still running: the next one of that stream comes after it."""
+
+    async def script(rank: Rank) -> None:
+        filled(rank.stream("main"), [1], cost=90_000).free()
+        filled(rank.stream(by), [2])
+
+    holds(script, None, told(1))
+    old, new = places(script, expandable=expandable)
+    assert (old == new) == (by == "main")
+
+
+@pytest.mark.parametrize(("sleep", "again"), [(0, False), (89_000, False), (92_000, True)])
+def test_a_block_that_was_kept_comes_back_when_its_user_is_through(sleep: int, again: bool) -> None:
+    """The next allocation after that finds it."""
+
+    async def script(rank: Rank) -> None:
+        main, side = rank.stream("main"), rank.stream("side")
+        old = filled(main, [1], cost=1_000)
+        side.wait_stream(main)
+        side.launch("copy", copy, reads=[old], writes=[side.alloc(1, "int32", "result")], cost=90_000)
+        old.record_stream(side)
+        old.free()
+        await rank.sleep(sleep, "sleep")
+        filled(main, [2])
+
+    old, _, new = places(script)
+    assert (old == new) == again
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_untimed_the_allocator_knows_only_what_the_host_was_told(waits: bool) -> None:
+    async def script(rank: Rank) -> None:
+        main, side = rank.stream("main"), rank.stream("side")
+        old, result = filled(main, [1]), side.alloc(1, "int32", "result")
+        side.wait_stream(main)
+        side.launch("copy", copy, reads=[old], writes=[result])
+        old.record_stream(side)
+        old.free()
+        if waits:
+            await result.read("read")
+        filled(main, [2])
+
+    for mode in ("first", "last", "seed 0"):
+        old, _, new = places(script, mode)
+        assert (old == new) == waits, mode

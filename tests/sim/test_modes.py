@@ -1,0 +1,74 @@
+"""The two modes are one machine: what a timed run did, the untimed machine can do, op by op.
+
+So a finding of a timed run is a finding of a schedule, and what holds for all schedules holds for all timings.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.interface import Rank
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Run
+from tests.sim.programs import Script, Scripted, set_to, told
+
+
+def random_program(seed: int) -> Script:
+    """Kernels on three streams with enough events between them, collectives, frees and reads."""
+
+    async def script(rank: Rank) -> None:
+        rng = random.Random(seed)  # the same on all ranks
+        streams = [rank.stream(name) for name in ("main", "side", "third")]
+        live = []
+        for number in range(24):
+            what = rng.choice(["alloc", "alloc", "step", "reduce", "free", "read"])
+            stream = rng.choice(streams)
+            if what == "alloc" or not live:
+                buffer = stream.alloc(rng.randint(1, 900), "int32", "buffer")
+                stream.launch("fill", set_to, writes=[buffer], args=(number,), cost=rng.randint(1, 9_000))
+                live.append(buffer)
+                continue
+            buffer = rng.choice(live)
+            for other in streams:
+                if other is not stream:
+                    stream.wait_stream(other)
+            buffer.record_stream(stream)
+            if what == "step":
+                stream.launch("step", set_to, writes=[buffer], args=(number,), cost=rng.randint(1, 9_000))
+            elif what == "reduce":
+                rank.device("d").all_reduce(buffer, stream, op=rng.choice(["sum", "max"]))
+            elif what == "free":
+                live.remove(buffer)
+                buffer.free()
+            else:
+                await buffer.read("read", stream)
+
+    return script
+
+
+@pytest.mark.runs_once  # the chooser follows an order that is used up
+@pytest.mark.parametrize("seed", range(40))
+def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
+    """The timed run's firing order, replayed untimed, gives equal journals: found timed, proven untimed."""
+    script = random_program(seed)
+    timed = SimBackend(keep_order=True)
+    seen = timed.run_program(told(), Scripted(script), None)
+    order = iter(timed.order)
+
+    def replay(label: str, options: Sequence[str]) -> int:
+        return options.index(next(order)) if label == "op" else 0
+
+    again = SimBackend(choose=replay).run_program(told(), Scripted(script), None)
+    assert seen.finished
+    assert judge(told(), seen) == []
+
+    def views(done: Run) -> list[list[Any]]:
+        return [[raw[:-1] if raw[0] == "alloc" else raw for raw in journal] for journal in done.journals]
+
+    assert views(again) == views(seen)
+    assert next(order, None) is None

@@ -1,0 +1,72 @@
+"""What a rank puts on one communicator happens in that order, on whatever streams: as NCCL does it, and as hangs show.
+
+A receive that is posted early on a side stream, before a send on the main stream of the same communicator, holds the
+send up until it has ended; where the peer answers only after it got something, both wait for ever. On two
+communicators over the same ranks nothing holds it up.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Rank
+from tests.sim.programs import everywhere, filled, numbers, told
+
+LARGE = [1] * 40_000  # more than is sent before it is received
+
+
+def answered(back: str) -> Any:
+    """Rank 0 posts its receive first and asks then; rank 1 answers what it got."""
+
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        if rank.rank == 1:
+            x = filled(main, [0])
+            rank.device("d").recv(x, 0, main)
+            rank.device(back).send(x, 0, main)
+            return None
+        answer = filled(side, [0])
+        rank.device(back).recv(answer, 1, side)
+        rank.device("d").send(filled(main, [5]), 1, main)
+        return numbers(await answer.read("read"))
+
+    return script
+
+
+def behind_a_send(group: str) -> Any:
+    """Rank 0 sends before it reduces, rank 1 receives when it has reduced."""
+
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        many, one = filled(main, LARGE), filled(side, [1])
+        if rank.rank == 0:
+            rank.device("d").send(many, 1, main)
+            rank.device(group).all_reduce(one, side)
+        else:
+            rank.device(group).all_reduce(one, side)
+            await one.read("read")
+            rank.device("d").recv(many, 0, main)
+        return numbers(await one.read("read"))
+
+    return script
+
+
+@pytest.mark.parametrize("program", [answered, behind_a_send])
+def test_two_communicators_do_not_hold_each_other_up(program: Any) -> None:
+    for seen in everywhere(program("e"), told(2)):
+        assert seen.run.finished, seen.mode
+        assert not seen.findings, seen.mode
+
+
+def test_on_one_communicator_an_early_receive_holds_up_the_send() -> None:
+    for seen in everywhere(answered("d"), told(2)):
+        assert seen.run.ends == ["blocked", "blocked"], seen.mode
+        assert seen.findings[0].klass.startswith("HANG"), seen.mode
+
+
+def test_on_one_communicator_a_rendezvous_holds_up_a_collective() -> None:
+    ends = {seen.mode: seen.run.ends for seen in everywhere(behind_a_send("d"), told(2))}
+    assert ends["timed"] == ends["last"] == ["blocked", "blocked"]
+    assert ends["first"] == ["finished", "finished"], "an eager send does not"

@@ -1,0 +1,294 @@
+"""Streams and events: what orders device work, what does not, and what a host waits for."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Rank
+from tests.sim.programs import MODES, Twin, Twins, add, copy, everywhere, filled, numbers, see, set_to, told, touch
+
+twins = Twins()
+
+
+@twins("RACE:BUFFER", learned=[(3, 3)])
+async def a_stream_runs_in_order(rank: Rank, right: bool) -> Any:
+    """The slowest kernel comes first and is overwritten all the same."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x = filled(main, 1, cost=90_000)
+    main.launch("second", set_to, writes=[x], args=(2,), cost=10)
+    (main if right else side).launch("third", set_to, writes=[x], args=(3,), cost=1)
+    return numbers(await x.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def an_event_orders_two_streams(rank: Rank, right: bool) -> Any:
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
+    event = main.record()
+    if right:
+        side.wait(event)
+    side.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def an_event_is_the_point_at_which_it_was_recorded(rank: Rank, right: bool) -> Any:
+    """To wait for it after more work was put on its stream does not wait for that work."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = filled(main, 3), side.alloc(2, "int32", "y")
+    event = main.record()
+    main.launch("rewrite", set_to, writes=[x], args=(7,), cost=90_000)
+    if right:
+        event = main.record()
+    side.wait(event)
+    side.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def a_wait_holds_only_later_work(rank: Rank, right: bool) -> Any:
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
+    event = main.record()
+    if right:
+        side.wait(event)
+        side.launch("copy", copy, reads=[x], writes=[y])
+    else:
+        side.launch("copy", copy, reads=[x], writes=[y])
+        side.wait(event)
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(True, 7, 7)])
+async def an_event_before_all_work_has_passed_and_holds_nothing(rank: Rank, right: bool) -> Any:
+    """CUDA calls a wait for an event that was never recorded a success. In the contract an event exists by being
+    recorded, so the nearest to it is one that was recorded on an empty stream."""
+    main, side = rank.stream("main"), rank.stream("side")
+    event = main.record()
+    passed = await event.query("query")
+    x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
+    side.wait(main.record() if right else event)
+    side.launch("copy", copy, reads=[x], writes=[y])
+    return (passed, *numbers(await y.read("read")))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def an_event_may_be_waited_for_by_many(rank: Rank, right: bool) -> Any:
+    main, one, two = rank.stream("main"), rank.stream("one"), rank.stream("two")
+    x, y = filled(main, 7, cost=90_000), two.alloc(2, "int32", "y")
+    event = main.record()
+    one.wait(event)
+    one.launch("use", touch, reads=[x])
+    if right:
+        two.wait(event)
+    two.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def an_order_is_passed_on(rank: Rank, right: bool) -> Any:
+    """Who waits for a stream that has waited comes after what that one waited for."""
+    main, middle, end = rank.stream("main"), rank.stream("middle"), rank.stream("end")
+    x, y = filled(main, 7, cost=90_000), end.alloc(2, "int32", "y")
+    if right:
+        middle.wait_stream(main)
+    end.wait_stream(middle)
+    end.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def wait_stream_waits_for_what_is_there_so_far(rank: Rank, right: bool) -> Any:
+    main, side = rank.stream("main"), rank.stream("side")
+    y = side.alloc(2, "int32", "y")
+    if not right:
+        side.wait_stream(main)
+    x = filled(main, 7, cost=90_000)
+    if right:
+        side.wait_stream(main)
+    side.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(6, 6)])
+async def work_that_was_forked_has_to_be_joined(rank: Rank, right: bool) -> Any:
+    """Two side streams work on parts of a sum; the main stream waits for both before it uses them."""
+    main, one, two = rank.stream("main"), rank.stream("one"), rank.stream("two")
+    x = filled(main, 1)
+    parts = []
+    for stream, cost in ((one, 10), (two, 90_000)):
+        stream.wait_stream(main)
+        y = filled(stream, 2 if stream is two else 3, f"y.{stream.name}", cost)
+        parts.append(y)
+    main.wait_stream(one)
+    if right:
+        main.wait_stream(two)
+    for y in parts:
+        main.launch("add", add, reads=[y], writes=[x])
+    return numbers(await x.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def a_host_that_synchronised_has_waited_for_all_streams(rank: Rank, right: bool) -> Any:
+    """What it launches then needs no event, on whatever stream."""
+    main, side = rank.stream("main"), rank.stream("side")
+    early = main.record()
+    x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
+    await (main.record() if right else early).synchronize("synchronize")
+    side.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)], modes=["timed"])
+async def a_query_that_says_yes_is_an_order(rank: Rank, right: bool) -> Any:
+    """One that says no is none. Wrong, and by luck right where the kernel was fast: hence not found in every mode."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = filled(main, 7, cost=90_000), side.alloc(2, "int32", "y")
+    event = main.record()
+    passed = await event.query("query")
+    if right and not passed:
+        side.wait(event)
+    side.launch("copy", copy, reads=[x], writes=[y])
+    return numbers(await y.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7)])
+async def a_read_waits_for_its_own_stream(rank: Rank, right: bool) -> Any:
+    """Here for the stream that wrote, or for another one, which may copy the memory before it was written."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x = filled(main, 7, cost=90_000)
+    return numbers(await x.read("read", main if right else side))
+
+
+@twins("RACE:BUFFER", learned=[(7, 7, 8, 8)])
+async def a_read_copies_at_its_place_in_the_stream(rank: Rank, right: bool) -> Any:
+    """Not when it is awaited: later work of the stream does not show in it."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x = filled(main, 7)
+    copied = x.read("early")
+    (main if right else side).launch("rewrite", set_to, writes=[x], args=(8,))
+    return (*numbers(await copied), *numbers(await x.read("late")))
+
+
+@twins("RACE:BUFFER", learned=[(1, 1, 2, 2)])
+async def views_share_memory(rank: Rank, right: bool) -> Any:
+    """Disjoint rows may be written side by side."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x = main.alloc((4, 1), "int32", "x")
+    main.launch("low", set_to, writes=[x.view(0, 2)], args=(1,))
+    side.launch("high", set_to, writes=[x.view(2 if right else 1, 4)], args=(2,))
+    main.wait_stream(side)
+    return numbers(await x.read("read"))
+
+
+@twins("CRASH:TYPEERROR", learned=[(5, 5)])
+async def args_are_bound_at_the_launch(rank: Rank, right: bool) -> Any:
+    """A closure would read its variables when it runs, perhaps after they changed, and is refused."""
+    main = rank.stream("main")
+    x, value = main.alloc(2, "int32", "x"), 5
+    if right:
+        main.launch("fill", set_to, writes=[x], args=(value,))
+    else:
+        main.launch("fill", lambda target: set_to(target, value), writes=[x])
+    value = 6
+    return numbers(await x.read("read"))
+
+
+@twins("CRASH:RUNTIMEERROR", learned=[(7, 7)])
+async def what_learns_is_awaited_once(rank: Rank, right: bool) -> Any:
+    work = filled(rank.stream("main"), 7).read("read")
+    return numbers(await work) if right else numbers(await work) + numbers(await work)
+
+
+@twins("CRASH:INDEXERROR", learned=[(7,)])
+async def a_view_lies_within_its_buffer(rank: Rank, right: bool) -> Any:
+    return numbers(await filled(rank.stream("main"), 7).view(1, 2 if right else 3).read("read"))
+
+
+@twins("STALE:UNWRITTEN", learned=[(7, 7)])
+async def what_alloc_gives_has_to_be_written_first(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    return numbers(await (filled(main, 7) if right else main.alloc(2, "int32", "x")).read("read"))
+
+
+@twins.each
+def test_the_healthy_program_holds(twin: Twin) -> None:
+    twin.check_right()
+
+
+@twins.each
+def test_the_wrong_twin_is_caught(twin: Twin) -> None:
+    twin.check_wrong()
+
+
+# ---- what only time or the numbers show
+
+
+def elapsed(script: Any) -> int:
+    return see(script, told(1)).run.elapsed_ns
+
+
+@pytest.mark.parametrize(("names", "takes"), [(("a", "b"), 300_000), (("a", "a"), 500_000)])
+def test_streams_run_side_by_side_and_one_stream_one_after_the_other(names: tuple[str, str], takes: int) -> None:
+    async def script(rank: Rank) -> None:
+        for name, cost in zip(names, (300_000, 200_000), strict=True):
+            filled(rank.stream(name), 1, cost=cost)
+
+    assert elapsed(script) == takes
+
+
+@pytest.mark.parametrize(("waits", "takes"), [(False, 400_000), (True, 700_000)])
+def test_the_host_runs_ahead_of_its_device(waits: bool, takes: int) -> None:
+    """A launch does not wait: the host's pause of 300 us lies within the kernel's 400 us, unless it waited first."""
+
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        filled(main, 1, cost=400_000)
+        if waits:
+            await main.record().synchronize("synchronize")
+        await rank.sleep(300_000, "sleep")
+
+    assert elapsed(script) == takes
+
+
+@pytest.mark.parametrize(("at", "passed"), [(0, False), (399_999, False), (400_001, True)])
+def test_an_event_has_passed_when_the_work_before_it_is_done(at: int, passed: bool) -> None:
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        filled(main, 1, cost=400_000)
+        event = main.record()
+        filled(main, 1, "later", cost=400_000)
+        await rank.sleep(at, "sleep")
+        return await event.query("query")
+
+    assert see(script, told(1)).learned == [passed]
+
+
+def test_a_read_waits_for_its_stream_and_for_no_other() -> None:
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        filled(main, 1, cost=400_000)
+        event, x = main.record(), filled(side, 7)
+        copied = numbers(await x.read("read"))
+        return (*copied, await event.query("query"))
+
+    assert see(script, told(1)).learned == [(7, 7, False)]
+
+
+def test_a_missing_wait_gives_a_wrong_number() -> None:
+    """The reader of the unordered twin sees what was there before, or what came then, as it does on a device."""
+
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        x, y = filled(main, 3), side.alloc(2, "int32", "y")
+        side.wait_stream(main)
+        main.launch("rewrite", set_to, writes=[x], args=(7,), cost=90_000)
+        side.launch("copy", copy, reads=[x], writes=[y])
+        return numbers(await y.read("read"))
+
+    seen = {one.mode: one.learned for one in everywhere(script, told(1))}
+    assert seen["timed"] == [(3, 3)]
+    assert {tuple(learned) for learned in seen.values()} == {((3, 3),), ((7, 7),)}
+    assert len(seen) == len(MODES)

@@ -1,0 +1,317 @@
+"""Sends and receives: which belong together, who waits for whom, and what a protocol may not rely on.
+
+A send may end before it is received (eager: small, or the machine chose so) or hold its stream or its host until then
+(rendezvous). A protocol that works only under eager hangs one day when its messages grow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.interface import Rank
+from tests.sim.programs import Twin, Twins, everywhere, filled, holds, numbers, see, set_to, told, touch
+
+twins = Twins()
+
+LARGE = 40_000  # int32: more than what is sent eagerly
+
+
+@twins("HANG", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
+async def two_ranks_do_not_both_send_first(rank: Rank, right: bool) -> Any:
+    """On the device. Wrong and large, it hangs where there is time, and where the chooser said rendezvous."""
+    main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
+    out, came = filled(main, [rank.rank] * LARGE, "out"), main.alloc(LARGE, "int32", "came")
+    sends = group.send, out
+    receives = group.recv, came
+    for call, buffer in (receives, sends) if right and rank.rank else (sends, receives):
+        call(buffer, peer, main)
+    content = await came.read("read")
+    return int(content[0]), int((content == peer).sum())
+
+
+@twins("HANG:P2P:UNMATCHED_SEND", learned=[(1,) * 3, (0,) * 3], modes=["last"])
+async def two_hosts_do_not_both_send_first(rank: Rank, right: bool) -> Any:
+    """The same on hosts, with a message that is small: only a chooser finds out."""
+    group, peer, mine = rank.host("h"), 1 - rank.rank, np.full(3, rank.rank, np.int32)
+    if right and rank.rank:
+        came = await group.recv(3, "int32", peer, site="recv")
+        await group.send(mine, peer, site="send")
+    else:
+        await group.send(mine, peer, site="send")
+        came = await group.recv(3, "int32", peer, site="recv")
+    return numbers(came)
+
+
+@twins("HANG", learned=[(1, 40_000), (0, 40_000)], modes=["timed", "last"])
+async def within_a_group_both_may_send_first(rank: Rank, right: bool) -> Any:
+    """A coalesced group goes out as one. Two groups are two."""
+    main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
+    out, came = filled(main, [rank.rank] * LARGE, "out"), main.alloc(LARGE, "int32", "came")
+    if right:
+        with group.coalesced(main):
+            group.send(out, peer, main)
+            group.recv(came, peer, main)
+    else:
+        with group.coalesced(main):
+            group.send(out, peer, main)
+        with group.coalesced(main):
+            group.recv(came, peer, main)
+    content = await came.read("read")
+    return int(content[0]), int((content == peer).sum())
+
+
+@twins("RACE:BUFFER", learned=[(0, 1), (0, 1)])
+async def within_a_group_there_is_no_order(rank: Rank, right: bool) -> Any:
+    """What is sent may not lie where something is received."""
+    main, group, peer = rank.stream("main"), rank.device("d"), 1 - rank.rank
+    x = filled(main, [rank.rank, rank.rank])
+    mine, theirs = x.view(rank.rank, rank.rank + 1), x.view(peer, peer + 1)
+    with group.coalesced(main):
+        group.recv(theirs if right else mine, peer, main)
+        group.send(mine, peer, main)
+    return numbers(await x.read("read")) if right else None
+
+
+@twins("RACE:BUFFER", learned=[None, (5,)])
+async def a_group_holds_its_stream_until_all_of_it_is_through(rank: Rank, right: bool) -> Any:
+    main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
+    x = filled(main, [5 - 5 * rank.rank])
+    side.wait_stream(main)
+    with group.coalesced(main):
+        if rank.rank == 0:
+            group.send(x, 1, main)
+        else:
+            group.recv(x, 0, main)
+    return numbers(await x.read("read", main if right else side)) if rank.rank else None
+
+
+@twins("HANG:P2P:UNMATCHED_RECV", learned=[None, (1, 2, 3)])
+async def transfers_of_a_pair_arrive_in_order(rank: Rank, right: bool) -> Any:
+    """One receive more than there are sends, and the last one waits for ever."""
+    main, group = rank.stream("main"), rank.device("d")
+    if rank.rank == 0:
+        for value in (1, 2, 3) if right else (1, 2):
+            group.send(filled(main, [value], "out"), 1, main)
+        return None
+    came = main.alloc(3, "int32", "came")
+    for index in range(3):
+        group.recv(came.view(index, index + 1), 0, main)
+    return numbers(await came.read("read"))
+
+
+@twins("HANG:P2P:UNMATCHED_RECV", learned=[None, (1, 2, 3)])
+async def transfers_of_two_hosts_arrive_in_order(rank: Rank, right: bool) -> Any:
+    group = rank.host("h")
+    if rank.rank == 0:
+        for value in (1, 2, 3) if right else (1, 2):
+            await group.send(np.full(1, value, np.int32), 1)
+        return None
+    came = [group.recv(1, "int32", 0) for _ in range(3)]
+    return (*numbers(await came[0]), *numbers(await came[1]), *numbers(await came[2]))
+
+
+@twins("HANG:P2P:UNMATCHED_SEND", learned=[None, (1,)], modes=["timed", "last"])
+async def a_large_send_has_to_be_received(rank: Rank, right: bool) -> Any:
+    """Eager, nobody would notice."""
+    main, group = rank.stream("main"), rank.device("d")
+    x = filled(main, [1 - rank.rank] * LARGE)
+    if rank.rank == 0:
+        group.send(x, 1, main)
+        await x.read("read")
+        return None
+    if right:
+        group.recv(x, 0, main)
+    return (int((await x.read("read"))[0]),) if right else None
+
+
+@twins("HANG:P2P", learned=[None, None, (0, 10)])
+async def pairs_do_not_wait_for_one_another(rank: Rank, right: bool) -> Any:
+    """Two senders come in any order; what each sent is received from that one."""
+    main, group = rank.stream("main"), rank.device("d")
+    if rank.rank < 2:
+        await rank.sleep(50_000 * (1 - rank.rank), "sleep")
+        group.send(filled(main, [10 * rank.rank]), 2, main)
+        return None
+    came = main.alloc(2, "int32", "came")
+    for index, source in enumerate((0, 1) if right else (0, 0)):
+        group.recv(came.view(index, index + 1), source, main)
+    return numbers(await came.read("read"))
+
+
+@twins("HANG", learned=[None, (7,)])
+async def communicators_keep_their_transfers_apart(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    x = filled(main, [7 - 7 * rank.rank])
+    if rank.rank == 0:
+        rank.device("d").send(x, 1, main)
+        return None
+    rank.device("d" if right else "e").recv(x, 0, main)
+    return numbers(await x.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(1,), (1,)])
+async def a_receive_is_ordered_by_its_stream_only(rank: Rank, right: bool) -> Any:
+    main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
+    x = filled(main, [1 - rank.rank])
+    if rank.rank == 0:
+        group.send(x, 1, main)
+        return numbers(await x.read("read"))
+    group.recv(x, 0, main)
+    if right:
+        side.wait_stream(main)
+    side.launch("use", touch, reads=[x])
+    return numbers(await x.read("read"))
+
+
+@twins("RACE:BUFFER", learned=[(0,), (5,)], modes=["timed", "first", "last"])
+async def what_is_being_sent_may_not_be_overwritten(rank: Rank, right: bool) -> Any:
+    """A message from the receiver does not tell that the send is through for its own stream; a read of that does."""
+    main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
+    x = filled(main, [5 - 5 * rank.rank])
+    if rank.rank == 1:
+        group.recv(x, 0, main)
+        return numbers(await x.read("read"))
+    group.send(x, 1, main)
+    if right:
+        side.wait_stream(main)
+    side.launch("overwrite", set_to, writes=[x], args=(0,))
+    return numbers(await x.read("read", side))
+
+
+@twins("CRASH:VALUEERROR", learned=[None, None], also=["HANG"])
+async def a_peer_is_a_member(rank: Rank, right: bool) -> Any:
+    if rank.rank == 0:
+        await rank.host("h").send(np.ones(1, np.int32), 1 if right else 2)
+    elif right:
+        await rank.host("h").recv(1, "int32", 0)
+
+
+@twins("CRASH:RUNTIMEERROR", learned=[None])
+async def groups_are_not_nested(rank: Rank, right: bool) -> Any:
+    main, group = rank.stream("main"), rank.device("d")
+    with group.coalesced(main):
+        if not right:
+            with group.coalesced(main):
+                pass
+
+
+@twins("CRASH:VALUEERROR", learned=[(1,), (0,)], also=["HANG"])
+async def a_peer_is_somebody_else(rank: Rank, right: bool) -> Any:
+    peer = 1 - rank.rank if right else rank.rank
+    work = rank.host("h").recv(1, "int32", peer)
+    await rank.host("h").send(np.full(1, rank.rank, np.int32), peer)
+    return numbers(await work)
+
+
+@twins("CRASH:VALUEERROR", learned=[(1,), (0,)])
+async def a_group_is_on_one_stream(rank: Rank, right: bool) -> Any:
+    main, side, group, peer = rank.stream("main"), rank.stream("side"), rank.device("d"), 1 - rank.rank
+    x, came = filled(main, [rank.rank]), main.alloc(1, "int32", "came")
+    with group.coalesced(main):
+        group.send(x, peer, main if right else side)
+        group.recv(came, peer, main)
+    return numbers(await came.read("read"))
+
+
+@twins.each
+def test_the_healthy_program_holds(twin: Twin) -> None:
+    twin.check_right()
+
+
+@twins.each
+def test_the_wrong_twin_is_caught(twin: Twin) -> None:
+    twin.check_wrong()
+
+
+@pytest.mark.parametrize(("count", "ends"), [(16_384, "finished"), (16_385, "blocked")])
+def test_what_is_small_is_sent_eagerly_where_there_is_time(count: int, ends: str) -> None:
+    """Up to 64 KiB by the table of costs."""
+
+    async def script(rank: Rank) -> None:
+        await rank.host("h").send(np.ones(count, np.int32), 1 - rank.rank)
+        await rank.host("h").recv(count, "int32", 1 - rank.rank)
+
+    assert see(script).run.ends == [ends] * 2
+
+
+def test_an_untimed_send_is_eager_or_not_whatever_its_size() -> None:
+    async def script(rank: Rank) -> None:
+        await rank.host("h").send(np.ones(1, np.int32), 1 - rank.rank)
+        await rank.host("h").recv(1, "int32", 1 - rank.rank)
+
+    ends = {seen.mode: seen.run.ends for seen in everywhere(script)}
+    assert ends["timed"] == ends["first"] == ["finished"] * 2
+    assert ends["last"] == ["blocked"] * 2
+
+
+def test_an_eager_send_takes_what_its_memory_has_when_it_comes_to_the_head_of_its_stream() -> None:
+    async def script(rank: Rank) -> Any:
+        main, group = rank.stream("main"), rank.device("d")
+        x = filled(main, [3 - 3 * rank.rank])
+        if rank.rank == 1:
+            await rank.sleep(500_000, "sleep")
+            group.recv(x, 0, main)
+            return numbers(await x.read("read"))
+        group.send(x, 1, main)
+        main.launch("overwrite", set_to, writes=[x], args=(4,))
+        return None
+
+    holds(script, [None, (3,)], told(2))
+
+
+UNEQUAL: dict[str, Any] = {
+    "count, too few": ([1, 2], "int32", [0] * 3, "int32", (1, 2, 0)),
+    "count, too many": ([1, 2, 3], "int32", [0] * 2, "int32", (1, 2)),
+    "dtype, of another kind": ([1.0, -2.0], "float32", [0] * 2, "int32", (0x3F800000, -0x40000000)),
+    "dtype, twice as long": ([1, 2], "int32", [0] * 2, "int64", (1 + (2 << 32), 0)),
+    "dtype, half as long": ([1 + (2 << 32), 3], "int64", [0] * 2, "int32", (1, 2)),
+}
+
+
+@pytest.mark.parametrize("right", [True, False])
+@pytest.mark.parametrize("device", [True, False], ids=["device", "host"])
+@pytest.mark.parametrize("case", UNEQUAL)
+def test_a_transfer_whose_sides_do_not_fit_is_named_and_bytes_are_copied(case: str, device: bool, right: bool) -> None:
+    """A type is what either side makes of the bytes. On a host that receives, what does not come is zero."""
+    sent, sent_as, room, read_as, comes = UNEQUAL[case]
+    room, read_as, comes = (sent, sent_as, tuple(sent)) if right else (room, read_as, comes)
+
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        if not device:
+            if rank.rank == 1:
+                return numbers(await rank.host("h").recv(len(room), read_as, 0))
+            await rank.host("h").send(np.array(sent, sent_as), 1)
+            return None
+        if rank.rank == 0:
+            rank.device("d").send(filled(main, sent, dtype=sent_as), 1, main)
+            return None
+        target = filled(main, [0] * len(room), dtype=read_as)
+        rank.device("d").recv(target, 0, main)
+        return numbers(await target.read("read"))
+
+    klass = case.partition(",")[0].upper()
+    for seen in everywhere(script):
+        assert seen.classes == ([] if right else [f"MISMATCH:TRANSFER:{klass}"]), seen.mode
+        assert seen.run.finished
+        assert seen.learned == [None, comes], seen.mode
+
+
+@pytest.mark.parametrize("odd", [None, 0, 1])
+def test_in_a_pipeline_the_side_that_departs_from_its_habit_is_the_culprit(odd: int | None) -> None:
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        for rank.step in range(4):
+            count = 5 if rank.step == 2 and rank.rank == odd else 4
+            hidden = filled(main, [rank.step] * count, "hidden")
+            if rank.rank == 0:
+                rank.device("d").send(hidden, 1, main, site="give")
+            else:
+                rank.device("d").recv(hidden, 0, main, site="take")
+
+    for seen in everywhere(script):
+        culprits = [one.culprit and (one.culprit.rank, one.culprit.step, one.culprit.site) for one in seen.findings]
+        assert culprits == ([] if odd is None else [(odd, 2, "give" if odd == 0 else "take")]), seen.mode

@@ -1,0 +1,388 @@
+"""The backends keep the contract, and the suite that says so catches backends that do not.
+
+A *faulty twin* is the simulation with one thing broken, in a few lines. Each has the case that must catch it, and every
+case has a twin: a case that never caught anything proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.backend import rank as journaled
+from dpsim.ops import RawRecord
+from dpsim.sim import buffers as sim_buffers
+from dpsim.sim import communicators as sim_communicators
+from dpsim.sim import groups as sim_groups
+from dpsim.sim import rank as sim_rank
+from dpsim.sim import streams as sim_streams
+from dpsim.sim.backend import SimBackend
+from dpsim.testing import CONFORMANCE, check_backend
+from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
+
+# ---- backends that are right
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+@pytest.mark.parametrize("case", CONFORMANCE)
+def test_sim(case: str, size: int) -> None:
+    check_backend("sim", size=size, only=case)
+
+
+@pytest.mark.xdist_group("gloo")
+@pytest.mark.parametrize("case", CONFORMANCE)
+def test_gloo(case: str, dpsim_backend: Callable[..., Backend]) -> None:
+    check_backend(dpsim_backend("gloo", size=2), size=2, only=case)
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.xdist_group("gpu")
+@pytest.mark.parametrize("case", CONFORMANCE)
+def test_nccl(case: str, dpsim_backend: Callable[..., Backend]) -> None:
+    check_backend(dpsim_backend("nccl", size=2), size=2, only=case)
+
+
+# ---- backends that are wrong
+
+
+class Twin(SimBackend):
+    """The simulation, for a twin to break: what it is told, what it says, or (by `broken`) how its machine works."""
+
+    name = "twin"
+    patch: pytest.MonkeyPatch
+
+    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+        with pytest.MonkeyPatch.context() as self.patch:
+            self.broken()
+            return self.said(super().run(self.told(world), program, args, progress))
+
+    def broken(self) -> None:
+        """Break the machine for this run."""
+
+    def told(self, world: World) -> World:
+        return world
+
+    def said(self, run: Run) -> Run:
+        return run
+
+
+def edited(run: Run, edit: Callable[[RawRecord], RawRecord]) -> Run:
+    """With every record of the last rank edited."""
+    return replace(run, journals=[*run.journals[:-1], [edit(raw) for raw in run.journals[-1]]])
+
+
+class DropsADecision(Twin):
+    def said(self, run: Run) -> Run:
+        journal = run.journals[-1]
+        first = next(index for index, raw in enumerate(journal) if raw[0] == "decision")
+        return replace(run, journals=[*run.journals[:-1], journal[:first] + journal[first + 1 :]])
+
+
+class ReordersACommunicator(Twin):
+    """The second collective of the last rank is journaled before its first."""
+
+    def said(self, run: Run) -> Run:
+        journal = list(run.journals[-1])
+        first, second = [index for index, raw in enumerate(journal) if raw[0] == "collective"][:2]
+        journal[first], journal[second] = journal[second], journal[first]
+        return replace(run, journals=[*run.journals[:-1], journal])
+
+
+class ChangesAResult(Twin):
+    """The sum that ranks get is one too large."""
+
+    def broken(self) -> None:
+        receive = sim_groups.Part.receive
+        self.patch.setattr(sim_groups.Part, "receive", lambda part, wire: receive(part, wire + 1))
+
+
+class RunsAStreamOutOfOrder(Twin):
+    """An op does not wait for the one before it on its stream."""
+
+    def broken(self) -> None:
+        def append(stream: sim_streams.SimStream, op: sim_streams.Op) -> None:
+            stream.tail = op
+            stream.rank.machine.submit(op)
+
+        self.patch.setattr(sim_streams.SimStream, "append", append)
+
+
+class SendsLate(Twin):
+    """A host collective sends what the array has when it is complete, not when it is started."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_communicators, "np", _NoCopy(np))
+
+
+class _NoCopy:
+    """numpy, but `array` does not copy."""
+
+    def __init__(self, numpy: Any) -> None:
+        self._numpy = numpy
+
+    def __getattr__(self, name: str) -> Any:
+        return self._numpy.asarray if name == "array" else getattr(self._numpy, name)
+
+
+class ForgetsRecordStream(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(sim_buffers.SimBuffer, "_hold", lambda buffer, stream: None)
+
+
+class HasOneStream(Twin):
+    """Whatever streams a program asks for, they are one queue."""
+
+    def broken(self) -> None:
+        tails: dict[Any, Any] = {}
+
+        def put(stream: sim_streams.SimStream, op: Any) -> None:
+            if op is not None:  # as a new stream has it
+                tails[stream.rank] = op
+
+        tail = property(lambda stream: tails.get(stream.rank), put)
+        self.patch.setattr(sim_streams.SimStream, "tail", tail, raising=False)
+
+
+class CoalescesNothing(Twin):
+    """The transfers of a group go out one after the other."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_communicators.SimDeviceCommunicator, "coalesced", lambda group, stream: nullcontext())
+
+
+class HangsInAnIdleGet(Twin):
+    """A rank that stands in an idle get is said to be blocked."""
+
+    def said(self, run: Run) -> Run:
+        idle = [journal[-1][0] == "take" for journal in run.journals]
+        ends: list[End] = ["blocked" if stands else "finished" for stands in idle]
+        return replace(run, ends=ends, observed="somebody stood still") if any(idle) else run
+
+
+class LeavesLetters(Twin):
+    """What nobody took is found by the program that runs next."""
+
+    letters: tuple[Any, ...] = ()
+
+    def broken(self) -> None:
+        take = sim_rank.SimRank._take
+
+        def given() -> Any:
+            return self.letters[0]
+            yield
+
+        def old(rank: sim_rank.SimRank, mailbox: str, how: str, delay_ns: int) -> Any:
+            found = mailbox == "left-over" and self.letters
+            return given if found else take(rank, mailbox, how, delay_ns)
+
+        self.patch.setattr(sim_rank.SimRank, "_take", old)
+
+    def said(self, run: Run) -> Run:
+        self.letters = tuple(raw[7] for raw in run.journals[0] if raw[0] == "post" and raw[6] == "left-over")
+        return run
+
+
+class PollsInVain(Twin):
+    def broken(self) -> None:
+        take = sim_rank.SimRank._take
+        self.patch.setattr(
+            sim_rank.SimRank,
+            "_take",
+            lambda rank, box, how, ns: rank._sleep(0) if how == "poll" else take(rank, box, how, ns),
+        )
+
+
+class NeverSleeps(Twin):
+    def broken(self) -> None:
+        sleep = sim_rank.SimRank._sleep
+        self.patch.setattr(sim_rank.SimRank, "_sleep", lambda rank, ns: sleep(rank, 0))
+
+
+class MixesGroups(Twin):
+    """All groups of a kind are one."""
+
+    def told(self, world: World) -> World:
+        kinds: dict[str, CommunicatorSpec] = {}
+        for spec in world.communicators:
+            first = kinds.setdefault(spec.kind, spec)
+            kinds[spec.kind] = first._replace(ranks=tuple(sorted({*first.ranks, *spec.ranks})))
+        return replace(world, communicators=tuple(kinds.values()))
+
+
+class ForgetsDelays(Twin):
+    def told(self, world: World) -> World:
+        return replace(world, delays=())
+
+
+class DelaysBySkipping(Twin):
+    """A rank that is late does not come at all."""
+
+    def said(self, run: Run) -> Run:
+        late = any(raw[0] == "injected" for raw in run.journals[-1])
+        return replace(run, ends=[*run.ends[:-1], "blocked"], observed="stood still") if late else run
+
+
+class AwaitsTwice(Twin):
+    def broken(self) -> None:
+        once = journaled.Work.__await__
+
+        def again(work: journaled.Work) -> Any:
+            work._taken = False
+            return once(work)
+
+        self.patch.setattr(journaled.Work, "__await__", again)
+
+
+class EndsWithItsProcesses(Twin):
+    """After `close` it has no processes any more, and says nothing of most ranks."""
+
+    over = False
+
+    def close(self) -> None:
+        self.over = True
+
+    def said(self, run: Run) -> Run:
+        return replace(run, journals=run.journals[:1]) if self.over else run
+
+
+class ForgetsFaults(Twin):
+    def told(self, world: World) -> World:
+        return replace(world, faults=())
+
+
+class CallsAHangFinished(Twin):
+    def said(self, run: Run) -> Run:
+        return replace(run, ends=["finished" for _ in run.ends], observed="")
+
+
+class DoesNotRecover(Twin):
+    """After a run that did not finish, the next one is stuck."""
+
+    stuck = False
+
+    def said(self, run: Run) -> Run:
+        stuck, self.stuck = self.stuck, not run.finished
+        cut = [journal[:-1] for journal in run.journals]
+        return replace(run, journals=cut, ends=["blocked" for _ in run.ends], observed="stuck") if stuck else run
+
+
+class JournalsWhatWasMeant(Twin):
+    """The collective is altered, but its record is that of the program."""
+
+    def said(self, run: Run) -> Run:
+        meant = {raw[2]: raw for raw in run.journals[0] if raw[0] == "collective"}
+        return edited(run, lambda raw: (*raw[:8], *meant[raw[2]][8:]) if raw[0] == "collective" else raw)
+
+
+class DeathIsContagious(Twin):
+    """Peers of a rank that died are torn down with it."""
+
+    def said(self, run: Run) -> Run:
+        return replace(run, ends=["died" for _ in run.ends]) if "died" in run.ends else run
+
+
+class SwallowsExceptions(Twin):
+    """A rank whose program raised is said to be blocked."""
+
+    def said(self, run: Run) -> Run:
+        journals = [[raw for raw in journal if raw[0] != "raised"] for journal in run.journals]
+        return replace(run, journals=journals, ends=["blocked" if end == "raised" else end for end in run.ends])
+
+
+class GivesLists(Twin):
+    def said(self, run: Run) -> Run:
+        return edited(run, list)  # type: ignore[arg-type]
+
+
+class CountsBackwards(Twin):
+    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+        assert progress is not None
+        progress(2)
+        progress(1)
+        return super().run(world, program, args)
+
+
+class KeepsNoEnd(Twin):
+    def said(self, run: Run) -> Run:
+        return replace(run, journals=[[raw for raw in own if raw[0] != "finished"] for own in run.journals])
+
+
+TWINS: list[tuple[type[Twin], str, str]] = [
+    (
+        ChangesAResult,
+        "collectives",
+        r"rank 0: expected dp_cpu.all_reduce\[\d\].*rank 0 raised AssertionError: host all_reduce",
+    ),
+    (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
+    (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
+    (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
+    (HangsInAnIdleGet, "mail", "expected the ends"),
+    (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
+    (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
+    (NeverSleeps, "sleep", "sleeps of 3 x 20000000 ns took 0 ns in all"),
+    (SendsLate, "basics", "a host collective starts when it is called"),
+    (GivesLists, "basics", "record 0 of rank 1 is none of dpsim.ops"),
+    (CountsBackwards, "basics", "progress went backwards"),
+    (DropsADecision, "agreement", r"of rank 1: expected plan\[0\].*came dp.padded_further\[0\]"),
+    (KeepsNoEnd, "agreement", "rank 0 ended as finished, but its journal says nothing of an end"),
+    (ReordersACommunicator, "order", r"of rank 1: expected check.first\[0\].*came check.second\[0\]"),
+    (RunsAStreamOutOfOrder, "order", "record .* of rank 0: expected check"),
+    (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
+    (ForgetsDelays, "delays", "took .* ns in all"),
+    (DelaysBySkipping, "delays", "rank 1 ended as blocked, but its journal says"),
+    (AwaitsTwice, "awaited_twice", r"rank 0: expected awaited again.*decided RuntimeError.*came check.once\[0\]"),
+    (EndsWithItsProcesses, "closed", "Run.journals has 1 entries for 2 ranks"),
+    (CallsAHangFinished, "skipped_host", "rank 0 ended as finished, but its journal says nothing of an end"),
+    (DoesNotRecover, "skipped_device", r"rank 0: expected end\[0\].*came nothing more"),
+    (ForgetsFaults, "skipped_host", r"rank 0: expected check.sum\[3\].*returned"),
+    (ForgetsFaults, "skipped_device", r"rank 0: expected nothing more, came check.read\[3\]"),
+    (ForgetsFaults, "repeated", r"rank 0: expected check.sum\[4\].*returned"),
+    (JournalsWhatWasMeant, "altered_count", "expected a finding of class MISMATCH:COLLECTIVE:COUNT"),
+    (JournalsWhatWasMeant, "altered_dtype", "expected a finding of class MISMATCH:COLLECTIVE:DTYPE"),
+    (JournalsWhatWasMeant, "altered_op", "expected a finding of class MISMATCH:COLLECTIVE:OP"),
+    (JournalsWhatWasMeant, "altered_root", "expected a finding of class MISMATCH:COLLECTIVE:ROOT"),
+    (DeathIsContagious, "dies", "expected the ends"),
+    (DeathIsContagious, "dies_last", "rank 0 ended as died, but its journal says"),
+    (SwallowsExceptions, "raises", "rank 1: expected ValueError"),
+]
+
+
+@pytest.mark.parametrize(("twin", "case", "message"), TWINS, ids=[f"{twin.__name__}-{case}" for twin, case, _ in TWINS])
+def test_a_faulty_twin_is_caught(twin: type[Twin], case: str, message: str) -> None:
+    with pytest.raises(AssertionError, match=f"(?s)^backend twin, case {case}: .*{message}.*the rule: "):
+        check_backend(twin(), only=case)
+
+
+def test_every_case_has_a_faulty_twin() -> None:
+    assert {case for _, case, _ in TWINS} == set(CONFORMANCE)
+
+
+def test_the_twin_in_which_nothing_is_broken_passes() -> None:
+    check_backend(Twin(), size=3)
+
+
+# ---- how the suite is called
+
+
+def test_an_error_quotes_the_rule() -> None:
+    with pytest.raises(AssertionError, match="the rule: A delay changes nothing but time"):
+        check_backend(ForgetsDelays(), only=["groups", "delays"])
+
+
+def test_one_rank_is_not_enough() -> None:
+    with pytest.raises(ValueError, match="at least 2"):
+        check_backend("sim", size=1)
+
+
+def test_a_backend_that_cannot_run_here() -> None:
+    class Absent(Twin):
+        def unavailable(self, size: int) -> str | None:
+            return f"needs {size} GPUs, found 0"
+
+    with pytest.raises(BackendUnavailable, match="needs 2 GPUs, found 0"):
+        check_backend(Absent())

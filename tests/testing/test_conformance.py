@@ -1,0 +1,438 @@
+"""The conformance program passes on the simulation for any size, and says what of the contract a machine breaks.
+
+The wrong machines are the simulation with one call of the contract replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.backend import communicators as journaled_groups
+from dpsim.backend import rank as journaled
+from dpsim.backend.journal import Issue
+from dpsim.interface import Buffer, HostArray, Kernel, Stream
+from dpsim.ops import DTYPES, RECORDS, ROOTED
+from dpsim.sim.backend import SimBackend
+from dpsim.sim.buffers import SimBuffer
+from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
+from dpsim.sim.rank import SimRank
+from dpsim.sim.streams import SimEvent, SimStream
+from dpsim.testing.conformance import ground
+from dpsim.testing.conformance.program import PARTS
+from dpsim.world import CommunicatorSpec, Run, World
+from tests.protocol.data_parallel.batch_worlds import world
+
+
+def run(told: World, rounds: int = 1, parts: Sequence[str] = tuple(PARTS)) -> Run:
+    args = {"rounds": rounds, "parts": parts, "form": "default", "variant": None}
+    return SimBackend().run(told, "conformance", args)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 9])
+def test_groups_of_any_size(size: int) -> None:
+    played = run(world(size), rounds=2)
+    assert played.ends == ["finished"] * size
+
+
+def odd_and_even() -> World:
+    """Two groups of data-parallel peers, one expert group over all."""
+    pairs = [(0, 2), (1, 3)]
+    hosts = [CommunicatorSpec("dp_cpu", f"dp_cpu.{place}", "host", ranks) for place, ranks in enumerate(pairs)]
+    devices = [CommunicatorSpec("dp", f"dp.{place}", "device", ranks) for place, ranks in enumerate(pairs)]
+    return World(4, (*hosts, *devices, CommunicatorSpec("ep", "ep", "device", (0, 1, 2, 3))))
+
+
+def test_ranks_that_do_not_start_at_zero() -> None:
+    """Roots are global ranks, not places in the group."""
+    assert run(odd_and_even()).ends == ["finished"] * 4
+
+
+def test_it_makes_every_call() -> None:
+    """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
+    journals = run(world(2)).journals
+    journal = journals[0]
+    assert {record[0] for record in journal} == set(RECORDS) - {"raised", "injected"}
+    collectives = {(record[5] is None, record[8], record[10]) for record in journal if record[0] == "collective"}
+    everything = {(host, op, dtype) for host in (True, False) for op in ROOTED for dtype in DTYPES}
+    on_host_alone = {call for call in everything if call[1] == "barrier" and call[::2] != (True, "int32")}
+    assert collectives == everything - on_host_alone
+    reductions = {(record[5] is None, record[12]) for record in journal if record[0] == "collective"}
+    assert reductions == {(host, op) for host in (True, False) for op in ("sum", "max", "min", None)}
+    transfers = {(record[5] is None, record[8], record[12] is None) for record in journal if record[0] == "transfer"}
+    assert len(transfers) == 6  # there are no groups on the host
+    assert {record[5] for record in journal if record[0] == "ask"} == {"query", "synchronize"}
+    assert {record[6] for journal in journals for record in journal if record[0] == "take"} == {"poll", "get", "idle"}
+    assert {record[11] for record in journal if record[0] == "collective"} == {None, 0, 1}
+    shapes = {(bool(record[6]), bool(record[7])) for record in journal if record[0] == "launch"}
+    assert shapes == {(False, True), (True, True)}
+
+
+def test_kernels_run_on_torch() -> None:
+    """The array API standard only: the same numbers as on numpy."""
+    torch = pytest.importorskip("torch")
+    for dtype in DTYPES:
+        results = []
+        for make in (np.zeros, torch.zeros):
+            kind = getattr(np if make is np.zeros else torch, dtype)
+            flat, table = make(6, dtype=kind), make((2, 3), dtype=kind)
+            ground.line(flat, 5, 1)
+            ground.fold(flat, table, 1, 2.0, True, "add", None, (1, (2, 3)))
+            ground.flip(table)
+            ground.increase(table)
+            ground.copy_to(table[0], flat[:3])
+            results.append((flat.tolist(), table.tolist()))
+        assert results[0] == results[1]
+        assert results[0][1] == [[17, 16, 15], [20, 19, 18]]
+
+
+# ---- machines that are wrong
+
+Patch = pytest.MonkeyPatch
+
+
+class Then:
+    """What an awaited call gives, changed."""
+
+    def __init__(self, work: Awaitable[HostArray], change: Callable[[HostArray], HostArray]) -> None:
+        self.work = work
+        self.change = change
+
+    def __await__(self) -> Generator[Any, Any, HostArray]:
+        result = yield from self.work.__await__()
+        return self.change(result)
+
+
+def changes_sums(patch: Patch) -> None:
+    call = SimHostCommunicator.all_reduce
+    patch.setattr(SimHostCommunicator, "all_reduce", lambda *a, **k: Then(call(*a, **k), lambda result: result + 1))
+
+
+def cuts_int64(patch: Patch) -> None:
+    call = SimHostCommunicator.all_reduce
+    patch.setattr(
+        SimHostCommunicator,
+        "all_reduce",
+        lambda *a, **k: Then(call(*a, **k), lambda result: result.astype(np.int32).astype(result.dtype)),
+    )
+
+
+def flattens(patch: Patch) -> None:
+    call = SimHostCommunicator.broadcast
+    patch.setattr(SimHostCommunicator, "broadcast", lambda *a, **k: Then(call(*a, **k), np.ravel))
+
+
+def sums_into_what_was_sent(patch: Patch) -> None:
+    call = SimHostCommunicator.all_reduce
+
+    def in_place(self: SimHostCommunicator, array: HostArray, **kwargs: Any) -> Then:
+        def change(result: HostArray) -> HostArray:
+            array[...] = result
+            return result
+
+        return Then(call(self, array, **kwargs), change)
+
+    patch.setattr(SimHostCommunicator, "all_reduce", in_place)
+
+
+def takes_the_first_as_root(patch: Patch) -> None:
+    call = SimHostCommunicator.broadcast
+    patch.setattr(
+        SimHostCommunicator,
+        "broadcast",
+        lambda self, array, root, **k: call(self, array, self.ranks[0] if root in self.ranks else root, **k),
+    )
+
+
+def takes_root_as_a_place(patch: Patch) -> None:
+    """On the device: in the group (1, 3) root 1 is the second member."""
+    call = SimDeviceCommunicator.broadcast
+
+    def broadcast(self: SimDeviceCommunicator, buffer: Buffer, root: int, stream: Stream, **kwargs: Any) -> None:
+        call(self, buffer, self.ranks[root] if root < self.size else root, stream, **kwargs)
+
+    patch.setattr(SimDeviceCommunicator, "broadcast", broadcast)
+
+
+def puts_a_collective_too_late(patch: Patch) -> None:
+    """Behind the next kernel on its stream."""
+    all_reduce, launch = SimDeviceCommunicator.all_reduce, SimStream.launch
+    held: dict[Stream, Callable[[], None]] = {}
+
+    def hold(self: SimDeviceCommunicator, buffer: Buffer, stream: Stream, **kwargs: Any) -> None:
+        held[stream] = lambda: all_reduce(self, buffer, stream, **kwargs)
+
+    def launch_then_put(self: SimStream, site: str, kernel: Kernel, **kwargs: Any) -> None:
+        launch(self, site, kernel, **kwargs)
+        held.pop(self, lambda: None)()
+
+    patch.setattr(SimDeviceCommunicator, "all_reduce", hold)
+    patch.setattr(SimStream, "launch", launch_then_put)
+
+
+def runs_kernels_twice(patch: Patch) -> None:
+    launch = SimStream.launch
+
+    def twice(self: SimStream, site: str, kernel: Kernel, **kwargs: Any) -> None:
+        launch(self, site, kernel, **kwargs)
+        launch(self, site, kernel, **kwargs)
+
+    patch.setattr(SimStream, "launch", twice)
+
+
+def gives_memory_twice(patch: Patch) -> None:
+    """A buffer that is in use is given again where one of the same size is asked for."""
+    alloc, given = SimStream.alloc, dict[Any, Buffer]()
+
+    def again(self: SimStream, shape: Any, dtype: Any, site: str) -> Buffer:
+        return given.setdefault((self, shape, dtype), alloc(self, shape, dtype, site))
+
+    patch.setattr(SimStream, "alloc", again)
+
+
+def reads_upside_down(patch: Patch) -> None:
+    read = SimBuffer.read
+    patch.setattr(SimBuffer, "read", lambda self, *site: Then(read(self, *site), lambda result: result[::-1]))
+
+
+def accepts_closures(patch: Patch) -> None:
+    launch = SimStream.launch
+
+    def any_kernel(self: SimStream, site: str, kernel: Kernel, **kwargs: Any) -> None:
+        if not kernel.__closure__:
+            launch(self, site, kernel, **kwargs)
+
+    patch.setattr(SimStream, "launch", any_kernel)
+
+
+def accepts_any_root(patch: Patch) -> None:
+    call = SimHostCommunicator.broadcast
+    patch.setattr(
+        SimHostCommunicator,
+        "broadcast",
+        lambda self, array, root, **k: call(self, array, root if root in self.ranks else self.ranks[0], **k),
+    )
+
+
+def gives_a_result_twice(patch: Patch) -> None:
+    call = SimHostCommunicator.all_reduce
+
+    class Again(Then):
+        result: HostArray | None = None
+
+        def __await__(self) -> Generator[Any, Any, HostArray]:
+            if self.result is None:
+                self.result = yield from self.work.__await__()
+            return self.result
+
+    patch.setattr(SimHostCommunicator, "all_reduce", lambda *a, **k: Again(call(*a, **k), np.array))
+
+
+def uses_freed_memory(patch: Patch) -> None:
+    patch.setattr(journaled.JournaledBuffer, "gone", lambda self: self.ref)
+
+
+def sends_to_itself(patch: Patch) -> None:
+    patch.setattr(journaled_groups, "check_peer", partial(journaled_groups.check_member, what="peer"))
+
+
+def mixes_streams_in_a_group(patch: Patch) -> None:
+    transfer = SimDeviceCommunicator._transfer
+
+    def on_any(self: SimDeviceCommunicator, issue: Any, buffer: Any, stream: Any, site: Any) -> None:
+        transfer(self, issue, buffer, self._together or stream, site)
+
+    patch.setattr(SimDeviceCommunicator, "_transfer", on_any)
+
+
+def changed_issues(patch: Patch, owner: Any, method: str, change: Callable[[Issue], Issue]) -> None:
+    """Before they are issued, and after they were journaled."""
+    start = getattr(owner, method)
+    patch.setattr(owner, method, lambda self, issues, *rest: start(self, [change(issue) for issue in issues], *rest))
+
+
+def summed(issue: Issue) -> Issue:
+    return issue._replace(reduce="sum") if issue.reduce else issue
+
+
+def only_sums_on_the_host(patch: Patch) -> None:
+    changed_issues(patch, SimHostCommunicator, "_start", summed)
+
+
+def only_sums_on_the_device(patch: Patch) -> None:
+    changed_issues(patch, SimDeviceCommunicator, "_put", summed)
+
+
+def turns_sizes_around(patch: Patch) -> None:
+    def around(self: SimDeviceCommunicator, output: Buffer, *rest: Any, **keywords: Any) -> None:
+        all_gather(self, output, *rest, **keywords)
+        rest[-1].launch("turn", lambda buffer: buffer[:].sort(), writes=[output])
+
+    all_gather = SimDeviceCommunicator.all_gather
+    patch.setattr(SimDeviceCommunicator, "all_gather", around)
+
+
+def mixes_up_the_size_vectors(patch: Patch) -> None:
+    def mixed(issue: Issue) -> Issue:
+        half = len(issue.sizes) // 2
+        return issue._replace(sizes=issue.sizes[half:] + issue.sizes[:half]) if issue.op == "all_to_all" else issue
+
+    changed_issues(patch, SimDeviceCommunicator, "_put", mixed)
+
+
+def works_in_the_source(patch: Patch) -> None:
+    put = SimDeviceCommunicator._put
+
+    def scribble(self: Any, issues: Any, output: Any, source: Any, stream: Any) -> None:
+        put(self, issues, output, source, stream)
+        if output is not source:
+            stream.launch("scribble", ground.increase, writes=[source])
+
+    patch.setattr(SimDeviceCommunicator, "_put", scribble)
+
+
+def copies_views(patch: Patch) -> None:
+    view = SimBuffer._view
+
+    def copied(self: SimBuffer, start: int, stop: int) -> Any:
+        piece: Any = view(self, start, stop)
+        piece.array = piece.array.copy()
+        return piece
+
+    patch.setattr(SimBuffer, "_view", copied)
+
+
+def reads_from_any_stream(patch: Patch) -> None:
+    copy = SimBuffer._copy
+    patch.setattr(SimBuffer, "_copy", lambda self, stream: copy(self, stream.rank.stream("another")))
+
+
+def waits_for_all_events_but(number: int) -> Callable[[Patch], None]:
+    """The part makes seven a round; this one orders nothing."""
+
+    def wrong(patch: Patch) -> None:
+        wait = SimStream._wait
+        patch.setattr(SimStream, "_wait", lambda self, event: wait(self, event) if event.number % 7 != number else None)
+
+    return wrong
+
+
+def passes_events_at_once(patch: Patch) -> None:
+    patch.setattr(SimEvent, "_query", lambda self: lambda: answer(True))
+
+
+def never_passes_events(patch: Patch) -> None:
+    patch.setattr(SimEvent, "_query", lambda self: lambda: answer(False))
+
+
+def answer(value: Any) -> Generator[Any, Any, Any]:
+    return value
+    yield
+
+
+def reuses_recorded_memory(patch: Patch) -> None:
+    patch.setattr(SimBuffer, "_hold", lambda self, stream: None)
+
+
+EAGER = 1 << 14
+
+
+def cuts_large_transfers_of_the_host(patch: Patch) -> None:
+    start = SimHostCommunicator._start
+
+    def cut(self: Any, issues: list[Issue], array: HostArray, shape: Any) -> Any:
+        if issues[0].op == "send":
+            array = np.concatenate([array.reshape(-1)[:EAGER], 0 * array.reshape(-1)[EAGER:]])
+        return start(self, issues, array, shape)
+
+    patch.setattr(SimHostCommunicator, "_start", cut)
+
+
+def cuts_large_transfers_of_the_device(patch: Patch) -> None:
+    move = SimDeviceCommunicator._move
+
+    def cut(self: Any, issues: list[Issue], buffer: Any, stream: Any) -> None:
+        move(self, issues, buffer, stream)
+        if issues[0].op == "recv" and issues[0].count > EAGER and issues[0].group is None:
+            stream.launch("cut", ground.line, writes=[buffer], args=(0, 0))
+
+    patch.setattr(SimDeviceCommunicator, "_move", cut)
+
+
+def posts_backwards(patch: Patch) -> None:
+    post = SimRank._post
+
+    def backwards(self: SimRank, to: int, mailbox: str, message: Any, delay_ns: int) -> None:
+        post(self, to, mailbox, message[::-1], delay_ns)
+
+    patch.setattr(SimRank, "_post", backwards)
+
+
+def finds_what_was_not_sent(patch: Patch) -> None:
+    take = SimRank._take
+    old: Any = lambda: answer("from the run before")  # noqa: E731
+    patch.setattr(SimRank, "_take", lambda self, *rest: old if rest[0] == "left-over" else take(self, *rest))
+
+
+def finds_nothing(patch: Patch) -> None:
+    patch.setattr(SimRank, "_take", lambda self, *rest: lambda: answer(None))
+
+
+def renames_streams(patch: Patch) -> None:
+    patch.setattr(SimStream, "name", property(lambda self: "stream", lambda self, name: None), raising=False)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "part", "says"),
+    [
+        (changes_sums, "collectives", "the sum over the group"),
+        (cuts_int64, "collectives", "host all_reduce of int64"),
+        (flattens, "collectives", "the array of global rank 0 on every member"),
+        (sums_into_what_was_sent, "collectives", "host all_reduce of int32: .* the max over the group"),
+        (takes_the_first_as_root, "collectives", "the array of global rank 3 on every member"),
+        (takes_root_as_a_place, "collectives", "the buffer of global rank 1 in place"),
+        (puts_a_collective_too_late, "collectives", "an in-place sum over the group, after the kernels before it"),
+        (only_sums_on_the_host, "collectives", "host all_reduce of int32: .* the max over the group"),
+        (only_sums_on_the_device, "collectives", "dp.0 all_reduce of int32: .* an in-place max over the group"),
+        (turns_sizes_around, "collectives", "dp.1 all_gather of int32: .* all members one after the other"),
+        (mixes_up_the_size_vectors, "collectives", "dp.0 all_to_all of int32"),
+        (works_in_the_source, "collectives", "only the output is written"),
+        (runs_kernels_twice, "basics", r"read of int32\[2, 3\]"),
+        (gives_memory_twice, "basics", "is used after it was freed"),
+        (uses_freed_memory, "basics", "launch of a buffer that was freed was accepted"),
+        (sends_to_itself, "basics", "a transfer of a rank with itself was accepted"),
+        (mixes_streams_in_a_group, "basics", "within a group on another stream was accepted"),
+        (reads_upside_down, "basics", r"read of int32\[6\]"),
+        (accepts_closures, "basics", "a kernel that is a closure was accepted"),
+        (accepts_any_root, "basics", "a root that is no member of the group was accepted"),
+        (gives_a_result_twice, "basics", "awaited twice"),
+        (renames_streams, "basics", "a stream has the name that it was asked for by"),
+        (copies_views, "streams", "a buffer written through two views"),
+        (reads_from_any_stream, "streams", "a buffer written through two views"),
+        (waits_for_all_events_but(0), "streams", "a buffer written through two views"),
+        (waits_for_all_events_but(1), "streams", "a buffer written through two views"),
+        (waits_for_all_events_but(2), "streams", "Event.query of what was waited for"),
+        (waits_for_all_events_but(3), "streams", "a copy on the side stream"),
+        (waits_for_all_events_but(6), "streams", "a copy behind a held stream"),
+        (passes_events_at_once, "streams", "Event.query behind a held stream"),
+        (never_passes_events, "streams", "Event.query of what was waited for"),
+        (reuses_recorded_memory, "streams", "a copy of a freed buffer: .* after record_stream"),
+        (cuts_large_transfers_of_the_host, "transfers", r"a large host recv: .* \(they differ from element 16384 on\)"),
+        (cuts_large_transfers_of_the_device, "transfers", "a recv of 262144"),
+        (posts_backwards, "mail", "message 0 of 3"),
+        (finds_what_was_not_sent, "mail", "a poll of the box left-over"),
+        (finds_nothing, "polling", "a poll: expected .*, came None"),
+    ],
+)
+def test_a_wrong_machine_is_found(wrong: Callable[[Patch], None], part: str, says: str) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        wrong(patch)
+        played = run(odd_and_even(), rounds=2, parts=(part,))
+    raised = [record for journal in played.journals for record in journal if record[0] == "raised"]
+    assert {record[2] for record in raised} <= {"AssertionError", "RuntimeError"}, raised
+    assert any(re.search(says, record[5]) for record in raised), raised

@@ -1,0 +1,237 @@
+"""Hypothesis outside, schedules inside: healthy worlds are proven, planted bugs shrink to the smallest world.
+
+Examples are counted from the first that fails to the last that is run, as Hypothesis shrinks.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsim import registry
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.scenario import Scenario, load_scenario, scenario_from
+from dpsim.scenario.strategies import scenarios
+from dpsim.testing import holds
+from dpsim.world import CommunicatorSpec, World
+
+SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
+ONE_TOKEN = {"prompt_tokens": 1, "output_tokens": 1}
+
+
+def smallest(**more: Any) -> Scenario:
+    """Two ranks, one token."""
+    two = {"data_parallel_size": 2}
+    return scenario_from({"name": "drawn", "topology": two, "workload": {"requests": [ONE_TOKEN]}, **more})
+
+
+# ---- the shipped protocol
+
+
+@given(scenarios(max_faults=0, form="source-000"))
+def test_drawn_scenarios_of_the_batch_protocol_are_proven(scenario: Scenario) -> None:
+    assert holds(scenario).verdict == "proven"
+
+
+def shrunk(variant: str, folder: Path) -> tuple[Scenario, int, str]:
+    """The last example of a test that fails, how many were run since the first failure, and what it raised."""
+    examples: list[tuple[Scenario, bool]] = []
+
+    @SHRINKS
+    @given(scenarios(max_faults=0, variant=variant))
+    def test(scenario: Scenario) -> None:
+        examples.append((scenario, False))
+        try:
+            holds(scenario, save=folder)
+        except AssertionError:
+            examples[-1] = scenario, True
+            raise
+
+    with pytest.raises(AssertionError) as raised:
+        test()
+    first = [failed for _, failed in examples].index(True)
+    return examples[-1][0], len(examples) - first, str(raised.value)
+
+
+@pytest.mark.parametrize("variant", ["M-DP-1", "M-DP-9"])
+def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Path) -> None:
+    scenario, examples, told = shrunk(variant, tmp_path)
+    assert scenario == smallest(protocol={"variant": variant})
+    assert examples <= 400  # measured: 14 and 14
+    [file] = tmp_path.iterdir()
+    assert told.endswith(f"replay: dpsim explore {file} --schedules 300")
+    again = explore_subject(Subject.of(load_scenario(file)))
+    assert again.failure is not None
+    assert file.name == f"drawn-{again.failure.fingerprint}.yaml"
+    assert f"failure {again.failure.fingerprint}" in told
+
+
+# ---- a protocol of one's own, on flat scenarios
+
+
+class Wakes(Program):
+    """Rank 0 wakes the others for a wave of steps, and may say so more than once. A wake that comes after its wave is
+    stale.
+    """
+
+    def is_stale(self, woken: int, wave: int) -> bool:
+        return woken < wave
+
+    probes = ("stale",)
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        steps, duplicates = prepared
+        group, wakes, wave = rank.host("h"), rank.mailbox("wakes"), 0
+        while rank.rank != 0 or wave == 0:
+            if rank.rank == 0:
+                for peer, _ in itertools.product(group.ranks[1:], range(1 + duplicates)):
+                    rank.send(peer, "wakes", wave, "wake")
+            elif self.is_stale(await wakes.get("asleep", idle=True), wave):  # type: ignore[arg-type]
+                rank.probe("stale")
+                continue
+            for _ in range(steps):
+                rank.step += 1
+                if rank.rank != 0:
+                    await wakes.poll("awake")  # who is awake need not be woken
+                await group.all_reduce(np.ones(1, np.int32), site="step")
+            wave += 1
+
+
+class WakesWhenever(Wakes):
+    """The bug: whoever is woken starts a wave."""
+
+    def is_stale(self, woken: int, wave: int) -> bool:
+        return False
+
+
+def woken(kind: type[Wakes], ranks: int, steps: int, duplicates: int) -> Subject:
+    world = World(ranks, (CommunicatorSpec("h", "h", "host", tuple(range(ranks))),))
+    return Subject(world, kind(), (steps, duplicates))
+
+
+flat = {"ranks": st.integers(2, 3), "steps": st.integers(1, 3), "duplicates": st.integers(0, 2)}
+
+
+def test_all_worlds_of_a_protocol_with_mailboxes_are_proven() -> None:
+    """There are 18, and Hypothesis goes on until it has drawn them all."""
+    found: dict[tuple[int, ...], Explored] = {}
+
+    @settings(max_examples=200)
+    @given(**flat)
+    def test(**drawn: int) -> None:
+        found[tuple(drawn.values())] = holds(woken(Wakes, **drawn), schedules=300)
+
+    test()
+    assert len(found) == 18
+    assert {explored.verdict for explored in found.values()} == {"proven"}
+    assert max(explored.exploration.runs for explored in found.values()) > 40, "if little happens, little is proven"
+
+
+def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:
+    examples: list[tuple[dict[str, int], bool]] = []
+
+    @SHRINKS
+    @given(**flat)
+    def test(**drawn: int) -> None:
+        examples.append((drawn, False))
+        try:
+            holds(woken(WakesWhenever, **drawn))
+        except AssertionError:
+            examples[-1] = drawn, True
+            raise
+
+    with pytest.raises(AssertionError, match="HANG:COLLECTIVE:MISSING_RANK"):
+        test()
+    assert examples[-1][0] == {"ranks": 2, "steps": 1, "duplicates": 1}
+    assert len(examples) - [failed for _, failed in examples].index(True) <= 30  # measured: 15
+
+
+# ---- what is said and what is left behind
+
+
+def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError) as raised:
+        holds(smallest(protocol={"variant": "M-DP-1"}, name="a/b"), schedules=7, strategy="random")
+    [file] = Path(".dpsim").iterdir()
+    assert re.fullmatch(r"a-b-[0-9a-f]{8}\.yaml", file.name)
+    assert str(raised.value).startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
+    assert str(raised.value).endswith(f"replay: dpsim explore {file} --schedules 7 --strategy random")
+    with pytest.raises(AssertionError) as raised:
+        holds(woken(WakesWhenever, 2, 1, 1))
+    assert "replay" not in str(raised.value)
+    assert len(list(Path(".dpsim").iterdir())) == 1, "a subject has no scenario to save"
+
+
+def test_of_all_examples_that_fail_the_smallest_is_saved(tmp_path: Path) -> None:
+    failed: list[int] = []
+
+    @SHRINKS
+    @given(st.integers(0, 1_000))
+    def test(number: int) -> None:
+        if number >= 3:
+            failed.append(number)
+            holds(smallest(name=f"world-{number}", protocol={"variant": "M-DP-1"}), save=tmp_path)
+
+    with pytest.raises(AssertionError):
+        test()
+    assert len(set(failed)) > 1
+    [file] = tmp_path.iterdir()
+    assert load_scenario(file).name == "world-3"
+
+
+class Fails(Program):
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        raise ValueError("as it was told")
+
+
+def test_the_module_of_a_protocol_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry.protocols()
+    monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
+    registry.register_protocol("fails")(Fails)
+    with pytest.raises(AssertionError) as raised:
+        holds(smallest(protocol="fails"), save=tmp_path)
+    assert str(raised.value).endswith(f".yaml --schedules 300 --module {__name__}")
+
+
+def test_hypothesis_is_told_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: set[str] = set()
+    targets: list[float] = []
+    monkeypatch.setattr(hypothesis, "event", events.add)
+    monkeypatch.setattr(hypothesis, "target", lambda observed, label: targets.append(observed))
+
+    @settings(max_examples=1)
+    @given(st.just(2))
+    def test(ranks: int) -> None:
+        holds(woken(Wakes, ranks, 1, 1))
+
+    test()
+    races = {"race: awake before delivers wake", "race: delivers wake before awake"}
+    assert events == {"verdict: proven", "probe: stale", *races}
+    assert targets == [2]
+
+
+@settings(max_examples=3)
+@given(st.integers(1, 3))
+def test_it_may_be_asked_twice_in_one_example(steps: int) -> None:
+    holds(woken(Wakes, 2, steps, 1))
+    holds(woken(Wakes, 2, steps, 0))
+
+
+def test_profiles() -> None:
+    """See conftest.py."""
+    ci, nightly = settings.get_profile("ci"), settings.get_profile("nightly")
+    assert (ci.derandomize, ci.deadline) == (True, None)
+    assert (nightly.derandomize, nightly.deadline) == (False, None)
+    assert nightly.max_examples >= 10 * ci.max_examples

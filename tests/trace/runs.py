@@ -1,0 +1,71 @@
+"""Runs of a small world, healthy or with something planted, and random records: what the tests of traces share."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, get_type_hints
+
+from hypothesis import strategies as st
+
+from dpsim.config import EngineConfig, Topology
+from dpsim.ops import RECORDS, Place, RawRecord, Refs
+from dpsim.scenario.communicators import communicators
+from dpsim.sim.backend import SimBackend
+from dpsim.world import At, Fault, Run, World
+
+RANKS = 3
+TOPOLOGY = Topology(data_parallel_size=RANKS)
+ARGS = {
+    "topology": TOPOLOGY.model_dump(mode="json"),
+    "config": EngineConfig(async_scheduling=True).model_dump(mode="json"),
+    "requests": [(0, 5 + number, 6, None, None, False) for number in range(4)],
+    "step_ns": 20_000_000,
+    "form": "source-000",
+    "variant": None,
+}
+
+
+def make_world(*faults: Fault) -> World:
+    return World(RANKS, communicators(TOPOLOGY), faults)
+
+
+@cache
+def simulate(*faults: tuple[str, int, str, int], **args: Any) -> Run:
+    """The run with these faults: (kind, rank, site, ordinal). Must not be changed."""
+    planted = (Fault(kind, rank, At(site, ordinal)) for kind, rank, site, ordinal in faults)
+    return SimBackend().run(make_world(*planted), "dp_batch", ARGS | args)
+
+
+def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:
+    """Where a record is: the first of that kind, step and site."""
+    return next(at for at, raw in enumerate(journal) if raw[:3] == (kind, step, site))
+
+
+# ---- random records
+
+NUMBERS = st.integers(-(2**70), 2**70)
+TEXTS = st.text(max_size=8)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.floats(allow_nan=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3).map(tuple),
+    max_leaves=6,
+)
+FIELDS: dict[Any, st.SearchStrategy[Any]] = {
+    int: NUMBERS,
+    str: TEXTS,
+    str | None: st.none() | TEXTS,
+    int | None: st.none() | NUMBERS,
+    tuple[int, ...]: st.lists(NUMBERS, max_size=3).map(tuple),
+    Refs: st.lists(st.tuples(NUMBERS, NUMBERS, NUMBERS), max_size=2).map(tuple),
+    Place | None: st.none() | st.tuples(NUMBERS, NUMBERS, NUMBERS),
+    Any: VALUES,
+}
+WRITTEN = sorted(RECORDS.keys() - {"injected"})
+
+
+@st.composite
+def records(draw: st.DrawFn) -> RawRecord:
+    """A record of any kind, with any content that its types allow."""
+    kind = draw(st.sampled_from(WRITTEN))
+    hints = get_type_hints(RECORDS[kind])
+    return (kind, *(draw(FIELDS[hints[name]]) for name in RECORDS[kind]._fields[1:]))

@@ -1,0 +1,260 @@
+"""Comparing: equal is equal, and every kind of difference is named, at its first place and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dpsim.ops import RawRecord
+from dpsim.trace import Difference, Trace, TraceError, compare, digest, fold, read_trace, scenario_changes, write_trace
+from dpsim.world import Run
+from tests.trace.runs import find, records, simulate
+
+Edited = Callable[[int, Callable[[list[RawRecord]], None]], Run]
+
+
+def first(a: Run, b: Run) -> Difference:
+    difference = compare(Trace.of(a), Trace.of(b))
+    assert difference is not None
+    return difference
+
+
+def journal_of(run: Run, rank: int = 1) -> list[RawRecord]:
+    return run.journals[rank]
+
+
+# ---- equal
+
+
+def test_a_run_is_equal_to_itself_and_to_its_trace(healthy: Run, hung: Run, tmp_path: Path) -> None:
+    for run in (healthy, hung):
+        write_trace(tmp_path / "x", run, scenario={}, verdict="held", klass=None)
+        assert compare(Trace.of(run), read_trace(tmp_path / "x")) is None
+
+
+def test_time_places_backend_and_injections_make_no_difference(healthy: Run) -> None:
+    journals = [[("injected", 0, "x", 0, "", "delay"), *journal] for journal in healthy.journals]
+    journals = [[(*raw[:4], "moved.py:1", *raw[5:]) for raw in journal] for journal in journals]
+    other = replace(healthy, journals=journals, backend="nccl", elapsed_ns=1, waited_ns=[9, 9, 9], versions={})
+    assert compare(Trace.of(healthy), Trace.of(other)) is None
+
+
+@given(st.lists(st.lists(records(), max_size=3), min_size=2, max_size=2))
+def test_equal_exactly_if_the_digests_are(journals: list[list[RawRecord]]) -> None:
+    runs = [Run("any", [journal], ["finished"], [0], 0) for journal in journals]
+    equal = digest(runs[0].journals) == digest(runs[1].journals)
+    for a, b in permutations(runs):
+        assert (compare(Trace.of(a), Trace.of(b)) is None) == equal
+
+
+# ---- planted differences
+
+
+def test_a_decision(healthy: Run, edited: Edited) -> None:
+    def change(journal: list[RawRecord]) -> None:
+        at = find(journal, "decision", 2, "plan")
+        journal[at] = (*journal[at][:6], (False, (8, 8, 4), 2))
+
+    found = first(healthy, edited(1, change))
+    assert (found.rank, found.actor, found.index, found.step) == (1, "decisions plan", 2, 2)
+    assert "decided (False, (8, 8, 4), 2)" in found.b
+    assert "at dpsim/protocol/data_parallel/step.py:" in found.a
+    assert found.meaning == (
+        "rank 1 learned the same before but decided otherwise: another configuration, form or variant?"
+    )
+    assert found.ends == ()
+
+
+def test_a_missing_collective(healthy: Run, edited: Edited) -> None:
+    found = first(healthy, edited(1, lambda journal: journal.pop(find(journal, "collective", 2, "dp.agree"))))
+    assert (found.rank, found.actor, found.index, found.step) == (1, "communicator dp_cpu", 2, 2)
+    assert found.a.startswith("step 2  dp.agree[2]  all_reduce int32[12] on dp_cpu #2  at dpsim/")
+    assert found.b.startswith("step 3  dp.agree[3]")
+    assert found.meaning == "B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on"
+
+
+def test_a_surplus_collective(healthy: Run, edited: Edited) -> None:
+    def change(journal: list[RawRecord]) -> None:
+        at = find(journal, "collective", 2, "dp.agree")
+        journal[at:at] = [journal[at]] * 2
+
+    found = first(healthy, edited(1, change))
+    assert found.meaning == "B's rank 1 has 2 all_reduces more on dp_cpu from step 2 on"
+    assert first(edited(1, change), healthy).meaning == "B's rank 1 has 2 all_reduces fewer on dp_cpu from step 2 on"
+
+
+def test_a_collective_called_otherwise(healthy: Run, edited: Edited) -> None:
+    def change(journal: list[RawRecord]) -> None:
+        at = find(journal, "collective", 3, "experts.combine")
+        journal[at] = (*journal[at][:9], 99, "int64", *journal[at][11:])
+
+    found = first(healthy, edited(2, change))
+    assert (found.rank, found.actor, found.step) == (2, "communicator ep", 3)
+    assert found.meaning == "rank 2 makes the op with another count (A: 6, B: 99), dtype (A: 'int32', B: 'int64')"
+
+
+def test_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
+    def change(journal: list[RawRecord]) -> None:
+        at = find(journal, "alloc", 3, "experts.buffer")
+        journal[at], journal[at + 1] = journal[at + 1], journal[at]
+
+    found = first(healthy, edited(0, change))
+    assert (found.rank, found.actor, found.step) == (0, "stream main", 3)
+    assert found.meaning == "rank 0 does something else in step 3"
+
+
+def test_another_order_on_a_communicator(healthy: Run) -> None:
+    def run(sites: list[str]) -> Run:
+        journal: list[RawRecord] = [
+            ("collective", 0, site, 0, "", None, "dp_cpu", seq, "all_reduce", 8, "int32", None, "sum", (), (), ())
+            for seq, site in enumerate(sites)
+        ]
+        return Run("sim", [journal], ["finished"], [0], 0)
+
+    found = first(run(["a", "b", "c"]), run(["b", "a", "c"]))
+    assert (found.index, found.meaning) == (0, "rank 0 makes the same ops in step 0, in another order")
+
+
+def test_a_missing_kernel(healthy: Run, edited: Edited) -> None:
+    found = first(healthy, edited(0, lambda journal: journal.pop(find(journal, "launch", 1, "attention"))))
+    assert found.meaning == "B's rank 0 has one op fewer on stream main from step 1 on"
+
+
+def test_another_outcome(healthy: Run, edited: Edited) -> None:
+    def change(journal: list[RawRecord]) -> None:
+        at = find(journal, "learned", 2, "dp.agree")
+        journal[at] = (*journal[at][:5], 0xBAD)
+
+    found = first(healthy, edited(1, change))
+    assert (found.rank, found.actor, found.step) == (1, "outcomes", 2)
+    assert "result 00000bad" in found.b
+    assert "some rank brought other data" in found.meaning
+
+
+def test_a_missing_tail(healthy: Run, edited: Edited) -> None:
+    cut = edited(1, lambda journal: journal.__delitem__(slice(find(journal, "collective", 4, "dp.agree"), None)))
+    cut = replace(cut, ends=["blocked", "died", "blocked"], observed="no rank moved for 5 s")
+    found = first(healthy, cut)
+    assert (found.rank, found.actor, found.step) == (1, "communicator dp_cpu", 4)
+    assert found.b == "nothing; rank 1 died"
+    assert found.meaning == "B ends earlier than A: there, rank 1 died, in step 4"
+    assert found.ends == ("B did not come to its end: rank 1 died; ranks 0, 2 blocked (no rank moved for 5 s)",)
+    assert first(cut, healthy).meaning == "A ends earlier than B: there, rank 1 died, in step 4"
+
+
+def test_only_the_last_record_is_missing(healthy: Run, edited: Edited) -> None:
+    cut = replace(edited(2, lambda journal: journal.__delitem__(-1)), ends=["finished", "finished", "blocked"])
+    found = first(healthy, cut)
+    assert (found.rank, found.actor) == (2, "thread main")
+    assert found.meaning.startswith("B ends earlier than A: there, rank 2 is blocked")
+
+
+def test_the_earliest_of_several_differences_is_named(healthy: Run, edited: Edited) -> None:
+    def spoil(step: int) -> Callable[[list[RawRecord]], None]:
+        def change(journal: list[RawRecord]) -> None:
+            at = find(journal, "decision", step, "mode")
+            journal[at] = (*journal[at][:6], ("NONE", True))
+
+        return change
+
+    late, early = edited(0, spoil(4)), edited(2, spoil(1))
+    both = replace(healthy, journals=[late.journals[0], healthy.journals[1], early.journals[2]])
+    assert (first(healthy, both).rank, first(healthy, both).step) == (2, 1)
+
+
+def test_another_number_of_ranks(healthy: Run) -> None:
+    other = replace(healthy, journals=healthy.journals[:2], ends=healthy.ends[:2], waited_ns=healthy.waited_ns[:2])
+    assert str(first(healthy, other)).splitlines()[:3] == [
+        "first difference: the number of ranks",
+        "  A  3 ranks",
+        "  B  2 ranks",
+    ]
+
+
+def test_equal_values_of_another_type() -> None:
+    runs = [Run("x", [[("decision", 0, "d", 0, "", "g", value)]], ["finished"], [0], 0) for value in (1, True)]
+    assert "true is not 1" in first(*runs).meaning
+
+
+# ---- runs with faults
+
+
+def test_a_skipped_agreement(healthy: Run, hung: Run) -> None:
+    found = first(healthy, hung)
+    assert str(found) == (
+        "first difference: rank 1, communicator dp_cpu, op 2, in step 2\n"
+        f"  A  step 2  dp.agree[2]  all_reduce int32[12] on dp_cpu #2  at {place('dp.agree')}\n"
+        "  B  nothing; rank 1 is blocked at its end\n"
+        "  B's rank 1 has one all_reduce fewer on dp_cpu from step 2 on\n"
+        "B did not come to its end: ranks 0 to 2 blocked (nothing can move any more)"
+    )
+
+
+def place(site: str) -> str:
+    trace = Trace.of(simulate())
+    list(trace.journals())
+    return trace.place("collective", site)
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (("repeat", 1, "dp.agree", 2), "B's rank 1 has one all_reduce more on dp_cpu from step 2 on"),
+        (("die", 1, "dp.agree", 2), "B ends earlier than A: there, rank 1 died, in step 2"),
+        (("skip", 2, "experts.combine", 3), "B's rank 2 has one all_reduce fewer on ep from step 3 on"),
+    ],
+)
+def test_faults(fault: tuple[str, int, str, int], said: str, healthy: Run) -> None:
+    found = first(healthy, simulate(fault))
+    assert (found.rank, found.meaning) == (fault[1], said)
+
+
+def test_a_crash(crashed: Run) -> None:
+    found = first(simulate(requests=((0, 5, 6, None, None, False),)), crashed)
+    assert (found.rank, found.step) == (1, 0)
+    assert found.meaning.startswith(
+        "B ends earlier than A: there, rank 1 raised: the second dispatch pads 8 agreed tokens"
+    )
+    assert found.ends == ("B did not come to its end: ranks 1, 2 raised; rank 0 blocked (nothing can move any more)",)
+
+
+# ---- reading, and scenarios
+
+
+def test_a_changed_trace_is_no_difference_but_an_error(healthy: Run, hung: Run, tmp_path: Path) -> None:
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    write_trace(good, healthy, scenario={}, verdict="held", klass=None)
+    for run in (healthy, hung):
+        write_trace(bad, run, scenario={}, verdict="held", klass=None)
+        bad.write_bytes(bad.read_bytes().replace(b'"step":1', b'"step":0', 1))
+        for a, b in permutations([good, bad]):
+            with pytest.raises(TraceError, match="bad: the body was changed"):
+                compare(read_trace(a), read_trace(b))
+
+
+def test_differences_of_scenarios() -> None:
+    a = {"name": "x", "config": {"enable_dbo": True, "sizes": [1, 2]}, "faults": []}
+    b = {"name": "x", "config": {"enable_dbo": False, "sizes": [1, 3]}, "faults": [{"kind": "skip"}], "more": 1}
+    assert scenario_changes(a, a) == []
+    assert scenario_changes(a, b) == [
+        "config.enable_dbo: A has True, B has False",
+        "config.sizes[1]: A has 2, B has 3",
+        "faults: A has [], B has [{'kind': 'skip'}]",
+        "more: A has nothing, B has 1",
+    ]
+
+
+def test_folds(healthy: Run) -> None:
+    journal = journal_of(healthy)
+    groups = fold.communicators(journal)
+    assert list(groups) == ["dp_cpu", "ep"]
+    assert [raw[7] for raw in groups["ep"]] == list(range(len(groups["ep"])))
+    assert {raw[0] for raw in fold.streams(journal)["main"]} == {"alloc", "launch", "collective", "read", "free"}
+    assert list(fold.decisions(journal)) == ["plan", "mode", "experts"]
+    assert all(raw[0] == "learned" for raw in fold.outcomes(journal))

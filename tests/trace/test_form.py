@@ -1,0 +1,151 @@
+"""The canonical form: exact, one way to write each record, the same in every process."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from dpsim.ops import RECORDS, RawRecord
+from dpsim.trace import TraceError, digest
+from dpsim.trace.form import canonical, decode, encode
+from tests.trace.runs import records
+
+AGREE: RawRecord = (
+    *("collective", 4, "dp.agree", 4, "a.py:1", None, "dp_cpu", 4, "all_reduce", 8, "int32", None),
+    *("sum", (), (), ()),
+)
+PLAN: RawRecord = ("decision", 0, "plan", 0, "a.py:2", "dp_cpu", (False, (8, 8), 2))
+RAISED: RawRecord = ("raised", 3, "AssertionError", 0, "a.py:3", "8 is not 16")
+FINISHED: RawRecord = ("finished", 7, "end", 0, "")
+
+
+@given(records(), st.integers(0, 4095))
+@example(("decision", 0, "x", 0, "", "g", (math.inf, -math.inf, -0.0, 0.1, 5e-324)), 0)
+@example(("decision", 0, '\ud800\n"\\\0é', 0, "", "g", "\udfff"), 0)
+def test_a_record_comes_back_as_it_was(raw: RawRecord, rank: int) -> None:
+    line = encode(rank, raw)
+    back_rank, back = decode(line)
+    assert (back_rank, back) == (rank, canonical(raw))
+    assert encode(rank, back) == line
+
+
+@given(records())
+def test_a_line_is_canonical_json_of_the_fields(raw: RawRecord) -> None:
+    row = dict(zip(RECORDS[raw[0]]._fields, raw, strict=True)) | {"rank": 3}
+    row = {name: value for name, value in row.items() if name not in ("where", "message", "place")}
+    if "infinity" in json.dumps(row).lower():
+        return  # what JSON does not know has a form of its own
+    assert encode(3, raw) == (json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n").encode()
+
+
+def test_nan_comes_back() -> None:
+    line = encode(0, (*PLAN[:-1], (math.nan, 1)))
+    _, back = decode(line)
+    assert math.isnan(back[-1][0])
+    assert encode(0, back) == line
+
+
+def test_types_of_values_are_told_apart() -> None:
+    lines = {encode(0, (*PLAN[:-1], value)) for value in (1, True, 1.0, "1", (1,), None)}
+    assert len(lines) == 6
+
+
+def test_numpy_scalars_are_numbers() -> None:
+    value = (np.int64(8), np.bool_(True), np.float32(0.5))
+    assert encode(0, (*PLAN[:-1], value)) == encode(0, (*PLAN[:-1], (8, True, 0.5)))
+
+
+def test_places_messages_and_injections_do_not_count() -> None:
+    base = digest([[AGREE, PLAN, RAISED]])
+    moved = [(*raw[:4], "elsewhere.py:99", *raw[5:]) for raw in (AGREE, PLAN, RAISED)]
+    moved[2] = (*moved[2][:-1], "another text")
+    injected = ("injected", 4, "dp.agree", 4, "a.py:1", "delay 5 ns")
+    assert digest([[injected, *moved]]) == base
+
+
+@pytest.mark.parametrize(
+    "journals",
+    [
+        [[AGREE, PLAN], [FINISHED]],
+        [[PLAN, AGREE], []],
+        [[AGREE], [PLAN]],
+        [[], [AGREE, PLAN]],
+        [[(*AGREE[:9], 9, *AGREE[10:]), PLAN], []],
+    ],
+)
+def test_everything_else_counts(journals: list[list[RawRecord]]) -> None:
+    assert digest(journals) != digest([[AGREE, PLAN], []])
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "random"])
+def test_the_digest_is_the_same_in_every_process(seed: str) -> None:
+    program = f"from dpsim.trace import digest; print(digest({[[AGREE, PLAN], [RAISED]]!r}))"
+    env = os.environ | {"PYTHONHASHSEED": seed}
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == digest([[AGREE, PLAN], [RAISED]])
+
+
+def test_the_digest_of_version_1_never_changes() -> None:
+    assert digest([[AGREE, PLAN], [RAISED]]) == "4a475e733361904af7acb7eb0e6660504111b05b3d4251ce0231a2019d137669"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [({1, 2}, "not of set"), (b"x", "not of bytes"), (({},), "not of dict"), (np.zeros(3), "size 1")],
+)
+def test_a_decision_that_no_trace_can_hold(value: Any, said: str) -> None:
+    with pytest.raises(TraceError, match=rf"rank 2, step 0, decision plan\[0\]: .*{said}"):
+        digest([[], [], [(*PLAN[:-1], value)]])
+
+
+LINE = encode(1, AGREE)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b"\n", "expected a JSON object, got an empty line"),
+        (b"\xff\x00\n", r"got \\xff\\x00"),
+        (b"[" * 100_000 + b"\n", "expected a JSON object"),
+        (b"[1]\n", r"expected a JSON object, got \[1\]"),
+        (LINE.replace(b"collective", b"collectiv"), "unknown record kind 'collectiv'; expected one of collective, "),
+        (LINE.replace(b'"kind":"collective",', b""), "unknown record kind None"),
+        (LINE.replace(b'"kind":"collective"', b'"kind":["x"]'), "unknown record kind"),
+        (
+            LINE.replace(b'"seq"', b'"sequence"'),
+            "lacks seq and has unknown fields sequence; expected communicator, count",
+        ),
+        (LINE.replace(b'"count":8', b'"count":"8"'), "wrong value: .*collective dp.agree"),
+        (LINE.replace(b'"count":8', b'"count":8.0'), "wrong value"),
+        (LINE.replace(b'"count":8', b'"count":true'), "not in canonical form"),
+        (LINE.replace(b'"count":8', b'"count":08'), "expected a JSON object"),
+        (LINE.replace(b'"count":8', b'"count": 8'), 'not in canonical form: expected .*"count":8,'),
+        (LINE.replace(b'"count":8', b'"count":8,"count":8'), "not in canonical form"),
+        (LINE.replace(b"dp_cpu", b"\\u0064p_cpu"), "not in canonical form"),
+        (LINE.replace(b'"dp_cpu"', b"null"), "wrong value"),
+        (LINE.replace(b'"root":null', b'"root":"0"'), "wrong value"),
+        (encode(0, PLAN).replace(b"[8,8]", b"{}"), "wrong value"),
+        (encode(0, PLAN).replace(b"[8,8]", b"NaN"), "not in canonical form"),
+    ],
+)
+def test_a_line_that_is_not_as_it_would_be_written(line: bytes, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        decode(line)
+
+
+@given(st.binary(max_size=60) | st.integers(0, len(LINE) - 2).map(lambda cut: LINE[:cut] + LINE[cut + 1 :]))
+def test_anything_else_is_refused(line: bytes) -> None:
+    try:
+        rank, raw = decode(line)
+    except ValueError:
+        return
+    assert encode(rank, raw) == line
