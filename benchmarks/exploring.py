@@ -10,20 +10,16 @@ The worlds are those of the tests (`tests/worlds`).
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchmarks.measure import Spread, seconds, spread
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
-
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-from tests.worlds import pipeline, wake_pause  # found by the line before
+from tests.worlds import pipeline, wake_pause
 
 EXPLORATIONS, EVERY, SAMPLED = 20, 16, 6_000
 

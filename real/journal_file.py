@@ -9,8 +9,8 @@ the record that was written, since records hold nothing but tuples, numbers, str
 without its end is a record that was cut short by a kill, and is left out.
 
     file = JournalFile(path)
-    file.write(("decision", 4, "plan", 4, "dpsim/protocol/data_parallel/step.py:88", "dp_cpu", (False, (8, 8), 2)))
-    read_journal(path) == [("decision", 4, "plan", 4, "dpsim/protocol/data_parallel/step.py:88", "dp_cpu", (False, (8, 8), 2))]
+    file.write(("decision", 4, "plan", 4, "dpsim/ops.py:88", "dp_cpu", (False, (8, 8), 2)))
+    read_journal(path) == [("decision", 4, "plan", 4, "dpsim/ops.py:88", "dp_cpu", (False, (8, 8), 2))]
 """
 
 from __future__ import annotations

@@ -201,9 +201,6 @@ FAULTY_IMPORTS = [
     ("no-torch", "dpsim.cli", "torch"),
     ("no-torch", "dpsim.sim", "real"),
     ("no-cycles", "dpsim.ops", "dpsim.interface"),
-    ("no-cycles", "dpsim.sim.op", "dpsim.sim.machine"),
-    ("no-cycles", "dpsim.checks.finding", "dpsim.checks.judge"),
-    ("no-cycles", "dpsim.protocol.model", "dpsim.protocol.pipeline"),
 ]
 
 

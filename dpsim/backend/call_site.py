@@ -35,7 +35,7 @@ def _where(places: Places, frame: FrameType) -> str:
 
 
 def _place(frame: FrameType, line: int) -> str:
-    """ "dpsim/protocol/data_parallel/batch.py:88": the module's name is a path that is the same in a tree and in a wheel."""
+    """ "dpsim/ops.py:88": the module's name is a path that is the same in a tree and in a wheel."""
     module = frame.f_globals.get("__name__", "?")
     if module == "__main__":
         module = frame.f_code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
@@ -46,8 +46,8 @@ _own: set[str] = {"dpsim.backend"}
 
 
 def own_code(*packages: str) -> None:
-    """Say that the frames of these packages belong to a backend, never to a program: the place at which a program raised
-    is the innermost of its own. Each backend says it in its `__init__`, for itself and for the libraries that it calls.
+    """Say that the frames of these packages are a backend's and never a program's: where a program raised is the
+    innermost of its own. Each backend says it in its `__init__`, for itself and for the libraries that it calls.
     """
     _own.update(packages)
 

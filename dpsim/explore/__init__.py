@@ -2,8 +2,8 @@
 
     explore(once, search("portfolio"), Budget(schedules=1000)).told()
 
-`explorer` is the loop and the verdict; each strategy is one small file. `dpsim.campaign.subject` puts them together with the
-simulated machine and the checks; that is what scenarios, tests and the command line use.
+`explorer` is the loop and the verdict; each strategy is one small file. `dpsim.campaign.subject` puts them together
+with the simulated machine and the checks; that is what scenarios, tests and the command line use.
 """
 
 from __future__ import annotations

@@ -38,8 +38,8 @@ def world(scenario: Scenario) -> World:
 
 
 def program_args(scenario: Scenario, requests: Sequence[Request]) -> dict[str, Any]:
-    """The arguments of `dpsim.protocol.data_parallel.step.DataParallelBatch`, as its docstring gives them: JSON-like data and
-    tuples.
+    """The arguments of `dpsim.protocol.data_parallel.step.DataParallelBatch`, as its docstring gives them: JSON-like
+    data and tuples.
     """
     return {
         "topology": scenario.topology.model_dump(mode="json"),

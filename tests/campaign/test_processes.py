@@ -161,7 +161,7 @@ def test_an_exception_in_a_run_reaches_the_caller(error: Exception, jobs: int, m
     kind = RuntimeError if jobs == 2 and isinstance(error, Awkward) else type(error)
     with pytest.raises(kind) as raised:
         explore_all(subjects(["wake_pause 2x2"]), jobs=jobs)
-    assert str(raised.value) in ("a", "a and b", "test_parallel.Awkward: a and b")
+    assert str(raised.value) in ("a", "a and b", "tests.campaign.test_processes.Awkward: a and b")
     assert jobs == 1 or "in judge\n    raise error" in raised.value.__notes__[0]
 
 

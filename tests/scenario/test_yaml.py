@@ -180,7 +180,7 @@ def test_synthetic_workloads_survive(synthetic: dict[str, Any]) -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    for name in ("duration", "errors", "groups", "workload", "yaml_nodes", "yaml_writer"):
+    for name in ("communicators", "duration", "errors", "workload.requests", "yaml.nodes", "yaml.writer"):
         result = doctest.testmod(importlib.import_module(f"dpsim.scenario.{name}"))
         assert result.attempted > 0
         assert result.failed == 0, name

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend import rank as journaled
+from dpsim.backend import work
 from dpsim.ops import RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
@@ -229,13 +229,13 @@ class DelaysBySkipping(Twin):
 
 class AwaitsTwice(Twin):
     def broken(self) -> None:
-        once = journaled.Work.__await__
+        once = work.Work.__await__
 
-        def again(work: journaled.Work) -> Any:
-            work._taken = False
-            return once(work)
+        def again(awaited: work.Work) -> Any:
+            awaited._taken = False
+            return once(awaited)
 
-        self.patch.setattr(journaled.Work, "__await__", again)
+        self.patch.setattr(work.Work, "__await__", again)
 
 
 class EndsWithItsProcesses(Twin):

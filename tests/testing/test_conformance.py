@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.backend import buffers
 from dpsim.backend import communicators as journaled_groups
-from dpsim.backend import rank as journaled
 from dpsim.backend.journal import Issue
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.ops import DTYPES, RECORDS, ROOTED
@@ -234,7 +234,7 @@ def gives_a_result_twice(patch: Patch) -> None:
 
 
 def uses_freed_memory(patch: Patch) -> None:
-    patch.setattr(journaled.JournaledBuffer, "gone", lambda self: self.ref)
+    patch.setattr(buffers.JournaledBuffer, "gone", lambda self: self.ref)
 
 
 def sends_to_itself(patch: Patch) -> None:

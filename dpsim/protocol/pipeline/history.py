@@ -1,8 +1,8 @@
 """What an engine does, call by call: the scheduler and the batch queue played from the first request to the last.
 
 The whole history of calls is a pure function of requests and configuration, because the model's tokens are
-(`dpsim.protocol.model.oracle`): every stage computes it alone, and no machine can change it. One call is one tick of the step
-clock; ticks in which the engine has nothing to do are left out.
+(`dpsim.protocol.model.oracle`): every stage computes it alone, and no machine can change it. One call is one tick of
+the step clock; ticks in which the engine has nothing to do are left out.
 
     >>> from dpsim.config import EngineConfig
     >>> from dpsim.protocol.data_parallel.timeline import Request

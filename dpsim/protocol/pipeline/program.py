@@ -1,7 +1,7 @@
 """The program `pp_tokens`: sampled tokens of pipelines, and the hidden states between their stages.
 
-What a rank does is in `dpsim.protocol.pipeline.stage`, piece by piece; here the pieces are chosen, one of them perhaps a
-variant's, and a scenario's requests become a history of calls for each replica.
+What a rank does is in `dpsim.protocol.pipeline.stage`, piece by piece; here the pieces are chosen, one of them perhaps
+a variant's, and a scenario's requests become a history of calls for each replica.
 
     protocol: {name: pp_tokens, form: source-002}
 """

@@ -1,4 +1,4 @@
-"""Requests on a pipeline: the engine's scheduler, on the virtual step clock. `dpsim.protocol.pipeline.history` plays it.
+"""Requests on a pipeline: the engine's scheduler, on the virtual step clock. `history` plays it.
 
 An engine with P stages keeps several batches under way. In each *call* it schedules a batch, if there is anything to
 schedule, and puts it into the batch queue; it comes back at once while the queue has room, and else takes the oldest

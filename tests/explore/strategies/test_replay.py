@@ -197,7 +197,7 @@ def test_twice_sees_another_order_of_causes() -> None:
 
 PROGRAM = """
 import sys
-from toy import Toy
+from tests.explore.toy import Toy
 from dpsim.explore.strategies.replay import Replay
 replay = Replay(sys.argv[1].split("|"))
 replay.begin()

@@ -1,6 +1,6 @@
 """Both forms decide 100,000 random groups as the naive implementation does.
 
-That one was written from the specification alone (`tests/protocol/data_parallel/naive_batch.py`). The groups are drawn so that edges are
+That one was written from the specification alone (`naive_batch.py`). The groups are drawn so that edges are
 likely: unpadded counts around the start of the last microbatch, padded ones around multiples of U, modes and wishes
 mostly equal. The same comparison finds each of a few decisions that are wrong in one place.
 """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from soundness_worlds import Script, filled, not_yet, prove, put, shows, timed, world_of
 
 from dpsim.interface import Rank
+from tests.soundness.worlds import Script, filled, not_yet, prove, put, shows, timed, world_of
 
 # ---- which sends are eager
 

@@ -10,17 +10,18 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import pytest
-from worlds.case import world_of as world_of  # for the tests
 
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.judge import judge
-from dpsim.exploration import Explored, Subject, explore_subject
-from dpsim.explore.dpor import Dpor
+from dpsim.explore.strategies.dpor import Dpor
 from dpsim.interface import Buffer, Rank, Stream
-from dpsim.registry import Program
+from dpsim.program import Program
 from dpsim.schedule import CutOff
 from dpsim.sim.backend import SimBackend
 from dpsim.world import End, Run, World
+from tests.worlds.case import world_of as world_of  # for the tests
 
 Script = Callable[[Rank], Coroutine[Any, Any, None]]
 

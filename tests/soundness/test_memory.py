@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from soundness_worlds import copy, filled, look, not_yet, prove, shows, timed, world_of
 
 from dpsim.interface import Rank
+from tests.soundness.worlds import copy, filled, look, not_yet, prove, shows, timed, world_of
 
 RACE = "RACE:REUSED_IN_FLIGHT"
 LONG_NS = 1_000_000

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from soundness_worlds import Script, not_yet, prove, run_under, world_of
 
-from dpsim.exploration import Subject
-from dpsim.explore.dpor import Diverged
-from dpsim.explore.replay import Mismatch, Replay
+from dpsim.campaign.subject import Subject
+from dpsim.explore.strategies.dpor import Diverged
+from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.interface import Rank
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
+from tests.soundness.worlds import Script, not_yet, prove, run_under, world_of
 
 pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
 

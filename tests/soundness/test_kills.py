@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from soundness_worlds import all_ends, not_yet, world_of
 
 from dpsim.interface import Rank
 from dpsim.world import Kill
+from tests.soundness.worlds import all_ends, not_yet, world_of
 
 # ---- in a collective
 

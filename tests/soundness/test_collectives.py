@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 
 import numpy as np
 import pytest
-from soundness_worlds import Script, copy, filled, not_yet, prove, shows, world_of
 
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Rank, Stream
+from tests.soundness.worlds import Script, copy, filled, not_yet, prove, shows, world_of
 
 TOLD_EARLY = "CRASH:ASSERTIONERROR"
 

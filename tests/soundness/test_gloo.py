@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import soundness_programs  # registers the programs
-from soundness_worlds import not_yet, world_of
 
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
-from dpsim.exploration import Subject, explore_subject
+from tests.soundness import programs
+from tests.soundness.worlds import not_yet, world_of
 
 pytest.importorskip("torch")
 from real.backend import GlooBackend
@@ -36,7 +37,7 @@ def on_gloo(backend: GlooBackend, ranks: int, args: dict[str, Any]) -> set[str]:
 
 def explored(ranks: int, args: dict[str, Any]) -> set[str]:
     """The classes of the findings of the first failure; empty if the world is proven."""
-    program = soundness_programs.Late()
+    program = programs.Late()
     found = explore_subject(Subject(world_of(ranks, hosts=["h"]), program, program.prepare(args)), "dpor")
     assert found.verdict in ("proven", "violated")
     return {finding.klass for finding in found.findings}
