@@ -23,7 +23,7 @@ its peers' next one, as on real hardware; only the tag shows where it went wrong
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_type_hints
 
 DType: TypeAlias = Literal["int32", "int64", "float32"]
 """Element types that numpy, torch, gloo and NCCL all reduce."""
@@ -401,27 +401,60 @@ Record: TypeAlias = (
     | Finished
 )
 
-RECORDS: dict[str, type[Any]] = {
-    "collective": Collective,
-    "transfer": Transfer,
-    "launch": Launch,
-    "alloc": Alloc,
-    "free": Free,
-    "used": Used,
-    "mark": Mark,
-    "wait": Wait,
-    "ask": Ask,
-    "read": Read,
-    "post": Post,
-    "take": Take,
-    "sleep": Sleep,
-    "learned": Learned,
-    "decision": Decision,
-    "probe": Probe,
-    "raised": Raised,
-    "injected": Injected,
-    "finished": Finished,
-}
+RECORDS: dict[str, type[Any]] = {get_args(get_type_hints(kind)["kind"])[0]: kind for kind in get_args(Record)}
+"""The classes by kind."""
+
+
+# ---- named positions: where a field stands in a raw record. Without the name of a kind it is the same in several kinds.
+
+
+def _position(field: str, *kinds: type[Any]) -> int:
+    """Where a field stands in records of these kinds (default: of all). Raises ValueError if that is not one place."""
+    position: int
+    (position,) = {kind._fields.index(field) for kind in kinds or RECORDS.values()}
+    return position
+
+
+KIND, STEP, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "site", "ordinal", "where"))
+
+STREAM = _position("stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, Read)
+COMMUNICATOR = _position("communicator", Collective, Transfer)
+SEQ = _position("seq", Collective, Transfer)
+OP = _position("op", Collective, Transfer)
+COUNT = _position("count", Collective, Transfer)
+DTYPE = _position("dtype", Collective, Transfer)
+EVENT = _position("event", Mark, Wait, Ask)
+BUFFER = _position("buffer", Alloc, Free, Used)
+
+COLLECTIVE_ROOT = _position("root", Collective)
+COLLECTIVE_REDUCE = _position("reduce", Collective)
+COLLECTIVE_SIZES = _position("sizes", Collective)
+COLLECTIVE_READS = _position("reads", Collective)
+COLLECTIVE_WRITES = _position("writes", Collective)
+TRANSFER_PEER = _position("peer", Transfer)
+TRANSFER_GROUP = _position("group", Transfer)
+TRANSFER_READS = _position("reads", Transfer)
+TRANSFER_WRITES = _position("writes", Transfer)
+LAUNCH_READS = _position("reads", Launch)
+LAUNCH_WRITES = _position("writes", Launch)
+ALLOC_COUNT = _position("count", Alloc)
+ALLOC_DTYPE = _position("dtype", Alloc)
+ALLOC_PLACE = _position("place", Alloc)
+ASK_HOW = _position("how", Ask)
+READ_COUNT = _position("count", Read)
+READ_DTYPE = _position("dtype", Read)
+READ_READS = _position("reads", Read)
+POST_TO = _position("to", Post)
+POST_MAILBOX = _position("mailbox", Post)
+POST_CONTENT = _position("content", Post)
+TAKE_MAILBOX = _position("mailbox", Take)
+TAKE_HOW = _position("how", Take)
+SLEEP_NS = _position("ns", Sleep)
+LEARNED_OUTCOME = _position("outcome", Learned)
+DECISION_COMMUNICATOR = _position("communicator", Decision)
+DECISION_VALUE = _position("value", Decision)
+RAISED_MESSAGE = _position("message", Raised)
+INJECTED_WHAT = _position("what", Injected)
 
 
 def as_record(raw: RawRecord) -> Record:
