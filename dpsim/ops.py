@@ -405,7 +405,7 @@ RECORDS: dict[str, type[Any]] = {get_args(get_type_hints(kind)["kind"])[0]: kind
 """The classes by kind."""
 
 
-# ---- named positions: where a field stands in a raw record. Without the name of a kind it is the same in several kinds.
+# ---- named positions: where a field stands in a raw record. Without the name of a kind it is one in several kinds.
 
 
 def _position(field: str, *kinds: type[Any]) -> int:
