@@ -17,14 +17,13 @@ twin, with the class of finding that must catch it.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
 from dpsim.program import Program, Unsuitable
-from dpsim.words import by_number
+from dpsim.words import by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
 """Group of entry points whose modules register protocols when they are imported: those of dpsim are in its own
@@ -154,8 +153,7 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
     _load()
     if name in table:
         return table[name]
-    near = difflib.get_close_matches(name, table, n=1)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, table)
     raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are: {', '.join(sorted(table))})")
 
 

@@ -1,4 +1,11 @@
-"""Small words for messages: counts, ranks, durations, names that are near to what was meant."""
+"""Words for messages: counts, ranks, durations, and the names that were perhaps meant.
+
+    >>> f"{counted(3, 'step')} on {ranks_text([0, 1, 2, 3, 7])} in {duration(1_234_567)}"
+    '3 steps on ranks 0 to 3, 7 in 1.23 ms'
+
+What dpsim prints is made of these, so that a count or a list of ranks reads the same in a finding, in a table and in an
+error. The module knows nothing of dpsim, and every part may import it.
+"""
 
 from __future__ import annotations
 
@@ -6,35 +13,48 @@ import difflib
 import re
 from collections.abc import Iterable
 
+# ---- names
+
+
+def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Known words that are spelt nearly as `word` is, the nearest first. Case does not count.
+
+    >>> nearest("pp_token", ["dp_batch", "PP_tokens"])
+    ['PP_tokens']
+    """
+    lower = {name.lower(): name for name in known}
+    return [lower[near] for near in difflib.get_close_matches(word.lower(), lower, n=most)]
+
+
+def question(meant: Iterable[str]) -> str:
+    """The end of a message about an unknown name; nothing where no name is near.
+
+    >>> question(["a", "b"]), question([])
+    ("; did you mean 'a' or 'b'?", '')
+    """
+    names = " or ".join(map(repr, meant))
+    return f"; did you mean {names}?" if names else ""
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown word, with the nearest known one, if there is one.
+
+    >>> did_you_mean("FUL", ["NONE", "FULL"]), did_you_mean("x", ["NONE", "FULL"])
+    ("; did you mean 'FULL'?", '')
+    """
+    return question(nearest(word, known))
+
 
 def by_number(name: str) -> list[tuple[int, str]]:
-    """A key that sorts names with numbers in them as people do."""
+    """A key that sorts names with numbers in them as people do.
+
+    >>> sorted(["M-DP-10", "M-DP-9"], key=by_number)
+    ['M-DP-9', 'M-DP-10']
+    """
     return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
-def ranks_text(ranks: Iterable[int]) -> str:
-    """In few words: "rank 3", "ranks 0, 1", "ranks 0 to 4, 6 to 63"."""
-    runs: list[list[int]] = []
-    for rank in sorted(ranks):
-        if runs and rank == runs[-1][-1] + 1:
-            runs[-1].append(rank)
-        else:
-            runs.append([rank])
-    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
-    if not parts:
-        return "no rank"
-    return f"rank{'' if len(runs) == 1 and len(runs[0]) == 1 else 's'} {', '.join(parts)}"
-
-
-def times(number: int) -> str:
-    """In words: "not at all", "once", "twice", "3 times"."""
-    return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
-
-
-def short(value: object, limit: int = 120) -> str:
-    """A value for one line; cut in the middle where it is long."""
-    text = str(value)
-    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 3 :]}"
+# ---- numbers
 
 
 def counted(number: int, one: str, more: str = "") -> str:
@@ -46,13 +66,13 @@ def counted(number: int, one: str, more: str = "") -> str:
     return f"{number:,} {one if number == 1 else more or one + 's'}"
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A question at the end of a message, "; did you mean 'x'?", or nothing if no known word is near. Case does
-    not count.
+def times(number: int) -> str:
+    """How often.
+
+    >>> [times(number) for number in range(4)]
+    ['not at all', 'once', 'twice', '3 times']
     """
-    lower = {name.lower(): name for name in known}
-    near = difflib.get_close_matches(word.lower(), lower, n=1)
-    return f"; did you mean {lower[near[0]]!r}?" if near else ""
+    return {0: "not at all", 1: "once", 2: "twice"}.get(number, f"{number} times")
 
 
 def duration(ns: float) -> str:
@@ -66,3 +86,34 @@ def duration(ns: float) -> str:
             value = ns / size
             return f"{value:.{2 if value < 9.995 else 1 if value < 99.95 else 0}f} {unit}"
     return f"{ns:.0f} ns"
+
+
+# ---- ranks and values
+
+
+def ranks_text(ranks: Iterable[int]) -> str:
+    """In few words, neighbours together.
+
+    >>> ranks_text([3]), ranks_text([1, 0]), ranks_text([*range(5), *range(6, 64)]), ranks_text([])
+    ('rank 3', 'ranks 0, 1', 'ranks 0 to 4, 6 to 63', 'no rank')
+    """
+    runs: list[list[int]] = []
+    for rank in sorted(ranks):
+        if runs and rank == runs[-1][-1] + 1:
+            runs[-1].append(rank)
+        else:
+            runs.append([rank])
+    parts = [f"{run[0]} to {run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs]
+    if not parts:
+        return "no rank"
+    return f"rank{'' if len(runs) == 1 and len(runs[0]) == 1 else 's'} {', '.join(parts)}"
+
+
+def short(value: object, limit: int = 120) -> str:
+    """A value for one line; cut in the middle where it is long.
+
+    >>> short("abcdefghijklmnopqrstuvwxyz", 12)
+    'abcdef ... wxyz'
+    """
+    text = str(value)
+    return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 3 :]}"

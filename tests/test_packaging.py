@@ -201,6 +201,7 @@ FAULTY_IMPORTS = [
     ("no-torch", "dpsim.cli", "torch"),
     ("no-torch", "dpsim.sim", "real"),
     ("no-cycles", "dpsim.ops", "dpsim.interface"),
+    ("no-cycles-scenario", "dpsim.scenario.errors", "dpsim.scenario.model"),
 ]
 
 

@@ -2,9 +2,23 @@
 
     scenario = load_scenario("scenarios/quickstart.yaml")        # or scenario_from({...}), or Scenario(...)
 
-The model is in `model`, `faults` and `sources`; YAML in `yaml_reader` and `yaml_writer`; what a backend is told in
-`build`; Hypothesis strategies for property tests in `strategies`, which is the one module here that imports
-Hypothesis and is not imported by this one.
+    model.py           the scenario: its sections, and the rules that span several of them
+    faults.py          its faults and delays, and the addresses of ops
+    workload/          its requests: written out, made up from a seed, or read from a trace
+    base.py            what all models have in common: strict, frozen, a broken rule with its path
+    duration.py        "20ms" in a file, nanoseconds everywhere else
+    communicators.py   which groups of ranks a topology has, and what they are called
+    edit.py            scenarios made and changed in Python
+    yaml/              scenarios as files: reading with the place of every value, and writing
+    errors.py          what is wrong with a scenario, as one exception
+    to_world.py        what a backend is told: a world, a program, its arguments
+    locate.py          from what a user types to a file
+    schema.py          JSON Schema for editors
+    small.py           every small scenario like a given one
+    strategies.py      Hypothesis strategies: scenarios to draw
+
+The names below are the package's public face. `locate`, `schema`, `small` and `strategies` are imported by name, and
+only `strategies` imports Hypothesis.
 """
 
 from dpsim.scenario.edit import scenario_from, with_limit, with_workload

@@ -19,11 +19,11 @@ from pydantic_core import PydanticCustomError
 from dpsim.config import MAX_RANKS
 from dpsim.scenario.errors import path_text
 
-Path: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the top of a scenario, or of a part, down to a value."""
 
 
-class Part(BaseModel):
+class StrictModel(BaseModel):
     """A part of a scenario: unknown keys are refused, and nothing can be changed afterwards."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
@@ -32,7 +32,7 @@ class Part(BaseModel):
 class Problem(NamedTuple):
     """A broken rule: where, and in words."""
 
-    path: Path
+    path: KeyPath
     message: str
 
 

@@ -20,12 +20,12 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import ConfigDict, Field, model_validator
 
 from dpsim.ops import DType
-from dpsim.scenario.base import Index, Part, Problem, RankNumber, Word, refuse
+from dpsim.scenario.base import Index, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.duration import PositiveDuration
 from dpsim.world import At, Delay, Fault
 
 
-class OpAddress(Part):
+class OpAddress(StrictModel):
     """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0."""
 
     model_config = ConfigDict(
@@ -54,7 +54,7 @@ class OpAddress(Part):
         return At(self.site, self.ordinal, self.communicator, self.seq)
 
 
-class Change(Part):
+class Change(StrictModel):
     """What a collective is altered to: exactly one of its properties."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1, "maxProperties": 1})
@@ -77,7 +77,7 @@ class Change(Part):
         return self
 
 
-class FaultSpec(Part):
+class FaultSpec(StrictModel):
     """What all faults have. Use one of the kinds below."""
 
     kind: str
@@ -126,7 +126,7 @@ class Die(FaultSpec):
 AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die, Field(discriminator="kind")]
 
 
-class DelaySpec(Part):
+class DelaySpec(StrictModel):
     """A rank comes late to an op, to every visit of a site, or, without `at`, to the whole run."""
 
     rank: RankNumber

@@ -7,14 +7,14 @@
     scenario_path("museum/stale_slot")  with its folder if it lies in one
 
 The scenarios that come with dpsim lie in `scenarios/` beside the package in a clone (an editable installation imports
-from the clone as well), and inside the package as `_scenarios/` in a wheel. Nothing is read or parsed here, so this
-module needs the standard library only.
+from the clone as well), and inside the package as `_scenarios/` in a wheel. Nothing is read or parsed here.
 """
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
+
+from dpsim.words import nearest, question
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NOT_SCENARIOS = ("calibration",)  # subfolders whose YAML files are measured costs
@@ -37,8 +37,7 @@ def scenario_path(name: str) -> Path:
     what = "a folder, not a scenario file" if given.is_dir() else f"no file in {Path.cwd()}"
     if not names:
         raise ScenarioNotFound(f"no scenario {name!r}: {what}, and no scenarios came with dpsim in {_PACKAGE}")
-    near = _nearest(bare, names)
-    hint = f"; did you mean {' or '.join(repr(other) for other in near)}?" if near else ""
+    hint = question(_meant(bare, names))
     count = f"the {len(names)} scenarios" if len(names) > 1 else "the one scenario"
     raise ScenarioNotFound(f"no scenario {name!r}: {what}, and not among {count} in {folder}{hint}")
 
@@ -70,10 +69,9 @@ def _scenarios_in(folder: Path | None) -> list[str]:
     return sorted(file.with_suffix("").as_posix() for file in files if file.parts[0] not in _NOT_SCENARIOS)
 
 
-def _nearest(bare: str, names: list[str]) -> list[str]:
+def _meant(bare: str, names: list[str]) -> list[str]:
     """Up to three names that `bare` may have meant: the same in a folder that it left out, then similar ones."""
     same = [name for name in names if name.rpartition("/")[2] == bare]
     last = {name.rpartition("/")[2]: name for name in names}
-    similar = difflib.get_close_matches(bare, names, n=3)
-    similar += [last[word] for word in difflib.get_close_matches(bare, last, n=3)]
+    similar = [*nearest(bare, names, 3), *(last[word] for word in nearest(bare, last, 3))]
     return list(dict.fromkeys([*same, *similar]))[:3]

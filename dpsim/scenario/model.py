@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import EngineConfig, Topology
-from dpsim.scenario.base import Index, Part, Path, Problem, RankNumber, Word, refuse
+from dpsim.scenario.base import Index, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import PositiveDuration, format_duration
 from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec
@@ -32,7 +32,7 @@ from dpsim.words import did_you_mean
 MAX_INJECTIONS = 10_000
 
 
-class ProtocolChoice(Part):
+class ProtocolChoice(StrictModel):
     """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
 
     name: Word = "dp_batch"
@@ -90,7 +90,7 @@ ClassPattern = Annotated[
 """A class of findings, the beginning of one, or a shell wildcard."""
 
 
-class ExpectedCulprit(Part):
+class ExpectedCulprit(StrictModel):
     """Who must be found to have done it."""
 
     rank: RankNumber
@@ -98,7 +98,7 @@ class ExpectedCulprit(Part):
     """The logical step, from 0. Left out: any."""
 
 
-class Expect(Part):
+class Expect(StrictModel):
     """What must come out. A planted fault that is found as expected is a success."""
 
     verdict: Literal["held", "violated"] = "held"
@@ -124,7 +124,7 @@ class Expect(Part):
         return self
 
 
-class Checks(Part):
+class Checks(StrictModel):
     """What is not to be found."""
 
     switched_off: Annotated[tuple[ClassPattern, ...], Field(max_length=100)] = ()
@@ -137,7 +137,7 @@ class Checks(Part):
         return self
 
 
-class Limits(Part):
+class Limits(StrictModel):
     """When a real backend gives up. The simulation sees a hang at once and needs neither."""
 
     stall: PositiveDuration = 5_000_000_000
@@ -153,7 +153,7 @@ class Limits(Part):
         return self
 
 
-class Scenario(Part):
+class Scenario(StrictModel):
     """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
 
     name: Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_./-]+$")]
@@ -183,7 +183,7 @@ class Scenario(Part):
     def _wrong_ranks(self) -> Iterator[Problem]:
         """Ranks that the topology does not have."""
         size = self.topology.world_size
-        ranks: list[tuple[Path, int]] = [(("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)]
+        ranks: list[tuple[KeyPath, int]] = [(("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)]
         for i, fault in enumerate(self.faults):
             if isinstance(fault, Alter) and fault.change.root is not None:
                 ranks.append((("faults", i, "change", "root"), fault.change.root))
@@ -195,7 +195,7 @@ class Scenario(Part):
 
     def _wrong_groups(self) -> Iterator[Problem]:
         """Communicators that do not exist, or that a rank or root does not belong to."""
-        injected: list[tuple[Path, FaultSpec | DelaySpec]] = []
+        injected: list[tuple[KeyPath, FaultSpec | DelaySpec]] = []
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
         named = [(path, item, item.at.communicator) for path, item in injected if item.at and item.at.communicator]

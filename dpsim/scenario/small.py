@@ -19,7 +19,6 @@ Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any, NamedTuple
@@ -29,6 +28,7 @@ from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
+from dpsim.words import did_you_mean
 
 LARGEST = 1_000_000
 INJECTED = ("faults", "delays")
@@ -60,8 +60,7 @@ def scope(text: str) -> Scope:
     for word in text.split(","):
         name, equals, value = (part.strip() for part in word.partition("="))
         if name not in Scope._fields:
-            near = difflib.get_close_matches(name, Scope._fields, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, Scope._fields)
             raise ScenarioError(f"--all-up-to: {name!r} is no size{hint} (there are {', '.join(Scope._fields)})")
         if name in sizes:
             raise ScenarioError(f"--all-up-to: {name} is given twice")

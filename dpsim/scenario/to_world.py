@@ -19,10 +19,8 @@ from dpsim.registry import protocol
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.workload.requests import requests
+from dpsim.scenario.workload.requests import requests_of
 from dpsim.world import World
-
-__all__ = ["prepare", "program_args", "requests", "world"]
 
 
 def world(scenario: Scenario) -> World:
@@ -37,10 +35,18 @@ def world(scenario: Scenario) -> World:
     )
 
 
-def program_args(scenario: Scenario, requests: Sequence[Request]) -> dict[str, Any]:
-    """The arguments of `dpsim.protocol.data_parallel.step.DataParallelBatch`, as its docstring gives them: JSON-like
-    data and tuples.
+def requests(scenario: Scenario, base_dir: Path | str | None = None) -> list[Request]:
+    """The requests of a scenario, in the order of their source.
+
+    `base_dir`: the folder of the scenario file, against which a trace's name is resolved; None: the working folder.
+
+    Raises WorkloadMissing if a trace is not found, ScenarioError if it cannot be read.
     """
+    return requests_of(scenario.workload, base_dir)
+
+
+def program_args(scenario: Scenario, requests: Sequence[Request]) -> dict[str, Any]:
+    """The arguments of a program, as `dpsim.program.Program.prepare` describes them: JSON-like data and tuples."""
     return {
         "topology": scenario.topology.model_dump(mode="json"),
         "config": scenario.config.model_dump(mode="json"),

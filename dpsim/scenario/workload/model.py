@@ -23,7 +23,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import ConfigDict, Field, model_validator
 
 from dpsim.config import MAX_TOKENS
-from dpsim.scenario.base import Flag, Part, Problem, Word, refuse
+from dpsim.scenario.base import Flag, Problem, StrictModel, Word, refuse
 from dpsim.scenario.duration import Duration, PositiveDuration, format_duration
 
 MAX_REQUESTS = 1_000_000
@@ -34,7 +34,7 @@ RequestCount: TypeAlias = Annotated[int, Field(ge=1, le=MAX_REQUESTS, strict=Tru
 SOURCES = ("requests", "synthetic", "azure_csv")
 
 
-class RequestSpec(Part):
+class RequestSpec(StrictModel):
     """One request."""
 
     arrival: Duration = 0
@@ -57,7 +57,7 @@ class RequestSpec(Part):
         return self
 
 
-class Lengths(Part):
+class Lengths(StrictModel):
     """Numbers of tokens between `min` and `max`, both included."""
 
     min: TokenCount
@@ -74,7 +74,7 @@ class Lengths(Part):
         return self
 
 
-class Synthetic(Part):
+class Synthetic(StrictModel):
     """Requests made up from a seed: the same ones everywhere, on every machine and with every Python."""
 
     requests: RequestCount
@@ -86,14 +86,14 @@ class Synthetic(Part):
     output_tokens: Lengths
 
 
-class AzureCsv(Part):
+class AzureCsv(StrictModel):
     """The Azure LLM inference trace, 2023 or 2024."""
 
     file: Annotated[str, Field(strict=True, min_length=1, max_length=1000, pattern=r"^[^\x00-\x1f]+$")]
     """Absolute, or looked for in the folder of the scenario file, then in $DPSIM_DATA."""
 
 
-class Workload(Part):
+class Workload(StrictModel):
     """The requests, and the clock on which they arrive. Exactly one of `requests`, `synthetic` and `azure_csv`."""
 
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": [source]} for source in SOURCES]})

@@ -1,6 +1,6 @@
-"""The requests of a scenario, from any of its sources.
+"""The requests of a workload, from any of its sources.
 
-A list of requests is a pure function of the scenario and of the files it names: the same on every machine and with
+A list of requests is a pure function of the workload and of the files it names: the same on every machine and with
 every Python. So the synthetic source uses of `random` only `Random.random()`, the one method whose sequence Python
 promises to keep, and takes logarithms in decimal arithmetic, where the last digit does not depend on the C library.
 
@@ -22,21 +22,19 @@ from random import Random
 
 from dpsim.program import Request
 from dpsim.scenario.errors import WorkloadMissing
-from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.azure_csv import read_azure_csv
-from dpsim.scenario.workload.model import Lengths, Synthetic
+from dpsim.scenario.workload.model import Lengths, Synthetic, Workload
 
 _EXACT = Context(prec=25)
 
 
-def requests(scenario: Scenario, base_dir: Path | str | None = None) -> list[Request]:
-    """The requests of a scenario, in the order of their source; the first `limit` of them.
+def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[Request]:
+    """The requests of a workload, in the order of their source; the first `limit` of them.
 
     `base_dir`: the folder of the scenario file, against which a trace's name is resolved; None: the working folder.
 
     Raises WorkloadMissing if a trace is not found, ScenarioError if it cannot be read.
     """
-    workload = scenario.workload
     if workload.azure_csv is not None:
         return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
     if workload.synthetic is not None:

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from dpsim.scenario.base import RULE, Path, Problem
+from dpsim.scenario.base import RULE, KeyPath, Problem
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
 from dpsim.words import did_you_mean
@@ -41,7 +41,7 @@ class Explained(NamedTuple):
     it.
     """
 
-    path: Path
+    path: KeyPath
     message: str
     at: Literal["key", "value", "inside"] = "value"
 
@@ -84,7 +84,7 @@ def explain(error: ErrorDetails) -> list[Explained]:
 # ---- values
 
 
-def _value_message(kind: str, context: dict[str, Any], value: Any, path: Path) -> str | None:
+def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath) -> str | None:
     got = _got(value)
     if kind in ("int_type", "int_parsing", "int_from_float", "int_parsing_size"):
         return f"expected a whole number, got {got}{_number_hint(value)}"
@@ -158,7 +158,7 @@ def _out_of_range(kind: str, context: dict[str, Any], value: Any) -> str:
     return f"{shown(value)} is too {'small' if kind.startswith('greater') else 'large'}; expected {bound}"
 
 
-def _not_one_of(path: Path, value: Any) -> str:
+def _not_one_of(path: KeyPath, value: Any) -> str:
     allowed = _choices(path)
     hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
     what = f"unknown value {shown(value)}" if isinstance(value, str) else f"got {_got(value)}"
@@ -182,7 +182,7 @@ def _wrong_length(kind: str, context: dict[str, Any], value: Any) -> str:
 # ---- keys
 
 
-def _unknown_key(key: str, path: Path, models: Models) -> str:
+def _unknown_key(key: str, path: KeyPath, models: Models) -> str:
     known = _keys(models)
     hint = did_you_mean(key, known)
     few = f"; expected one of {', '.join(known)}" if len(known) <= FEW_KEYS or not hint else ""
@@ -206,7 +206,7 @@ def _keys(models: Models) -> list[str]:
     return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
 
 
-def _choices(path: Path) -> list[str]:
+def _choices(path: KeyPath) -> list[str]:
     """The values that an enumerated field may have."""
     _, models = _walk(path[:-1])
     for model in models:
@@ -229,10 +229,10 @@ def _enumerated(annotation: Any) -> Iterator[Any]:
 # ---- places
 
 
-def _walk(loc: tuple[str | int, ...]) -> tuple[Path, Models]:
+def _walk(loc: tuple[str | int, ...]) -> tuple[KeyPath, Models]:
     """The path that a person would write for pydantic's `loc`, and the models that may stand there."""
     models: Models = (Scenario,)
-    path: Path = ()
+    path: KeyPath = ()
     for part in loc:
         tagged = tuple(model for model in models if part in _tags(model)) if len(models) > 1 else ()
         if tagged:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from dpsim.scenario.base import Path as KeyPath
+from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
