@@ -9,7 +9,6 @@ fingerprint: the same failure is the same file, however often it is found. It ho
 
 from __future__ import annotations
 
-import platform
 import re
 import time
 from collections import Counter
@@ -19,12 +18,12 @@ from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
-import dpsim
 from dpsim.campaign.explored import Explored
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.traces import write_judged
 from dpsim.scenario import Scenario
-from dpsim.trace import Schedule, TraceError, write_trace
+from dpsim.trace import Schedule, TraceError
 
 AT_ONCE = 64
 """Small worlds that are given out to a process together."""
@@ -137,15 +136,8 @@ def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
         path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            write_trace(
-                path,
-                shown.run,
-                scenario=scenario.model_dump(mode="json", by_alias=True),
-                verdict="violated",
-                klass=shown.failure.problem.klass,
-                versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
-                schedule=Schedule(shown.failure.by, tuple(shown.schedule)),
-            )
+            schedule = Schedule(shown.failure.by, tuple(shown.schedule))
+            write_judged(path, shown.run, scenario, shown.failure.problem.klass, schedule)
         except (OSError, TraceError) as error:  # the verdict is told all the same
             outcome.unwritten = error
         else:

@@ -1,12 +1,17 @@
-"""The command line: `dpsim`, one command a file.
+"""The command line: `dpsim`. A command is a file, and so is what it prints, as text and as JSON.
 
-app.py            the commands by name, errors and exit codes
-run.py            `dpsim run`           run_text.py      what it prints
-explore.py        `dpsim explore`       explore_text.py  what it and `dpsim replay` print
-museum_text.py    what `dpsim museum` prints
-list.py           `dpsim list`
-options.py        options that several commands have
-console.py        columns, progress, colours, one-line errors
+    app.py        the commands by name, and how the program ends
+    console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
+    options.py    options that several commands have
+
+    run.py        run_text.py        a scenario on a backend, judged
+    explore.py    explore_text.py    every schedule of scenarios
+    replay.py     replay_text.py     the run of a trace made again
+    compare.py    compare_text.py    two traces
+    museum.py     museum_text.py     what finds each known mistake
+    list.py       list_text.py       what there is to run; the schema of scenario files
+
+Nothing but typer is imported before a command runs, so a command imports its text when it is called.
 """
 
 from dpsim.cli.app import main

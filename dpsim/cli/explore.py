@@ -1,6 +1,10 @@
-"""The commands that make many runs: `explore`, `museum`; and `replay`, which makes one of them again.
+"""`dpsim explore`: every schedule of scenarios, or as many as there is time for; with `--all-up-to`, of every small
+scenario like them.
 
-Nothing but typer is imported before a command runs, as in `dpsim.cli.app`, which gives them their names.
+    dpsim explore my.yaml --budget 60s --jobs 2
+    dpsim explore my.yaml --all-up-to ranks=2,requests=2,steps=3
+
+Failures are written as traces, for `dpsim replay`. A trace that cannot be written is said after all verdicts.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, Off, import_module, with_off
+from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
@@ -58,15 +62,14 @@ def explore(
     Says proven, sampled or bounded, with counts, or what breaks, under which schedule, and how to replay it.
     """
     with one_line_errors():
-        from dpsim.campaign import files as exploring
-        from dpsim.cli import explore_text as outcome
+        from dpsim.campaign import files
+        from dpsim.cli import explore_text as text
         from dpsim.explore import STRATEGIES, search
         from dpsim.scenario import load_scenario
         from dpsim.scenario.duration import parse_duration
         from dpsim.scenario.locate import scenario_path
 
-        for name in module or ():
-            import_module(name)
+        import_modules(module)
         if strategy not in STRATEGIES:
             try:
                 search(strategy)
@@ -76,25 +79,25 @@ def explore(
             seconds = None if budget is None else parse_duration(budget) / 1e9
         except ValueError as error:
             fail(f"--budget: {error}", BAD_INPUT)
-        options = exploring.Options(strategy, schedules, seconds, jobs, seed, keep_going, save)
+        options = files.Options(strategy, schedules, seconds, jobs, seed, keep_going, save)
         paths = [scenario_path(name) for name in scenarios]
         chosen = [(load_scenario(path), path.parent) for path in paths]
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
-        more = [word for name in module or () for word in ("--module", name)]
+        more = typed("--module", module)
         if all_up_to is not None:
             _explore_whole([one for one, _ in chosen], all_up_to, options, more, as_json)
         title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
         with Progress(f"exploring {title}", unit="schedule") as progress, _exploring_errors():
-            outcomes = exploring.explore_files(chosen, options, progress)
-        met = all(outcome.unmet(one.explored, one.scenario) is None for one in outcomes)
+            outcomes = files.explore_files(chosen, options, progress)
+        met = all(text.unmet(one.explored, one.scenario) is None for one in outcomes)
         if as_json:
-            rows = [outcome.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
+            rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
             say(json.dumps({"met": met, "scenarios": rows}))
         else:
             say("\n\n".join(_outcome(one, more) for one in outcomes))
             if len(outcomes) > 1:
-                say(f"\n{outcome.totals([one.explored for one in outcomes])}")
+                say(f"\n{text.totals([one.explored for one in outcomes])}")
         for one in outcomes:
             if one.unwritten is not None:
                 raise one.unwritten
@@ -117,8 +120,8 @@ def _exploring_errors() -> Iterator[None]:
 
 def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: list[str], as_json: bool) -> NoReturn:
     """Every small scenario like these."""
-    from dpsim.campaign import files as exploring
-    from dpsim.cli import explore_text as outcome
+    from dpsim.campaign import files
+    from dpsim.cli import explore_text as text
     from dpsim.scenario import small
 
     if options.keep_going:
@@ -132,10 +135,10 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
         total = small.count(scope)
         title = f"exploring {total:,} small worlds of {base.name}"
         with Progress(title, unit="world") as progress, _exploring_errors():
-            whole = exploring.explore_whole(small.small_scenarios(base, scope), total, options, progress)
-        rows.append(outcome.whole_as_json(base.name, scope, total, whole))
+            whole = files.explore_whole(small.small_scenarios(base, scope), total, options, progress)
+        rows.append(text.whole_as_json(base.name, scope, total, whole))
         if not as_json:
-            say(outcome.whole_as_text(base.name, scope, total, whole))
+            say(text.whole_as_text(base.name, scope, total, whole))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, more, told=False)}")
         first = first or whole.first
@@ -147,70 +150,10 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
 
 
 def _outcome(one: Outcome, more: list[str], told: bool = True) -> str:
-    from dpsim.cli import explore_text as outcome
+    from dpsim.cli import explore_text as text
 
     def command(failure: Failure) -> str:
         trace = one.traces.get(failure.fingerprint)
         return "" if trace is None else shlex.join(["dpsim", "replay", str(trace), *more])
 
-    return outcome.as_text(one.explored, one.scenario, command, told)
-
-
-def replay(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="What `dpsim explore` or `dpsim run --trace` wrote.")],
-    fallback: Annotated[
-        bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
-    ] = False,
-    module: Modules = None,
-    as_json: AsJson = False,
-) -> None:
-    """Make the run of a trace again, and say whether it is the same."""
-    with one_line_errors():
-        from dpsim import trace as traces
-        from dpsim.campaign import replay as replaying
-        from dpsim.cli import explore_text as outcome
-        from dpsim.explore.strategies.replay import Mismatch
-
-        for name in module or ():
-            import_module(name)
-        try:
-            replayed = replaying.replay(traces.read_trace(trace), strict=not fallback)
-        except Mismatch as error:
-            fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
-        if as_json:
-            say(json.dumps(outcome.replayed_as_json(replayed)))
-        else:
-            say(outcome.replayed_as_text(replayed))
-        raise typer.Exit(0 if replayed.same else NOT_MET)
-
-
-def museum(
-    only: Annotated[
-        list[str] | None,
-        typer.Option(metavar="PATTERN", help="Variants of this name alone, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
-    ] = None,
-    exhibits: Annotated[
-        list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
-    ] = None,
-    schedules: Annotated[int, typer.Option(metavar="N", min=1, help="How many schedules a search may run.")] = 200,
-    module: Modules = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what finds each known mistake, how soon, and that its healthy twin holds.
-
-    A variant that is not found as it is registered, or whose twin does not hold, is said, and ends with 1.
-    """
-    with one_line_errors():
-        from dpsim.campaign import museum as exhibition
-        from dpsim.cli import museum_text as museum_table
-
-        for name in module or ():
-            import_module(name)
-        entries, files = exhibition.chosen(only or ()), exhibition.exhibits(exhibits or ())
-        with Progress("museum", unit="variant") as progress:
-            shown = exhibition.exhibition(entries, files, schedules, progress)
-        if as_json:
-            say(json.dumps(museum_table.as_json(shown)))
-        else:
-            say(museum_table.as_text(shown))
-        raise typer.Exit(0 if shown.as_registered else NOT_MET)
+    return text.as_text(one.explored, one.scenario, command, told)

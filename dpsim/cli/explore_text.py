@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks import matches
 from dpsim.cli.console import columns, painted
-from dpsim.diagnose.report import report
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
 from dpsim.words import counted
@@ -30,7 +29,6 @@ from dpsim.words import counted
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored
     from dpsim.campaign.files import Whole
-    from dpsim.campaign.replay import Replayed
     from dpsim.scenario import Scenario
     from dpsim.scenario.small import Scope
 
@@ -217,34 +215,4 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "schedules": whole.runs,
         "probes": whole.probes,
         "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
-    }
-
-
-# ---- replay
-
-
-def replayed_as_text(replayed: Replayed) -> str:
-    """What does not hold in the run, and whether it is that of the trace."""
-    lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
-    for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
-        lines += [f"{what}: {word}" for word in words]
-    lines.append(painted(replayed.told(), good=replayed.same))
-    if replayed.difference is not None:
-        lines.append(f"first difference: {replayed.difference}")
-    return "\n".join(lines)
-
-
-def replayed_as_json(replayed: Replayed) -> dict[str, Any]:
-    """The same as plain data."""
-    schedule = replayed.schedule
-    return {
-        "trace": replayed.trace.name,
-        "scenario": replayed.scenario.name,
-        "same": replayed.same,
-        "class": replayed.findings[0].klass if replayed.findings else None,
-        "class_in_trace": replayed.trace.header.klass,
-        "steps": None if schedule is None else len(schedule.steps),
-        "skipped": replayed.skipped,
-        "added": replayed.added,
-        "difference": None if replayed.difference is None else str(replayed.difference),
     }

@@ -1,81 +1,33 @@
-"""What there is to choose from: bundled scenarios, protocols with their forms, variants. Plain data for `dpsim list`.
+"""`dpsim list` and `dpsim schema`: what there is to run, and what a scenario file may say.
 
-    >>> [entry["forms"] for entry in protocols() if entry["name"] == "dp_batch"]
-    [['source-000', '0.14']]
-
-A scenario that cannot be read is listed all the same, with what is wrong with it.
+dpsim schema > docs/scenario.schema.json
 """
 
 from __future__ import annotations
 
-from typing import Any
+import json
 
-from dpsim import registry
-from dpsim.cli.console import columns
-from dpsim.scenario import ScenarioError, load_scenario
-from dpsim.scenario.locate import bundled_scenarios, scenario_path
-from dpsim.words import by_number
-
-Entries = list[dict[str, Any]]
-MUSEUM = "museum/"
+from dpsim.cli.console import one_line_errors, say
+from dpsim.cli.options import AsJson
 
 
-def scenarios() -> Entries:
-    """The scenarios that come with dpsim: name, description, file."""
-    found = []
-    for name in bundled_scenarios():
-        path = scenario_path(name)
-        try:
-            description = load_scenario(path).description
-        except ScenarioError as error:
-            description = f"cannot be read: {error}"
-        found.append({"name": name, "description": " ".join(description.split()), "file": str(path)})
-    return found
+def schema() -> None:
+    """Print the JSON Schema of scenario files, for editors."""
+    with one_line_errors():
+        from dpsim.scenario.schema import schema_text
+
+        say(schema_text().rstrip("\n"))
 
 
-def protocols() -> Entries:
-    """Registered protocols; the first of the forms is the default."""
-    return [
-        {"name": entry.name, "forms": list(entry.forms), "summary": entry.summary} for entry in registry.protocols()
-    ]
+def list_all(as_json: AsJson = False) -> None:
+    """List scenarios, protocols, variants and backends."""
+    with one_line_errors():
+        from dpsim.cli import list_text as text
 
-
-def variants() -> Entries:
-    """Registered variants. `expected`: class of the finding that catches it, or None and a `reason`."""
-    return [
-        {
-            "name": entry.name,
-            "protocol": entry.protocol,
-            "form": entry.form,
-            "expected": entry.expected,
-            "reason": entry.reason or None,
-            "summary": entry.summary,
+        found = {
+            "scenarios": text.scenarios(),
+            "protocols": text.protocols(),
+            "variants": text.variants(),
+            "backends": text.backends(),
         }
-        for entry in registry.variants()
-    ]
-
-
-def as_text(found: dict[str, Entries]) -> str:
-    """The inventory for people. `found`: entries of `scenarios`, `protocols`, `variants` and `backends`."""
-    described = [(entry["name"], entry["description"]) for entry in found["scenarios"]]
-    sections: dict[str, list[tuple[str, ...]]] = {
-        "scenarios (dpsim run NAME)": [both for both in described if not both[0].startswith(MUSEUM)],
-        "museum, the smallest world of each variant (dpsim run NAME; dpsim museum explores them)": [
-            both for both in sorted(described, key=lambda both: by_number(both[0])) if both[0].startswith(MUSEUM)
-        ],
-        "protocols (protocol: {name: NAME, form: FORM})": [
-            (entry["name"], entry["summary"]) for entry in found["protocols"]
-        ],
-        "forms, the default first": [(entry["name"], ", ".join(entry["forms"])) for entry in found["protocols"]],
-        "variants, one thing done wrong (protocol: {name: PROTOCOL, variant: NAME})": [
-            (entry["name"], entry["protocol"], entry["summary"]) for entry in found["variants"]
-        ],
-        "backends (dpsim run NAME --backend BACKEND)": [
-            (entry["name"], "runs here" if entry["reason"] is None else f"cannot run here: {entry['reason']}")
-            for entry in found["backends"]
-        ],
-    }
-    lines: list[str] = []
-    for title, rows in sections.items():
-        lines += [f"{title}:", *(f"  {line}" for line in columns(rows, indent=2) or ["none"]), ""]
-    return "\n".join(lines[:-1])
+        say(json.dumps(found) if as_json else text.as_text(found))

@@ -1,10 +1,14 @@
-"""Options that several commands have, and what they mean."""
+"""Options that several commands have, what they mean, and how they are typed again.
+
+dpsim explore my.yaml --module my_protocols --off 'RACE:*' --json
+"""
 
 from __future__ import annotations
 
 import importlib
 import os
 import sys
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -29,13 +33,14 @@ Off = Annotated[
 ]
 
 
-def import_module(module: str) -> None:
-    """Import a user's module, from the present folder too. One that cannot be imported is bad input."""
-    sys.path.insert(0, os.getcwd())
-    try:
-        importlib.import_module(module)
-    except Exception as error:
-        fail(f"cannot import the module {module}: {type(error).__name__}: {error}", BAD_INPUT)
+def import_modules(modules: Iterable[str] | None) -> None:
+    """Import a user's modules, from the present folder too. One that cannot be imported is bad input."""
+    for module in modules or ():
+        sys.path.insert(0, os.getcwd())
+        try:
+            importlib.import_module(module)
+        except Exception as error:
+            fail(f"cannot import the module {module}: {type(error).__name__}: {error}", BAD_INPUT)
 
 
 def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
@@ -47,3 +52,12 @@ def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
         fail(f"--off: {problem}", BAD_INPUT)
     every = dict.fromkeys([*scenario.checks.switched_off, *patterns])
     return scenario_from({**dict(scenario), "checks": {"switched_off": list(every)}})
+
+
+def typed(option: str, values: Iterable[str] | None) -> list[str]:
+    """A repeatable option as a user types it.
+
+    >>> typed("--off", ["RACE:*", "HANG"]), typed("--off", None)
+    (['--off', 'RACE:*', '--off', 'HANG'], [])
+    """
+    return [word for value in values or () for word in (option, value)]

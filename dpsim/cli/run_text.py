@@ -16,47 +16,42 @@ with null where there is nothing, and times in whole nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
+from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.judge import counted, not_run, switched_off_text
-from dpsim.trace import Difference, Trace, scenario_changes
+from dpsim.cli.console import columns, painted
+from dpsim.diagnose.report import report
 from dpsim.words import duration
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
-    from dpsim.scenario import Scenario
+    from dpsim.runner import Result
     from dpsim.world import Run
 
 RANKS_LISTED = 8
 WORST_RANKS = 3
+ENDED = {"blocked": "for ever", "raised": "raised", "died": "died"}
 
 
-class Judged(Protocol):
-    """What is needed of a `dpsim.runner.Result`."""
-
-    scenario: Scenario
-    run: Run
-    findings: list[Finding]
-    figures: dict[str, Any]
-    switched_off: dict[str, int]
-
-    @property
-    def steps(self) -> int: ...
-    @property
-    def verdict(self) -> str: ...
-    @property
-    def primary(self) -> Finding | None: ...
-    @property
-    def unmet(self) -> str | None: ...
-    @property
-    def unclaimed(self) -> str | None: ...
-    @property
-    def never_applied(self) -> list[str]: ...
+def as_text(result: Result, replay: str, trace: Path | None, digest: str | None) -> str:
+    """The table, then what does not hold or that all does, then what was expected. `replay`: what to type to run it
+    again; `trace`: the file that it was written to, with that digest.
+    """
+    rows = table(result)
+    if trace is not None and digest is not None:
+        rows += [("trace", str(trace)), ("trace digest", digest[:16])]
+    lines = [*columns(rows), ""]
+    if result.findings:
+        lines.append(painted(report(result.run, result.findings, replay), good=False))
+    else:
+        lines.append(painted(verdict_line(result), good=True))
+    lines += [f"never applied: {line}" for line in result.never_applied]
+    return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])
 
 
-def table(result: Judged) -> list[tuple[str, str]]:
+def table(result: Result) -> list[tuple[str, str]]:
     """Names and values, as text."""
     run, ranks = result.run, len(result.run.ends)
     simulated = run.backend == "sim"
@@ -71,13 +66,13 @@ def table(result: Judged) -> list[tuple[str, str]]:
     ]
 
 
-def verdict_line(result: Judged) -> str:
+def verdict_line(result: Result) -> str:
     """For a run in which all held; one that did not has a report."""
     steps, ranks = result.steps, len(result.run.ends)
     return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)} ({result.run.backend})"
 
 
-def expectation_line(result: Judged) -> str:
+def expectation_line(result: Result) -> str:
     """What was expected, and whether it came."""
     expect = result.scenario.expect
     said: str = expect.verdict
@@ -91,13 +86,13 @@ def expectation_line(result: Judged) -> str:
     return f"expected: {said}; " + ("met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}")
 
 
-def switched_off_lines(result: Judged) -> list[str]:
+def switched_off_lines(result: Result) -> list[str]:
     """One line if the scenario switches findings off, whether there were any or not; else none."""
     text = switched_off_text(result.switched_off)
     return [text] if text else []
 
 
-def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
+def as_json(result: Result, digest: str | None) -> dict[str, Any]:
     """The same as plain data. `digest`: that of the run's trace, None if no trace can hold it."""
     primary = result.primary
     return {
@@ -130,59 +125,11 @@ def as_json(result: Judged, digest: str | None) -> dict[str, Any]:
     }
 
 
-def comparison(a: Trace, b: Trace, difference: Difference | None) -> str:
-    """Whether two traces that were compared are equal, the answer first."""
-    counts = a.counts
-    answer = f"equal: {counts.total()} records, {counts['decision']} decisions, {counts['collective']} collectives"
-    lines = [answer if difference is None else str(difference), ""]
-    for name, trace in (("A", a), ("B", b)):
-        header = trace.header
-        verdict = header.verdict + (f" ({header.klass})" if header.klass else "")
-        lines.append(f"{name}  {trace.name}")
-        lines.append(
-            f"   {header.scenario.get('name', '?')} on {header.backend}, {verdict}, digest {header.digest[:16]}"
-        )
-    changes = scenario_changes(a.header.scenario, b.header.scenario)
-    if changes:
-        lines += ["", f"warning: the scenarios differ in {len(changes)} place{'s' * (len(changes) != 1)}:"]
-        lines += [f"  {change}" for change in changes]
-    return "\n".join(lines)
-
-
-def comparison_as_json(a: Trace, b: Trace, difference: Difference | None) -> dict[str, Any]:
-    """The same as plain data. `records`, `decisions`, `collectives`: those of A."""
-    return {
-        "equal": difference is None,
-        "a": _header(a),
-        "b": _header(b),
-        "records": a.header.records,
-        "decisions": a.counts["decision"],
-        "collectives": a.counts["collective"],
-        "scenario_changes": scenario_changes(a.header.scenario, b.header.scenario),
-        "difference": None if difference is None else asdict(difference),
-    }
-
-
-def _header(trace: Trace) -> dict[str, Any]:
-    header = trace.header
-    return {
-        "file": trace.name,
-        "backend": header.backend,
-        "verdict": header.verdict,
-        "class": header.klass,
-        "records": header.records,
-        "digest": header.digest,
-    }
-
-
 def _culprit(finding: Finding) -> dict[str, Any] | None:
     culprit = finding.culprit
     if culprit is None:
         return None
     return {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
-
-
-ENDED = {"blocked": "for ever", "raised": "raised", "died": "died"}
 
 
 def _figure(value: Any) -> str:

@@ -294,7 +294,7 @@ def test_traces_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
     def no(*_: Any, **__: Any) -> None:
         raise TraceError("this cannot be written")
 
-    monkeypatch.setattr(exploring, "write_trace", no)
+    monkeypatch.setattr(exploring, "write_judged", no)
     answer = explore("t_lost")
     assert (answer.code, answer.err) == (2, "dpsim: this cannot be written\n")
     assert "VIOLATED  HANG:MAILBOX:NO_MESSAGE" in answer.out

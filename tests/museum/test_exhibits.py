@@ -9,7 +9,7 @@ import pytest
 from dpsim import registry
 from dpsim.campaign.museum import SEEDS, exhibits, row
 from dpsim.checks import matches
-from dpsim.cli.list import as_text, scenarios
+from dpsim.cli.list_text import as_text, scenarios
 from dpsim.explore import STRATEGIES
 from dpsim.registry import VariantEntry
 from dpsim.scenario import load_scenario

@@ -1,0 +1,33 @@
+"""The trace of a judged run: with its scenario, its verdict, and the versions of what made it.
+
+    write_judged(Path("x.jsonl"), result.run, result.scenario, klass="HANG:COLLECTIVE:MISSING_RANK")
+
+`dpsim run --trace` and `dpsim explore` write traces by this, so that `dpsim replay` and `dpsim compare` find the same
+header in both.
+"""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import dpsim
+from dpsim.scenario import Scenario
+from dpsim.trace import Schedule, write_trace
+from dpsim.trace.header import Header
+from dpsim.world import Run
+
+
+def write_judged(
+    path: Path, run: Run, scenario: Scenario, klass: str | None, schedule: Schedule | None = None
+) -> Header:
+    """Write a trace. `klass`: that of the primary finding, None if all held. Raises as `write_trace` does."""
+    return write_trace(
+        path,
+        run,
+        scenario=scenario.model_dump(mode="json", by_alias=True),
+        verdict="held" if klass is None else "violated",
+        klass=klass,
+        versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
+        schedule=schedule,
+    )

@@ -1,0 +1,63 @@
+"""Whether two traces are equal, or where they differ first; and the same as one JSON object.
+
+    equal: 21548 records, 1791 decisions, 3582 collectives
+
+    A  sim.jsonl
+       quickstart on sim, held, digest 9f2c41d07be3a865
+    B  gloo.jsonl
+       quickstart on gloo, held, digest 9f2c41d07be3a865
+
+The answer comes first. Where the scenarios of the two differ, a warning at the end says in what.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from dpsim.trace import Difference, Trace, scenario_changes
+
+
+def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:
+    """Whether two traces that were compared are equal, the answer first."""
+    counts = a.counts
+    answer = f"equal: {counts.total()} records, {counts['decision']} decisions, {counts['collective']} collectives"
+    lines = [answer if difference is None else str(difference), ""]
+    for name, trace in (("A", a), ("B", b)):
+        header = trace.header
+        verdict = header.verdict + (f" ({header.klass})" if header.klass else "")
+        lines.append(f"{name}  {trace.name}")
+        lines.append(
+            f"   {header.scenario.get('name', '?')} on {header.backend}, {verdict}, digest {header.digest[:16]}"
+        )
+    changes = scenario_changes(a.header.scenario, b.header.scenario)
+    if changes:
+        lines += ["", f"warning: the scenarios differ in {len(changes)} place{'s' * (len(changes) != 1)}:"]
+        lines += [f"  {change}" for change in changes]
+    return "\n".join(lines)
+
+
+def as_json(a: Trace, b: Trace, difference: Difference | None) -> dict[str, Any]:
+    """The same as plain data. `records`, `decisions`, `collectives`: those of A."""
+    return {
+        "equal": difference is None,
+        "a": _header(a),
+        "b": _header(b),
+        "records": a.header.records,
+        "decisions": a.counts["decision"],
+        "collectives": a.counts["collective"],
+        "scenario_changes": scenario_changes(a.header.scenario, b.header.scenario),
+        "difference": None if difference is None else asdict(difference),
+    }
+
+
+def _header(trace: Trace) -> dict[str, Any]:
+    header = trace.header
+    return {
+        "file": trace.name,
+        "backend": header.backend,
+        "verdict": header.verdict,
+        "class": header.klass,
+        "records": header.records,
+        "digest": header.digest,
+    }

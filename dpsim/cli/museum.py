@@ -1,0 +1,46 @@
+"""`dpsim museum`: what finds each known mistake, and how soon.
+
+dpsim museum --only 'm-dp-*'
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say
+from dpsim.cli.options import AsJson, Modules, import_modules
+
+
+def museum(
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATTERN", help="Variants of this name alone, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
+    ] = None,
+    exhibits: Annotated[
+        list[Path] | None, typer.Option(metavar="FOLDER", help="Take exhibits from this folder too; repeatable.")
+    ] = None,
+    schedules: Annotated[int, typer.Option(metavar="N", min=1, help="How many schedules a search may run.")] = 200,
+    module: Modules = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what finds each known mistake, how soon, and that its healthy twin holds.
+
+    A variant that is not found as it is registered, or whose twin does not hold, is said, and ends with 1.
+    """
+    with one_line_errors():
+        from dpsim.campaign import museum as visit
+        from dpsim.cli import museum_text as text
+
+        import_modules(module)
+        entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())
+        with Progress("museum", unit="variant") as progress:
+            shown = visit.exhibition(entries, files, schedules, progress)
+        if as_json:
+            say(json.dumps(text.as_json(shown)))
+        else:
+            say(text.as_text(shown))
+        raise typer.Exit(0 if shown.as_registered else NOT_MET)

@@ -1,0 +1,41 @@
+"""`dpsim replay`: the run of a trace made again.
+
+dpsim replay .dpsim/my-448da4e9.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+from dpsim.cli.console import NOT_MET, fail, one_line_errors, say
+from dpsim.cli.options import AsJson, Modules, import_modules
+
+
+def replay(
+    trace: Annotated[str, typer.Argument(metavar="TRACE", help="What `dpsim explore` or `dpsim run --trace` wrote.")],
+    fallback: Annotated[
+        bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
+    ] = False,
+    module: Modules = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make the run of a trace again, and say whether it is the same."""
+    with one_line_errors():
+        from dpsim import trace as traces
+        from dpsim.campaign.replay import replay as replay_trace
+        from dpsim.cli import replay_text as text
+        from dpsim.explore.strategies.replay import Mismatch
+
+        import_modules(module)
+        try:
+            replayed = replay_trace(traces.read_trace(trace), strict=not fallback)
+        except Mismatch as error:
+            fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
+        if as_json:
+            say(json.dumps(text.as_json(replayed)))
+        else:
+            say(text.as_text(replayed))
+        raise typer.Exit(0 if replayed.same else NOT_MET)

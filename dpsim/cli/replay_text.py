@@ -1,0 +1,41 @@
+"""How a replay went: what does not hold in the run, and whether it is the run of the trace; and the same as JSON.
+
+replayed along 3 steps: the same run again
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from dpsim.cli.console import painted
+from dpsim.diagnose.report import report
+
+if TYPE_CHECKING:
+    from dpsim.campaign.replay import Replayed
+
+
+def as_text(replayed: Replayed) -> str:
+    """What does not hold in the run, and whether it is that of the trace."""
+    lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
+    for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
+        lines += [f"{what}: {word}" for word in words]
+    lines.append(painted(replayed.told(), good=replayed.same))
+    if replayed.difference is not None:
+        lines.append(f"first difference: {replayed.difference}")
+    return "\n".join(lines)
+
+
+def as_json(replayed: Replayed) -> dict[str, Any]:
+    """The same as plain data."""
+    schedule = replayed.schedule
+    return {
+        "trace": replayed.trace.name,
+        "scenario": replayed.scenario.name,
+        "same": replayed.same,
+        "class": replayed.findings[0].klass if replayed.findings else None,
+        "class_in_trace": replayed.trace.header.klass,
+        "steps": None if schedule is None else len(schedule.steps),
+        "skipped": replayed.skipped,
+        "added": replayed.added,
+        "difference": None if replayed.difference is None else str(replayed.difference),
+    }

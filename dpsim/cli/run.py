@@ -1,0 +1,111 @@
+"""`dpsim run`: a scenario on a backend, judged.
+
+    dpsim run quickstart --backend gloo --trace gloo.jsonl
+
+The verdict is told also where the trace cannot be written; then that is said after it.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
+
+
+def run(
+    scenario: Annotated[
+        str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name that `dpsim list` shows.")
+    ],
+    backend: Annotated[str, typer.Option(help="Where to run: sim, gloo, nccl, or another that is installed.")] = "sim",
+    workload: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Take the requests from this Azure trace (CSV).")
+    ] = None,
+    requests: Annotated[int | None, typer.Option(metavar="N", min=1, help="Take the first N requests only.")] = None,
+    trace: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
+    ] = None,
+    module: Modules = None,
+    off: Off = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a scenario and judge it.
+
+    Says what holds or who broke it, where, and whether that was expected.
+    """
+    with one_line_errors():
+        from dpsim import runner
+        from dpsim import trace as traces
+        from dpsim.campaign.traces import write_judged
+        from dpsim.cli import run_text as text
+        from dpsim.scenario import load_scenario, with_limit, with_workload
+        from dpsim.scenario.locate import scenario_path
+
+        import_modules(module)
+        path = scenario_path(scenario)
+        chosen = load_scenario(path)
+        if workload is not None:
+            chosen = with_workload(chosen, workload)
+        if requests is not None:
+            chosen = with_limit(chosen, requests)
+        if off:
+            chosen = with_off(chosen, off)
+        if trace is not None:
+            traces.check_writable(trace)
+        _load_backend(backend)
+        with runner.warm_backends(), Progress(f"{chosen.name} on {backend}") as progress:
+            result = runner.run_scenario(chosen, backend, base=path.parent, progress=progress)
+            digest: str | None = None
+            unwritten: Exception | None = None
+            try:
+                if trace is not None:
+                    progress.phase(f"writing {trace}")
+                    klass = result.primary.klass if result.primary else None
+                    digest = write_judged(trace, result.run, result.scenario, klass).digest
+                elif as_json:
+                    digest = traces.digest(result.run.journals)
+            except (OSError, traces.TraceError) as error:
+                unwritten = error  # the verdict is told all the same
+        replay = _command(scenario, backend, workload, requests, module, off)
+        if as_json:
+            say(json.dumps(text.as_json(result, digest)))
+        else:
+            say(text.as_text(result, replay, None if unwritten else trace, digest))
+        if unwritten is not None:
+            raise unwritten
+        raise typer.Exit(NOT_MET if result.unmet else CANNOT_RUN if result.unclaimed else 0)
+
+
+def _load_backend(name: str) -> None:
+    """Make the backend; one that cannot be imported here cannot run here."""
+    from dpsim.runner import find_backend
+
+    try:
+        find_backend(name)
+    except ImportError as error:
+        fail(
+            f"the backend {name} cannot be loaded: {error}; install its extra: pip install 'dpsim-ranks[real]'",
+            CANNOT_RUN,
+        )
+
+
+def _command(
+    scenario: str,
+    backend: str,
+    workload: str | None,
+    requests: int | None,
+    modules: list[str] | None,
+    off: list[str] | None,
+) -> str:
+    """What to type to run it again."""
+    words = ["dpsim", "run", scenario, "--backend", backend]
+    words += typed("--module", modules)
+    words += ["--workload", workload] if workload is not None else []
+    words += ["--requests", str(requests)] if requests is not None else []
+    words += typed("--off", off)
+    return shlex.join(words)
