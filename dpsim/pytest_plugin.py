@@ -106,7 +106,7 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
-        from dpsim.cli.run_text import switched_off_lines
+        from dpsim.checks.judge import switched_off_text
         from dpsim.registry import UnknownName
         from dpsim.scenario import ScenarioError, WorkloadMissing
         from dpsim.world import BackendUnavailable
@@ -128,8 +128,9 @@ class ScenarioItem(pytest.Item):
             raise ScenarioFailed(_text(self, result), primary.klass if primary else "held", str(culprit or ""))
         if result.unclaimed is not None:
             pytest.skip(result.unclaimed)
-        for line in switched_off_lines(result):
-            self.add_report_section("call", "checks", line)  # shown with -rP
+        switched_off = switched_off_text(result.switched_off)
+        if switched_off:
+            self.add_report_section("call", "checks", switched_off)  # shown with -rP
 
     def _run(self) -> Result:
         from dpsim.runner import find_backend, run_scenario
@@ -155,11 +156,11 @@ class ScenarioItem(pytest.Item):
 
 
 def _text(item: ScenarioItem, result: Result) -> str:
-    from dpsim.cli.run_text import switched_off_lines
+    from dpsim.checks.judge import switched_off_text
     from dpsim.diagnose.report import report
 
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
-    body = [report(result.run, result.findings), *switched_off_lines(result)]
+    body = [report(result.run, result.findings), switched_off_text(result.switched_off)]
     return "\n\n".join([head, *filter(None, body)])
 
 

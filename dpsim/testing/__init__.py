@@ -12,6 +12,13 @@ same order on every communicator and every stream, the same values learned, the 
 planted, the right finding with the right culprit, and a backend that runs the next world. An `AssertionError` names the
 backend, the case with its rule, the rank, what was expected and what came. Times are not compared.
 
+    suite.py         check_backend: the cases, one after the other
+    cases.py         the cases; the docstring of each is the rule that it holds a backend to
+    bench.py         runs a world on the backend and on the simulation, and compares
+    programs.py      six steps, made of parts that a case picks: where faults are planted
+    conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
+    properties.py    holds
+
 Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
 Nor the order of messages from two senders, nor what a mismatched collective leaves in memory, which are undefined.
 """

@@ -13,7 +13,7 @@ from itertools import zip_longest
 from typing import Any, get_args
 
 from dpsim.checks.judge import judge
-from dpsim.ops import RawRecord, as_record
+from dpsim.ops import ALLOC_PLACE, KIND, TAKE_HOW, WHERE, RawRecord, as_record
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.programs import ODD
 from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Run, World
@@ -125,9 +125,9 @@ class Bench:
             self.require(end in get_args(End), f"rank {rank} ended as {end!r}, which is none of {get_args(End)}")
             for index, raw in enumerate(journal):
                 self.require(_is_record(raw), f"record {index} of rank {rank} is none of dpsim.ops: {raw!r}")
-            said = [raw[0] for raw in journal if raw[0] in ("finished", "raised")]
-            idle = bool(journal) and journal[-1][0] == "take" and journal[-1][6] == "idle"
-            closed = said == [end] and journal[-1][0] == end if said else end != "finished" or idle
+            said = [raw[KIND] for raw in journal if raw[KIND] in ("finished", "raised")]
+            idle = bool(journal) and journal[-1][KIND] == "take" and journal[-1][TAKE_HOW] == "idle"
+            closed = said == [end] and journal[-1][KIND] == end if said else end != "finished" or idle
             self.require(closed, f"rank {rank} ended as {end}, but its journal says {said or 'nothing of an end'}")
 
 
@@ -138,8 +138,12 @@ def _is_record(raw: RawRecord) -> bool:
 
 
 def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
-    """Without places: in the source (field 4), and in memory (the last field of an alloc). Without injections."""
-    return [(*raw[:4], *(raw[5:-1] if raw[0] == "alloc" else raw[5:])) for raw in journal if raw[0] != "injected"]
+    """Without places: in the source, and in memory (the last field of an alloc). Without injections."""
+    return [
+        (*raw[:WHERE], *raw[WHERE + 1 : ALLOC_PLACE if raw[KIND] == "alloc" else None])
+        for raw in journal
+        if raw[KIND] != "injected"
+    ]
 
 
 def _raised(run: Run, expected: Run) -> str:
@@ -151,6 +155,6 @@ def _raised(run: Run, expected: Run) -> str:
 def _show(raw: RawRecord | None) -> str:
     if raw is None:
         return "nothing more"
-    record = as_record((*raw[:4], "", *raw[4:], *((None,) if raw[0] == "alloc" else ())))
+    record = as_record((*raw[:WHERE], "", *raw[WHERE:], *((None,) if raw[KIND] == "alloc" else ())))
     value = f" {record.outcome}" if record.kind == "learned" else ""
     return f"{record.site}[{record.ordinal}] in step {record.step} ({record.describe()}{value})"

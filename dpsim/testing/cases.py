@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.programs import ODD, STEPS
@@ -130,8 +131,9 @@ def awaited_twice(bench: Bench) -> None:
     run = bench.passes("twice")
     for rank, journal in enumerate(run.journals):
         for raw in journal:
-            if raw[0] == "decision":
-                bench.require(raw[6] == "RuntimeError", f"rank {rank}, step {raw[1]}, {raw[2]}: {raw[6]}")
+            if raw[KIND] == "decision":
+                said = f"rank {rank}, step {raw[STEP]}, {raw[SITE]}: {raw[DECISION_VALUE]}"
+                bench.require(raw[DECISION_VALUE] == "RuntimeError", said)
 
 
 @_case

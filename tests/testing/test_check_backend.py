@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from dpsim.backend import work
-from dpsim.ops import RawRecord
+from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
 from dpsim.sim import groups as sim_groups
@@ -79,7 +79,7 @@ def edited(run: Run, edit: Callable[[RawRecord], RawRecord]) -> Run:
 class DropsADecision(Twin):
     def said(self, run: Run) -> Run:
         journal = run.journals[-1]
-        first = next(index for index, raw in enumerate(journal) if raw[0] == "decision")
+        first = next(index for index, raw in enumerate(journal) if raw[KIND] == "decision")
         return replace(run, journals=[*run.journals[:-1], journal[:first] + journal[first + 1 :]])
 
 
@@ -88,7 +88,7 @@ class ReordersACommunicator(Twin):
 
     def said(self, run: Run) -> Run:
         journal = list(run.journals[-1])
-        first, second = [index for index, raw in enumerate(journal) if raw[0] == "collective"][:2]
+        first, second = [index for index, raw in enumerate(journal) if raw[KIND] == "collective"][:2]
         journal[first], journal[second] = journal[second], journal[first]
         return replace(run, journals=[*run.journals[:-1], journal])
 
@@ -159,7 +159,7 @@ class HangsInAnIdleGet(Twin):
     """A rank that stands in an idle get is said to be blocked."""
 
     def said(self, run: Run) -> Run:
-        idle = [journal[-1][0] == "take" for journal in run.journals]
+        idle = [journal[-1][KIND] == "take" for journal in run.journals]
         ends: list[End] = ["blocked" if stands else "finished" for stands in idle]
         return replace(run, ends=ends, observed="somebody stood still") if any(idle) else run
 
@@ -183,7 +183,9 @@ class LeavesLetters(Twin):
         self.patch.setattr(sim_rank.SimRank, "_take", old)
 
     def said(self, run: Run) -> Run:
-        self.letters = tuple(raw[7] for raw in run.journals[0] if raw[0] == "post" and raw[6] == "left-over")
+        self.letters = tuple(
+            raw[POST_CONTENT] for raw in run.journals[0] if raw[KIND] == "post" and raw[POST_MAILBOX] == "left-over"
+        )
         return run
 
 
@@ -223,7 +225,7 @@ class DelaysBySkipping(Twin):
     """A rank that is late does not come at all."""
 
     def said(self, run: Run) -> Run:
-        late = any(raw[0] == "injected" for raw in run.journals[-1])
+        late = any(raw[KIND] == "injected" for raw in run.journals[-1])
         return replace(run, ends=[*run.ends[:-1], "blocked"], observed="stood still") if late else run
 
 
@@ -275,8 +277,8 @@ class JournalsWhatWasMeant(Twin):
     """The collective is altered, but its record is that of the program."""
 
     def said(self, run: Run) -> Run:
-        meant = {raw[2]: raw for raw in run.journals[0] if raw[0] == "collective"}
-        return edited(run, lambda raw: (*raw[:8], *meant[raw[2]][8:]) if raw[0] == "collective" else raw)
+        meant = {raw[SITE]: raw for raw in run.journals[0] if raw[KIND] == "collective"}
+        return edited(run, lambda raw: (*raw[:OP], *meant[raw[SITE]][OP:]) if raw[KIND] == "collective" else raw)
 
 
 class DeathIsContagious(Twin):
@@ -290,7 +292,7 @@ class SwallowsExceptions(Twin):
     """A rank whose program raised is said to be blocked."""
 
     def said(self, run: Run) -> Run:
-        journals = [[raw for raw in journal if raw[0] != "raised"] for journal in run.journals]
+        journals = [[raw for raw in journal if raw[KIND] != "raised"] for journal in run.journals]
         return replace(run, journals=journals, ends=["blocked" if end == "raised" else end for end in run.ends])
 
 
@@ -309,7 +311,7 @@ class CountsBackwards(Twin):
 
 class KeepsNoEnd(Twin):
     def said(self, run: Run) -> Run:
-        return replace(run, journals=[[raw for raw in own if raw[0] != "finished"] for own in run.journals])
+        return replace(run, journals=[[raw for raw in own if raw[KIND] != "finished"] for own in run.journals])
 
 
 TWINS: list[tuple[type[Twin], str, str]] = [

@@ -6,6 +6,8 @@ The wrong machines are the simulation with one call of the contract replaced.
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
 from typing import Any
@@ -17,7 +19,24 @@ from dpsim.backend import buffers
 from dpsim.backend import communicators as journaled_groups
 from dpsim.backend.journal import Issue
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
-from dpsim.ops import DTYPES, RECORDS, ROOTED
+from dpsim.ops import (
+    ASK_HOW,
+    COLLECTIVE_REDUCE,
+    COLLECTIVE_ROOT,
+    DTYPE,
+    DTYPES,
+    KIND,
+    LAUNCH_READS,
+    LAUNCH_WRITES,
+    OP,
+    RAISED_MESSAGE,
+    RECORDS,
+    ROOTED,
+    SITE,
+    STREAM,
+    TAKE_HOW,
+    TRANSFER_GROUP,
+)
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.buffers import SimBuffer
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -57,19 +76,33 @@ def test_it_makes_every_call() -> None:
     """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
     journals = run(world(2)).journals
     journal = journals[0]
-    assert {record[0] for record in journal} == set(RECORDS) - {"raised", "injected"}
-    collectives = {(record[5] is None, record[8], record[10]) for record in journal if record[0] == "collective"}
+    assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"}
+    collectives = {
+        (record[STREAM] is None, record[OP], record[DTYPE]) for record in journal if record[KIND] == "collective"
+    }
     everything = {(host, op, dtype) for host in (True, False) for op in ROOTED for dtype in DTYPES}
     on_host_alone = {call for call in everything if call[1] == "barrier" and call[::2] != (True, "int32")}
     assert collectives == everything - on_host_alone
-    reductions = {(record[5] is None, record[12]) for record in journal if record[0] == "collective"}
+    reductions = {
+        (record[STREAM] is None, record[COLLECTIVE_REDUCE]) for record in journal if record[KIND] == "collective"
+    }
     assert reductions == {(host, op) for host in (True, False) for op in ("sum", "max", "min", None)}
-    transfers = {(record[5] is None, record[8], record[12] is None) for record in journal if record[0] == "transfer"}
+    transfers = {
+        (record[STREAM] is None, record[OP], record[TRANSFER_GROUP] is None)
+        for record in journal
+        if record[KIND] == "transfer"
+    }
     assert len(transfers) == 6  # there are no groups on the host
-    assert {record[5] for record in journal if record[0] == "ask"} == {"query", "synchronize"}
-    assert {record[6] for journal in journals for record in journal if record[0] == "take"} == {"poll", "get", "idle"}
-    assert {record[11] for record in journal if record[0] == "collective"} == {None, 0, 1}
-    shapes = {(bool(record[6]), bool(record[7])) for record in journal if record[0] == "launch"}
+    assert {record[ASK_HOW] for record in journal if record[KIND] == "ask"} == {"query", "synchronize"}
+    assert {record[TAKE_HOW] for journal in journals for record in journal if record[KIND] == "take"} == {
+        "poll",
+        "get",
+        "idle",
+    }
+    assert {record[COLLECTIVE_ROOT] for record in journal if record[KIND] == "collective"} == {None, 0, 1}
+    shapes = {
+        (bool(record[LAUNCH_READS]), bool(record[LAUNCH_WRITES])) for record in journal if record[KIND] == "launch"
+    }
     assert shapes == {(False, True), (True, True)}
 
 
@@ -433,6 +466,21 @@ def test_a_wrong_machine_is_found(wrong: Callable[[Patch], None], part: str, say
     with pytest.MonkeyPatch.context() as patch:
         wrong(patch)
         played = run(odd_and_even(), rounds=2, parts=(part,))
-    raised = [record for journal in played.journals for record in journal if record[0] == "raised"]
-    assert {record[2] for record in raised} <= {"AssertionError", "RuntimeError"}, raised
-    assert any(re.search(says, record[5]) for record in raised), raised
+    raised = [record for journal in played.journals for record in journal if record[KIND] == "raised"]
+    assert {record[SITE] for record in raised} <= {"AssertionError", "RuntimeError"}, raised
+    assert any(re.search(says, record[RAISED_MESSAGE]) for record in raised), raised
+
+
+# ---- what it costs
+
+
+@pytest.mark.parametrize("module", ["dpsim.testing.conformance.program", "dpsim.testing.programs"])
+def test_a_worker_imports_little(module: str) -> None:
+    """Worker processes import the programs, and need neither scenarios, nor Hypothesis, nor what judges a run."""
+    program = f"""
+import sys, {module}
+heavy = {{"pydantic", "hypothesis", "yaml", "dpsim.scenario", "dpsim.runner", "dpsim.checks", "dpsim.sim"}}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

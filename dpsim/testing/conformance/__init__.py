@@ -1,1 +1,19 @@
-"""The program that makes every call of the contract."""
+"""Every call of the contract at least once, with results that a formula predicts.
+
+Not a protocol of vLLM: the program by which a backend shows that it does what `dpsim.interface` says. Each rank knows
+what every other rank sends, so it can compute every result by itself and says at once which call gave something else,
+and which sentence of the contract that breaks. All numbers are exact in their type: "almost equal" does not occur.
+
+    program.py       the program: rounds, made of the parts below
+    basics.py        names, kernels, reads, the host running ahead, what is refused
+    collectives.py   all collectives, on the host and on the device: types, reductions, roots, size vectors
+    streams.py       side streams, events, views, record_stream
+    transfers.py     send and receive, eager and rendezvous, lone and coalesced
+    mail.py          mailboxes, polls, sleep
+    ground.py        what they have in common: data, expectations, kernels
+
+What no backend shows: that freed memory is reused at all (gloo never does; only that it is not reused too early is
+held), how long anything takes, and the order of messages from two senders.
+
+Worker processes import this, so it needs the contract, the registry, and the libraries of arrays alone.
+"""
