@@ -417,6 +417,9 @@ def _position(field: str, *kinds: type[Any]) -> int:
 
 KIND, STEP, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "site", "ordinal", "where"))
 
+ADDRESS = slice(SITE, ORDINAL + 1)
+"""The address of an op on its rank; the record of what it learned has the same."""
+
 STREAM = _position("stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, Read)
 COMMUNICATOR = _position("communicator", Collective, Transfer)
 SEQ = _position("seq", Collective, Transfer)

@@ -1,4 +1,21 @@
-"""What must hold, one file a kind. A check folds over the journals of a `Run`, so it judges every backend alike."""
+"""What must hold, one file a kind. A check folds over the journals of a `Run`, so it judges every backend alike.
+
+judge.py             all checks on one run, in order of cause; what is switched off
+finding.py           what a check says, and the classes that there are
+ledger.py            members of a group make the same collectives, in the same steps
+transfers.py         what a rank sends is what its peer receives; a part of the ledger
+agreement.py         what ranks have to decide equally, they decided equally
+fault.py             no rank raised, no rank died
+deadlock.py          who waits for whom in a run that did not come to its end
+order_inversion.py   device collectives that keep one another from starting; a part of deadlock
+race.py              two accesses of one piece of memory that nothing orders
+stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks
+run_index.py         what checks look at: the journals of a run, indexed once
+usual_step.py        what a step usually looks like, for where there is no majority
+stuck.py             where each rank of a hang stands
+happens_before/      the order of a run's accesses, rebuilt from its journals
+memory/              what each piece of memory saw last
+"""
 
 from dpsim.checks.finding import Culprit, Finding, matches
 

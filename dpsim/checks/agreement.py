@@ -10,36 +10,37 @@ A rank that did not decide is not compared: whether it is missing is the ledger'
 from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.run_index import Entry, Evidence, by_step, decision, first_difference, split
+from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
+from dpsim.ops import DECISION_VALUE, STEP
 from dpsim.words import ranks_text, short
 
 
-def check(evidence: Evidence) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each label of each communicator."""
     findings = []
-    for (communicator, label), members in evidence.decisions.items():
-        rows = [[(entry.raw[1], entry.raw[6]) for entry in entries] for entries in members.values()]
+    for (communicator, label), members in run_index.decisions.items():
+        rows = [[(entry.raw[STEP], entry.raw[DECISION_VALUE]) for entry in entries] for entries in members.values()]
         if first_difference(rows) is not None:
-            finding = _first(evidence, communicator, label, members)
+            finding = _first(run_index, communicator, label, members)
             if finding is not None:
                 findings.append(finding)
     return findings
 
 
-def _first(evidence: Evidence, communicator: str, label: str, members: dict[int, list[Entry]]) -> Finding | None:
+def _first(run_index: RunIndex, communicator: str, label: str, members: dict[int, list[Entry]]) -> Finding | None:
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):
         rounds = max(len(own.get(step, [])) for own in steps.values())
         for index in range(rounds):
             here = {rank: own[step][index] for rank, own in steps.items() if index < len(own.get(step, []))}
-            values = {rank: entry.raw[6] for rank, entry in here.items()}
+            values = {rank: entry.raw[DECISION_VALUE] for rank, entry in here.items()}
             if len(set(values.values())) > 1:
-                return _finding(evidence, communicator, label, here, values)
+                return _finding(run_index, communicator, label, here, values)
     return None
 
 
 def _finding(
-    evidence: Evidence, communicator: str, label: str, here: dict[int, Entry], values: dict[int, object]
+    run_index: RunIndex, communicator: str, label: str, here: dict[int, Entry], values: dict[int, object]
 ) -> Finding:
     sides: dict[object, list[int]] = {}
     for rank, value in values.items():
@@ -54,7 +55,7 @@ def _finding(
         message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
         + "; ".join(f"{ranks_text(ranks)} decided {short(value)}" for value, ranks in sides.items()),
         culprit=Culprit(odd.rank, said.step, label, said.where) if odd else None,
-        position=evidence.position(reference),
+        position=run_index.position(reference),
         details=tuple(
             f"{ranks_text(ranks)} decided {label} = {short(value)} at {decision(here[ranks[0]]).where}"
             for value, ranks in sides.items()

@@ -9,80 +9,80 @@ A send that nobody receives may have ended all the same (it is eager), so it cou
 and waits in nothing else. A rank that stands in a `get` waits for a message; one that stands in an idle take, which
 may last for ever, does not hang.
 
-Before all that comes what stands between devices, where every member has issued its part (`crossed`).
+Before all that comes what stands between devices, where every member has issued its part (`order_inversion`).
 
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
 
 from __future__ import annotations
 
-from dpsim.checks import order_inversion as crossed
+from dpsim.checks import order_inversion
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.run_index import Entry, Evidence
+from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.ops import Collective, Take, Transfer, as_record
+from dpsim.ops import KIND, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record
 from dpsim.words import ranks_text
 
 
-def check(evidence: Evidence) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """One finding, and one for each rank that waits for a message; none if the run finished or the stop is explained by
     a rank that raised.
     """
-    if evidence.run.finished:
+    if run_index.run.finished:
         return []
-    stuck = find_stuck(evidence)
+    stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.joined}
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
-    dead = [rank for rank, end in enumerate(evidence.run.ends) if end == "died"]
-    if any(evidence.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in evidence.run.ends):
+    dead = [rank for rank, end in enumerate(run_index.run.ends) if end == "died"]
+    if any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends):
         return []
-    letters = _letters(evidence)
-    crossing = crossed.in_streams(evidence)
-    if crossing:
-        return [*letters, crossing]
-    details = tuple(line for one in stuck for line in describe(evidence, one))
+    letters = _letters(run_index)
+    inversion = order_inversion.in_streams(run_index)
+    if inversion:
+        return [*letters, inversion]
+    details = tuple(line for one in stuck for line in describe(run_index, one))
     if roots:
-        return [*letters, _missing(evidence, stuck, roots[0], details)]
+        return [*letters, _missing(run_index, stuck, roots[0], details)]
     if stuck:
-        return [*letters, _cycle(evidence, waits, details)]
-    blocked = [rank for rank, end in enumerate(evidence.run.ends) if end == "blocked" and not _idle(evidence, rank)]
+        return [*letters, _cycle(run_index, waits, details)]
+    blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked" and not _idle(run_index, rank)]
     if letters or not blocked:
         return letters
-    entry = evidence.last(blocked[0])
+    entry = run_index.last(blocked[0])
     if dead:
-        return [_left_by_the_dead(evidence, dead[0], blocked)]
-    if evidence.world.residency or not evidence.transfers:
-        crossing = crossed.in_residency(evidence)
-        if crossing:
-            return [crossing]
+        return [_left_by_the_dead(run_index, dead[0], blocked)]
+    if run_index.world.residency or not run_index.transfers:
+        inversion = order_inversion.in_residency(run_index)
+        if inversion:
+            return [inversion]
     return [
         Finding(
             check="deadlock",
             klass="HANG:UNDECIDED",
             message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members",
             culprit=None,
-            position=evidence.position(entry) if entry else (0, 0),
+            position=run_index.position(entry) if entry else (0, 0),
         )
     ]
 
 
-def _idle(evidence: Evidence, rank: int) -> bool:
-    last = evidence.last(rank)
-    return last is not None and last.raw[0] == "take" and last.raw[6] == "idle"
+def _idle(run_index: RunIndex, rank: int) -> bool:
+    last = run_index.last(rank)
+    return last is not None and last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle"
 
 
-def _letters(evidence: Evidence) -> list[Finding]:
+def _letters(run_index: RunIndex) -> list[Finding]:
     """A finding for each rank that stands in a `get`."""
     findings = []
-    for rank, end in enumerate(evidence.run.ends):
-        last = evidence.last(rank)
+    for rank, end in enumerate(run_index.run.ends):
+        last = run_index.last(rank)
         if end != "blocked" or last is None:
             continue
         record = last.record
         if isinstance(record, Take) and record.how == "get":
             posts = sum(
-                raw[0] == "post" and raw[5:7] == (rank, record.mailbox)
-                for journal in evidence.run.journals
+                raw[KIND] == "post" and (raw[POST_TO], raw[POST_MAILBOX]) == (rank, record.mailbox)
+                for journal in run_index.run.journals
                 for raw in journal
             )
             findings.append(
@@ -92,13 +92,13 @@ def _letters(evidence: Evidence) -> list[Finding]:
                     message=f"rank {rank} waits for a message in {record.mailbox} ({record.site}, step {record.step}); "
                     f"{posts} {'was' if posts == 1 else 'were'} ever sent to it",
                     culprit=Culprit(rank, record.step, record.site, record.where),
-                    position=evidence.position(last),
+                    position=run_index.position(last),
                 )
             )
     return findings
 
 
-def describe(evidence: Evidence, stuck: Stuck) -> list[str]:
+def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
     """Who waits and where the missing ones are."""
     some = wanted(next(iter(stuck.joined.values())))
     lines = [
@@ -108,7 +108,7 @@ def describe(evidence: Evidence, stuck: Stuck) -> list[str]:
     ]
     where: dict[str, list[int]] = {}
     for rank in stuck.missing:
-        where.setdefault(f"{_ended(evidence, rank)}{_did(evidence, rank)}", []).append(rank)
+        where.setdefault(f"{_ended(run_index, rank)}{_did(run_index, rank)}", []).append(rank)
     lines += [f"  missing {ranks_text(ranks)}: {text}" for text, ranks in where.items()]
     return lines
 
@@ -119,19 +119,21 @@ def wanted(entry: Entry) -> Collective | Transfer:
     return record
 
 
-def _ended(evidence: Evidence, rank: int) -> str:
+def _ended(run_index: RunIndex, rank: int) -> str:
     """How it ended, in words: to stand in an idle get is an end, but not of the program."""
-    end, last = evidence.end(rank), evidence.last(rank)
+    end, last = run_index.end(rank), run_index.last(rank)
     if end != "finished":
         return end
-    return f"asleep in an idle get of {last.raw[5]}" if last is not None and _idle(evidence, rank) else "ended"
+    return (
+        f"asleep in an idle get of {last.raw[TAKE_MAILBOX]}" if last is not None and _idle(run_index, rank) else "ended"
+    )
 
 
-def _did(evidence: Evidence, rank: int) -> str:
+def _did(run_index: RunIndex, rank: int) -> str:
     """The last op of a rank; of one that ended, what it did before."""
-    journal = evidence.run.journals[rank]
+    journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
-        if journal[at][0] not in ("injected", "learned", "finished"):
+        if journal[at][KIND] not in ("injected", "learned", "finished"):
             record = as_record(journal[at])
             where = f", {record.where}" if record.where else ""
             return f"; last op {record.site}: {record.describe()}, step {record.step}{where}"
@@ -143,38 +145,38 @@ CLASSES = {"send": "HANG:P2P:UNMATCHED_SEND", "recv": "HANG:P2P:UNMATCHED_RECV"}
 NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
 
 
-def _missing(evidence: Evidence, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
+def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
     one = next(one for one in stuck if rank in one.missing)
-    entry = min(one.joined.values(), key=evidence.position)
+    entry = min(one.joined.values(), key=run_index.position)
     record = wanted(entry)
-    died = evidence.end(rank) == "died"
+    died = run_index.end(rank) == "died"
     klass = "HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK"
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
-        f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(evidence, rank)})",
+        f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(run_index, rank)})",
         culprit=Culprit(rank, record.step, record.site, record.where),
-        position=evidence.position(entry),
+        position=run_index.position(entry),
         details=details,
     )
 
 
-def _left_by_the_dead(evidence: Evidence, rank: int, blocked: list[int]) -> Finding:
+def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
     """A rank died with work outstanding that it had issued: all had joined, and it never ends."""
-    entry = evidence.last(rank)
+    entry = run_index.last(rank)
     site, step, where = (entry.record.site, entry.step, entry.record.where) if entry else ("start", -1, "")
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK",
         message=f"{ranks_text(blocked)} wait for work of rank {rank}, which died after {site} in step {step}",
         culprit=Culprit(rank, step, site, where),
-        position=evidence.position(entry) if entry else (0, 0),
+        position=run_index.position(entry) if entry else (0, 0),
     )
 
 
-def _cycle(evidence: Evidence, waits: dict[int, Stuck], details: tuple[str, ...]) -> Finding:
+def _cycle(run_index: RunIndex, waits: dict[int, Stuck], details: tuple[str, ...]) -> Finding:
     path = [min(waits)]
     while True:
         following = waits[path[-1]].missing[0]
@@ -182,7 +184,7 @@ def _cycle(evidence: Evidence, waits: dict[int, Stuck], details: tuple[str, ...]
             path = [*path[path.index(following) :], following]
             break
         path.append(following)
-    entry = min((waits[rank].joined[rank] for rank in path), key=evidence.position)
+    entry = min((waits[rank].joined[rank] for rank in path), key=run_index.position)
     chain = " -> ".join(f"rank {rank} ({waits[rank].communicator} #{waits[rank].seq})" for rank in path)
     kinds = [waits[rank].kind for rank in path]
     transfer = next((kind for kind in ("recv", "send") if kind in kinds), None)
@@ -191,6 +193,6 @@ def _cycle(evidence: Evidence, waits: dict[int, Stuck], details: tuple[str, ...]
         klass=CLASSES[transfer] if transfer else "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
         message=f"ranks wait for each other in different {'ops' if transfer else 'groups'}: {chain}",
         culprit=None,
-        position=evidence.position(entry),
+        position=run_index.position(entry),
         details=details,
     )

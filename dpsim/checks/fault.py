@@ -11,25 +11,25 @@ tells them apart.
 from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.run_index import Entry, Evidence
+from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.ops import Raised
 from dpsim.words import ranks_text
 
 
-def check(evidence: Evidence) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """One finding for each exception, on however many ranks; one for each rank that died while nobody was left to wait
     for it.
     """
     findings = []
     alike: dict[tuple[int, str, str], list[Entry]] = {}
-    for rank, end in enumerate(evidence.run.ends):
-        journal = evidence.run.journals[rank]
+    for rank, end in enumerate(run_index.run.ends):
+        journal = run_index.run.journals[rank]
         if end == "raised" and journal:
             entry = Entry(rank, len(journal) - 1, journal[-1])
             alike.setdefault((entry.step, entry.record.site, entry.record.where), []).append(entry)
-        elif end == "died" and "blocked" not in evidence.run.ends:
-            step = evidence.reached(rank)
-            last = evidence.last(rank)
+        elif end == "died" and "blocked" not in run_index.run.ends:
+            step = run_index.reached(rank)
+            last = run_index.last(rank)
             findings.append(
                 Finding(
                     check="fault",
@@ -41,10 +41,10 @@ def check(evidence: Evidence) -> list[Finding]:
                     position=(step, 0),
                 )
             )
-    return findings + [_crash(evidence, entries) for entries in alike.values()]
+    return findings + [_crash(run_index, entries) for entries in alike.values()]
 
 
-def _crash(evidence: Evidence, entries: list[Entry]) -> Finding:
+def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
     said: dict[str, list[int]] = {}
     for entry in entries:
         record = entry.record
@@ -58,6 +58,6 @@ def _crash(evidence: Evidence, entries: list[Entry]) -> Finding:
         klass=f"CRASH:{record.site.upper()}",
         message=f"{ranks_text(ranks)} raised {record.site} in step {record.step}{at}: {next(iter(said))}",
         culprit=Culprit(ranks[0], record.step, record.site, record.where) if alone else None,
-        position=min(evidence.position(entry) for entry in entries),
+        position=min(run_index.position(entry) for entry in entries),
         details=tuple(f"{ranks_text(own)}: {message}" for message, own in said.items()) if len(said) > 1 else (),
     )

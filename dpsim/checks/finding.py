@@ -40,9 +40,10 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from dpsim.words import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -140,6 +141,5 @@ def pattern_problem(pattern: str) -> str | None:
         return None
     parts = [known.partition(":<")[0].split(":") for known in CLASSES]
     levels = dict.fromkeys(":".join(part[:depth]) for part in parts for depth in range(1, len(part) + 1))
-    near = difflib.get_close_matches(pattern.upper().removesuffix(":*"), levels, n=1)
-    hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(CLASSES)}"
-    return f"no finding has a class that {pattern!r} selects; {hint}"
+    hint = did_you_mean(pattern.removesuffix(":*"), levels) or f"; there are {', '.join(CLASSES)}"
+    return f"no finding has a class that {pattern!r} selects{hint}"

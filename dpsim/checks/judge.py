@@ -19,14 +19,15 @@ from typing import NamedTuple
 
 from dpsim.checks import agreement, deadlock, fault, ledger, race, stale
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
-from dpsim.checks.run_index import Evidence
+from dpsim.checks.run_index import RunIndex
+from dpsim.ops import ALLOC_PLACE, KIND
 from dpsim.world import Run, World
 
 
 class Check(NamedTuple):
     """A check, and patterns for the classes that it finds."""
 
-    run: Callable[[Evidence], list[Finding]]
+    run: Callable[[RunIndex], list[Finding]]
     finds: tuple[str, ...]
 
     @property
@@ -51,9 +52,9 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     `off`: patterns that are switched off. Checks that could find nothing else are not run; findings of the others are
     still all there.
     """
-    evidence = Evidence.of(world, run)
+    run_index = RunIndex.of(world, run)
     idle = _idle(tuple(off))
-    findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(evidence)]
+    findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(run_index)]
     return sorted(findings, key=lambda finding: finding.position) if findings else findings
 
 
@@ -94,7 +95,7 @@ def not_claimed(run: Run, pattern: str) -> str | None:
     and all that is selected is about memory that is used again. None if it could.
     """
     needs = all(known in REUSE for known in CLASSES if can_match(known, pattern))
-    if not needs or any(record[-1] for journal in run.journals for record in journal if record[0] == "alloc"):
+    if not needs or any(raw[ALLOC_PLACE] for journal in run.journals for raw in journal if raw[KIND] == "alloc"):
         return None
     return f"{pattern} is not claimed on {run.backend}, which does not tell where memory lies"
 

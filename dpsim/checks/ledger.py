@@ -18,8 +18,8 @@ The pieces of an all_to_all are held against each other: what member i sends to 
 two sides of a transfer (`transfers`).
 
 A rank that did nothing at all in a step left it out, however many did the same; so did one that made no call where
-every step before has one. Otherwise the majority is right, and where there is none, habit decides. Where that cannot
-either, no rank is blamed, and whether a call is missing or one too many is a guess.
+every step before has one. Otherwise the majority is right, and where there is none, the usual step decides. Where that
+cannot either, no rank is blamed, and whether a call is missing or one too many is a guess.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from dpsim.checks import transfers
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import (
     SIGNATURE,
+    SIGNED,
     Entry,
-    Evidence,
+    RunIndex,
     Signature,
     by_step,
     call,
@@ -37,28 +38,29 @@ from dpsim.checks.run_index import (
     signatures,
     split,
 )
-from dpsim.checks.usual_step import Habit
+from dpsim.checks.usual_step import UsualStep
+from dpsim.ops import COLLECTIVE_SIZES, COUNT, OP, STEP
 from dpsim.words import ranks_text, times
 
 
-def check(evidence: Evidence) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each communicator, and for each pair of ranks that transfer: later differences follow
     from the first.
     """
-    findings = transfers.unequal(evidence)
-    habit: Habit | None = None
-    for communicator, members in evidence.collectives.items():
+    findings = transfers.unequal(run_index)
+    usual: UsualStep | None = None
+    for communicator, members in run_index.collectives.items():
         if _alike(list(members.values())):
             continue
         rows = [
-            [(entry.raw[1], *call) for entry, call in zip(entries, signatures(entries, index), strict=True)]
+            [(entry.raw[STEP], *call) for entry, call in zip(entries, signatures(entries, index), strict=True)]
             for index, entries in enumerate(members.values())
         ]
         if first_difference(rows) is not None:
-            habit = habit or Habit(evidence)
-            finding = _first(evidence, communicator, members, habit)
+            usual = usual or UsualStep(run_index)
+            finding = _first(run_index, communicator, members, usual)
         else:
-            finding = _pieces(evidence, communicator, members)
+            finding = _pieces(run_index, communicator, members)
         if finding is not None:
             findings.append(finding)
     return findings
@@ -70,17 +72,17 @@ def _alike(rows: list[list[Entry]]) -> bool:
     if any(len(row) != len(first) for row in rows):
         return False
     for calls in zip(*rows, strict=True):
-        raw = calls[0][2]
-        step, form = raw[1], raw[8:14]
-        if form[5]:
+        raw = calls[0].raw
+        if raw[COLLECTIVE_SIZES]:
             return False
+        step, signature = raw[STEP], raw[SIGNED]
         for _, _, other in calls:
-            if other[1] != step or other[8:14] != form:
+            if other[STEP] != step or other[SIGNED] != signature:
                 return False
     return True
 
 
-def _first(evidence: Evidence, communicator: str, members: dict[int, list[Entry]], habit: Habit) -> Finding | None:
+def _first(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]], usual: UsualStep) -> Finding | None:
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):
         here = {rank: own.get(step, []) for rank, own in steps.items()}
@@ -89,19 +91,19 @@ def _first(evidence: Evidence, communicator: str, members: dict[int, list[Entry]
         waiting = {
             rank
             for rank in calls
-            if calls[rank] == longest[: len(calls[rank])] and not habit.done(rank, step, communicator)
+            if calls[rank] == longest[: len(calls[rank])] and not usual.done(rank, step, communicator)
         }
         judged = {rank: own for rank, own in calls.items() if rank not in waiting or own == longest}
         if len(set(judged.values())) > 1:
-            return _blame(evidence, communicator, here, judged, habit, step)
+            return _blame(run_index, communicator, here, judged, usual, step)
     return None
 
 
-def _pieces(evidence: Evidence, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
+def _pieces(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
     """The first all_to_all of which one member sends another a piece of other size than that one expects."""
     ranks = list(members)
     for calls in zip(*members.values(), strict=False):
-        if calls[0].raw[8] != "all_to_all" or not any(entry.raw[13] for entry in calls):
+        if calls[0].raw[OP] != "all_to_all" or not any(entry.raw[COLLECTIVE_SIZES] for entry in calls):
             continue
         wrong = [
             (i, j, goes, comes)
@@ -111,20 +113,20 @@ def _pieces(evidence: Evidence, communicator: str, members: dict[int, list[Entry
             and goes != comes
         ]
         if wrong:
-            return _unequal(evidence, communicator, ranks, calls, wrong)
+            return _unequal(run_index, communicator, ranks, calls, wrong)
     return None
 
 
 def _piece(entry: Entry, size: int, half: int, index: int) -> int | None:
     """How many elements a member sends to (half 0) or expects from (half 1) the member `index`; None: not said."""
-    sizes = entry.raw[13]
+    sizes = entry.raw[COLLECTIVE_SIZES]
     if not sizes:
-        return int(entry.raw[9]) // size
+        return int(entry.raw[COUNT]) // size
     return int(sizes[half * size + index]) if len(sizes) == 2 * size else None
 
 
 def _unequal(
-    evidence: Evidence,
+    run_index: RunIndex,
     communicator: str,
     ranks: list[int],
     calls: tuple[Entry, ...],
@@ -144,27 +146,27 @@ def _unequal(
         klass="MISMATCH:COLLECTIVE:SIZES",
         message=f"{record.site} (all_to_all on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
         culprit=Culprit(entry.rank, record.step, record.site, record.where) if odd else None,
-        position=evidence.position(entry),
+        position=run_index.position(entry),
         details=tuple(lines),
     )
 
 
 def _blame(
-    evidence: Evidence,
+    run_index: RunIndex,
     communicator: str,
     here: dict[int, list[Entry]],
     calls: dict[int, tuple[Signature, ...]],
-    habit: Habit,
+    usual: UsualStep,
     step: int,
 ) -> Finding:
-    idle = [rank for rank in calls if not habit.took_part(rank, step)]
+    idle = [rank for rank in calls if not usual.took_part(rank, step)]
     busy = [rank for rank in calls if rank not in idle]
     if not idle:  # those that made no call where every step before has one, though the majority
-        idle = habit.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
+        idle = usual.without_usual_calls(communicator, step, {rank: len(own) for rank, own in calls.items()})
         busy = [rank for rank in calls if rank not in idle]
     parted = (busy, idle) if idle and len({calls[rank] for rank in busy}) == 1 else split(calls)
     if parted is None:
-        odd = habit.odd_one(communicator, step, {rank: here[rank] for rank in calls})
+        odd = usual.odd_one(communicator, step, {rank: here[rank] for rank in calls})
         others = [rank for rank in calls if rank != odd]
         parted = (others, [odd]) if odd is not None and len({calls[rank] for rank in others}) == 1 else None
     good, bad = parted or ([max(calls, key=lambda rank: len(calls[rank]))], [])
@@ -182,7 +184,7 @@ def _blame(
         right = call(reference[index]).describe()
         message = f"called {call(entry).describe()} in step {step} where {ranks_text(good)} called {right}"
     elif len(mine) < len(theirs):
-        klass, entry = "HANG:COLLECTIVE:MISSING_RANK", _own(evidence, communicator, culprit, reference, index)
+        klass, entry = "HANG:COLLECTIVE:MISSING_RANK", _own(run_index, communicator, culprit, reference, index)
         what = f"{call(entry).site} ({call(entry).op} on {communicator})"
         site = call(reference[index]).site
         made = "it" if site == call(entry).site else site
@@ -196,7 +198,7 @@ def _blame(
         else:
             made = f"{len(mine)} calls on {communicator} in step {step}, {ranks_text(good)} {len(theirs)}"
             message = f"made {made}; they differ from {site} ({op}) on"
-    if evidence.run.finished and klass.startswith("HANG"):
+    if run_index.run.finished and klass.startswith("HANG"):
         klass = "MISMATCH:COLLECTIVE:STEP"
     if not bad:
         ways = "; ".join(f"{ranks_text(ranks)}: {calls}" for calls, ranks in groups.items())
@@ -206,16 +208,16 @@ def _blame(
         klass=klass,
         message=f"{ranks_text(bad)} {message}" if bad else message,
         culprit=Culprit(culprit, step, call(entry).site, call(entry).where) if bad else None,
-        position=evidence.position(reference[index] if index < len(reference) else here[culprit][index]),
+        position=run_index.position(reference[index] if index < len(reference) else here[culprit][index]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
     )
 
 
-def _own(evidence: Evidence, communicator: str, rank: int, reference: list[Entry], index: int) -> Entry:
+def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entry], index: int) -> Entry:
     """What a rank left out, as it calls it itself: a broadcast's root may have another site than its receivers. Told by
     another step in which it made as many calls; else as the others call it.
     """
-    own, site = evidence.collectives[communicator][rank], call(reference[index]).site
+    own, site = run_index.collectives[communicator][rank], call(reference[index]).site
     if all(call(entry).site != site for entry in own):
         for entries in by_step(own).values():
             if len(entries) == len(reference) and call(entries[index]).op == call(reference[index]).op:

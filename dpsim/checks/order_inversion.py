@@ -1,4 +1,4 @@
-"""Crossed: device collectives that keep each other from starting, though every member has issued them.
+"""Order inversion: device collectives that keep each other from starting, though every member has issued them.
 
 Hosts run ahead of their devices, so a hang can stand between streams while every collective has all its members:
 
@@ -19,13 +19,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.happens_before.hosts import Walk
-from dpsim.checks.happens_before.streams import Signal, StreamState
-from dpsim.checks.run_index import Entry, Evidence, split
-from dpsim.ops import RawRecord, Refs
+from dpsim.checks.happens_before.points import NullSink, Signal
+from dpsim.checks.happens_before.streams import StreamState
+from dpsim.checks.happens_before.walk import Walk
+from dpsim.checks.run_index import Entry, RunIndex, split
+from dpsim.ops import ADDRESS, COMMUNICATOR, EVENT, KIND, LEARNED_OUTCOME, SEQ, STREAM, RawRecord
 from dpsim.words import ranks_text
 
 Key: TypeAlias = tuple[str, int]
@@ -60,35 +61,23 @@ class Standing:
         return []
 
 
-def in_streams(evidence: Evidence) -> Finding | None:
+def in_streams(run_index: RunIndex) -> Finding | None:
     """Collectives in opposite order on streams: a proven hang."""
-    walk = Walk(evidence.world, evidence.run, Deaf())
+    walk = Walk(run_index.world, run_index.run, NullSink())
     walk.go()
-    return _finding(evidence, _heads(evidence, walk), "")
+    return _finding(run_index, _heads(run_index, walk), "")
 
 
-def in_residency(evidence: Evidence) -> Finding | None:
+def in_residency(run_index: RunIndex) -> Finding | None:
     """Collectives in opposite order on several streams, where each rank runs them in the order of their issue, so many
     at a time as the world allows; one, where it does not say.
     """
-    room = evidence.world.residency or 1
-    where = f"a device runs {room} at a time" if evidence.world.residency else "a device may not run both at a time"
-    return _finding(evidence, _slots(evidence, room), f", and {where}")
+    room = run_index.world.residency or 1
+    where = f"a device runs {room} at a time" if run_index.world.residency else "a device may not run both at a time"
+    return _finding(run_index, _slots(run_index, room), f", and {where}")
 
 
-class Deaf:
-    """A sink that is told of accesses and does not care."""
-
-    def access(self, stream: StreamState, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None: ...
-
-    def placed(self, rank: int, raw: RawRecord) -> None: ...
-
-    def alloc(self, stream: StreamState, at: int, raw: RawRecord) -> None: ...
-
-    def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None: ...
-
-
-def _heads(evidence: Evidence, walk: Walk) -> Standing:
+def _heads(run_index: RunIndex, walk: Walk) -> Standing:
     """By the heads of the streams after a walk."""
     standing = Standing()
     marks: dict[Signal, StreamState] = {}  # where a mark is to be set
@@ -98,7 +87,7 @@ def _heads(evidence: Evidence, walk: Walk) -> Standing:
             if fire is StreamState.mark:
                 marks[item] = stream
             elif fire is StreamState.collective:
-                key = item[6], item[7]
+                key = _key(item)
                 if place:
                     later.append((key, stream))
                 else:
@@ -110,30 +99,30 @@ def _heads(evidence: Evidence, walk: Walk) -> Standing:
             return None
         fire, _, item, _ = stream.queue[0]
         if fire is StreamState.wait:
-            return keeps(marks.get(walk.marks[stream.rank, item[6]]), (*seen, stream))
-        return (item[6], item[7]) if fire is StreamState.collective else None
+            return keeps(marks.get(walk.meeting.marks[stream.rank, item[EVENT]]), (*seen, stream))
+        return _key(item) if fire is StreamState.collective else None
 
     for key, stream in later:
         standing.wait(key, stream.rank, keeps(stream))
     for host in walk.hosts:  # one that waits for its device has not issued what it would issue next
-        last = evidence.last(host.rank)
-        if last is not None and last.raw[0] == "read":
+        last = run_index.last(host.rank)
+        if last is not None and last.raw[KIND] == "read":
             for communicator, seq in standing.stands:
-                calls = evidence.collectives[communicator].get(host.rank)
+                calls = run_index.collectives[communicator].get(host.rank)
                 if calls is not None and len(calls) <= seq:
-                    standing.wait((communicator, seq), host.rank, keeps(host.streams[last.raw[5]]))
+                    standing.wait((communicator, seq), host.rank, keeps(host.streams[last.raw[STREAM]]))
     return standing
 
 
-def _slots(evidence: Evidence, room: int) -> Standing:
+def _slots(run_index: RunIndex, room: int) -> Standing:
     """By what is left when each rank has started its collectives in the order of their issue, `room` at a time."""
     left: list[deque[tuple[Key, str]]] = []
-    over = _over(evidence)
-    for rank, _ in enumerate(evidence.run.journals):
-        calls = [calls[rank] for calls in evidence.collectives.values() if rank in calls]
-        issued = sorted(entry.at for own in calls for entry in own if entry.raw[5] is not None)
-        raws = [evidence.run.journals[rank][at] for at in issued]
-        left.append(deque(((raw[6], raw[7]), raw[5]) for raw in raws if (raw[6], raw[7]) not in over))
+    over = _over(run_index)
+    for rank, _ in enumerate(run_index.run.journals):
+        calls = [calls[rank] for calls in run_index.collectives.values() if rank in calls]
+        issued = sorted(entry.at for own in calls for entry in own if entry.raw[STREAM] is not None)
+        raws = [run_index.run.journals[rank][at] for at in issued]
+        left.append(deque((_key(raw), raw[STREAM]) for raw in raws if _key(raw) not in over))
 
     def active(rank: int) -> list[Key]:
         started: dict[str, Key] = {}
@@ -146,7 +135,7 @@ def _slots(evidence: Evidence, room: int) -> Standing:
     ready = list(range(len(left)))
     while ready:
         for key in active(ready.pop()):
-            members = evidence.collectives[key[0]]
+            members = run_index.collectives[key[0]]
             if all(key in active(member) for member in members):
                 for member in members:
                     left[member].remove(next(item for item in left[member] if item[0] == key))
@@ -162,32 +151,32 @@ def _slots(evidence: Evidence, room: int) -> Standing:
     return standing
 
 
-def _over(evidence: Evidence) -> set[Key]:
+def _over(run_index: RunIndex) -> set[Key]:
     """Device collectives that ended for sure: a host learned of what came after them on their stream."""
     over: set[Key] = set()
-    for journal in evidence.run.journals:
+    for journal in run_index.run.journals:
         points: dict[int, tuple[str, int]] = {}  # event -> stream and index of its record
-        asked: dict[tuple[str, int], tuple[str, int]] = {}
+        asked: dict[tuple[Any, ...], tuple[str, int]] = {}  # address of what waited -> the same
         passed: dict[str, int] = {}
         for at, raw in enumerate(journal):
-            if raw[0] == "mark":
-                points[raw[6]] = raw[5], at
-            elif raw[0] == "read":
-                asked[raw[2], raw[3]] = raw[5], at
-            elif raw[0] == "ask" and raw[6] in points:
-                asked[raw[2], raw[3]] = points[raw[6]]
-            elif raw[0] == "learned" and raw[5] is not False and (raw[2], raw[3]) in asked:
-                stream, point = asked[raw[2], raw[3]]
+            if raw[KIND] == "mark":
+                points[raw[EVENT]] = raw[STREAM], at
+            elif raw[KIND] == "read":
+                asked[raw[ADDRESS]] = raw[STREAM], at
+            elif raw[KIND] == "ask" and raw[EVENT] in points:
+                asked[raw[ADDRESS]] = points[raw[EVENT]]
+            elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not False and raw[ADDRESS] in asked:
+                stream, point = asked[raw[ADDRESS]]
                 passed[stream] = max(passed.get(stream, 0), point)
         over |= {
-            (raw[6], raw[7])
+            _key(raw)
             for at, raw in enumerate(journal)
-            if raw[0] == "collective" and raw[5] is not None and at < passed.get(raw[5], 0)
+            if raw[KIND] == "collective" and raw[STREAM] is not None and at < passed.get(raw[STREAM], 0)
         }
     return over
 
 
-def _finding(evidence: Evidence, standing: Standing, where: str) -> Finding | None:
+def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | None:
     """In words: each rank of the cycle stands in one collective and comes to another after it."""
     cycle = standing.cycle()
     if not cycle:
@@ -199,19 +188,19 @@ def _finding(evidence: Evidence, standing: Standing, where: str) -> Finding | No
         ranks = [rank for rank, other in standing.behind[key].items() if other == after]
         said.append((ranks, after, key))
         votes |= dict.fromkeys(ranks, after)
-        involved += [entry for rank in ranks for one in (key, after) if (entry := _entry(evidence, one, rank))]
+        involved += [entry for rank in ranks for one in (key, after) if (entry := _entry(run_index, one, rank))]
     said.sort()
     parted = split(votes) if len(cycle) == 2 else None
-    odd = _entry(evidence, votes[parted[1][0]], parted[1][0]) if parted and parted[1] else None
+    odd = _entry(run_index, votes[parted[1][0]], parted[1][0]) if parted and parted[1] else None
     record = odd.record if odd else None
     details = []
     for ranks, key, other in said:
-        entry = _entry(evidence, key, ranks[0])
+        entry = _entry(run_index, key, ranks[0])
         assert entry is not None
         call, waiting = entry.record, standing.stands[other]
         details.append(
             f"{ranks_text(ranks)} stand{'s' * (len(ranks) == 1)} in {call.site}[{call.ordinal}] ({_name(key)}, "
-            f"stream {entry.raw[5]}, step {call.step}, {call.where}) and would come to {_name(other)} after it, "
+            f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}) and would come to {_name(other)} after it, "
             f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
         )
     orders = "; ".join(f"{ranks_text(ranks)}: {_name(key)} before {_name(other)}" for ranks, key, other in said)
@@ -220,14 +209,18 @@ def _finding(evidence: Evidence, standing: Standing, where: str) -> Finding | No
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
         message=f"device collectives of different groups come in opposite order{where}: {orders}",
         culprit=Culprit(odd.rank, record.step, record.site, record.where) if odd and record else None,
-        position=max(map(evidence.position, involved)),
+        position=max(map(run_index.position, involved)),
         details=tuple(details),
     )
 
 
-def _entry(evidence: Evidence, key: Key, rank: int) -> Entry | None:
+def _key(raw: RawRecord) -> Key:
+    return raw[COMMUNICATOR], raw[SEQ]
+
+
+def _entry(run_index: RunIndex, key: Key, rank: int) -> Entry | None:
     """A rank's part in a collective; None if it has not issued it."""
-    calls = evidence.collectives[key[0]][rank]
+    calls = run_index.collectives[key[0]][rank]
     return calls[key[1]] if key[1] < len(calls) else None
 
 

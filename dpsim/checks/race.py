@@ -26,17 +26,17 @@ from collections import Counter
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory, Pair
-from dpsim.checks.run_index import Entry, Evidence
-from dpsim.ops import RawRecord, as_record
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.ops import BUFFER, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
 
 
-def check(evidence: Evidence) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each class and pair of buffer sites."""
-    return races(evidence, evidence.memory) if evidence.buffers else []
+    return races(run_index, run_index.memory) if run_index.buffers else []
 
 
-def races(evidence: Evidence, memory: Memory) -> list[Finding]:
-    lives = [Lives(journal) for journal in evidence.run.journals] if memory.pairs else []
+def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
+    lives = [Lives(journal) for journal in run_index.run.journals] if memory.pairs else []
     earliest: dict[tuple[str, str, str], tuple[tuple[int, int], Pair]] = {}
     count: Counter[tuple[str, str, str]] = Counter()
     ranks: dict[tuple[str, str, str], set[int]] = {}
@@ -54,7 +54,7 @@ def races(evidence: Evidence, memory: Memory) -> list[Finding]:
         klass = "RACE:BUFFER" if first.buffer == second.buffer else "RACE:REUSED_IN_FLIGHT"
         sites = lives[rank].site(first.buffer), lives[rank].site(second.buffer)
         key = klass, min(sites), max(sites)
-        position = evidence.position(Entry(rank, second.at, evidence.run.journals[rank][second.at]))
+        position = run_index.position(Entry(rank, second.at, run_index.run.journals[rank][second.at]))
         count[key] += 1
         ranks.setdefault(key, set()).add(rank)
         if key not in earliest or (position, rank) < (earliest[key][0], earliest[key][1].rank):
@@ -64,7 +64,7 @@ def races(evidence: Evidence, memory: Memory) -> list[Finding]:
         rank, first, second = pair
         last = latest[rank, second.at, first.stream.name, first.buffer]
         more = count[key] - 1, len(ranks[key])
-        found.append(_finding(evidence, lives[rank], key[0], pair, last, position, more))
+        found.append(_finding(run_index, lives[rank], key[0], pair, last, position, more))
     return found
 
 
@@ -77,40 +77,44 @@ class Lives:
         self.frees: dict[int, int] = {}
         self.used: dict[int, list[str]] = {}
         for at, raw in enumerate(journal):
-            if raw[0] == "alloc":
-                self.allocs[raw[6]] = at
-            elif raw[0] == "free":
-                self.frees[raw[6]] = at
-            elif raw[0] == "used":
-                names = self.used.setdefault(raw[6], [])
-                if raw[5] not in names:
-                    names.append(raw[5])
+            if raw[KIND] == "alloc":
+                self.allocs[raw[BUFFER]] = at
+            elif raw[KIND] == "free":
+                self.frees[raw[BUFFER]] = at
+            elif raw[KIND] == "used":
+                names = self.used.setdefault(raw[BUFFER], [])
+                if raw[STREAM] not in names:
+                    names.append(raw[STREAM])
 
     def site(self, buffer: int) -> str:
         at = self.allocs.get(buffer)
-        return f"buffer {buffer}" if at is None else str(self.journal[at][2])
+        return f"buffer {buffer}" if at is None else str(self.journal[at][SITE])
 
     def home(self, buffer: int) -> str:
         """The stream from whose pool the buffer was taken."""
-        return str(self.journal[self.allocs[buffer]][5])
+        return str(self.journal[self.allocs[buffer]][STREAM])
 
     def name(self, buffer: int) -> str:
         at = self.allocs.get(buffer)
-        return f"buffer {buffer}" if at is None else f"{self.journal[at][2]}[{self.journal[at][3]}]"
+        return f"buffer {buffer}" if at is None else _op(self.journal[at])
 
 
-def told(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
+def _op(raw: RawRecord) -> str:
+    return f"{raw[SITE]}[{raw[ORDINAL]}]"
+
+
+def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
     """One access in words."""
     raw = journal[access.at]
     verb = {"read": "reads", "write": "writes", "alloc": "is handed to"}[access.how]
     return (
-        f"rank {rank}, step {raw[1]}: {raw[2]}[{raw[3]}] ({as_record(raw).describe()}) {verb} {name} "
-        f"on stream {access.stream.name}" + (f" at {raw[4]}" if raw[4] else "")
+        f"rank {rank}, step {raw[STEP]}: {_op(raw)} ({as_record(raw).describe()}) {verb} {name} "
+        f"on stream {access.stream.name}" + (f" at {raw[WHERE]}" if raw[WHERE] else "")
     )
 
 
 def _finding(
-    evidence: Evidence,
+    run_index: RunIndex,
     lives: Lives,
     klass: str,
     pair: Pair,
@@ -120,7 +124,7 @@ def _finding(
 ) -> Finding:
     """`last`: of the accesses like the first. `more`: how many other pairs there are, and on how many ranks."""
     rank, first, second = pair
-    journal = evidence.run.journals[rank]
+    journal = run_index.run.journals[rank]
     culprit, cure = second, _order(second, last, journal)
     if klass == "RACE:REUSED_IN_FLIGHT":
         culprit, cure = _reuse(lives, min(last, second, key=_buffer), max(last, second, key=_buffer))
@@ -135,11 +139,11 @@ def _finding(
         klass=klass,
         message=f"rank {rank}: {_short(first, journal)} and {_short(second, journal)} touch {what} in no order; "
         f"{cure}{rest}",
-        culprit=Culprit(rank, raw[1], raw[2], raw[4]),
+        culprit=Culprit(rank, raw[STEP], raw[SITE], raw[WHERE]),
         position=position,
         details=(
-            told(rank, first, journal, lives.name(first.buffer)),
-            told(rank, second, journal, lives.name(second.buffer)),
+            summary(rank, first, journal, lives.name(first.buffer)),
+            summary(rank, second, journal, lives.name(second.buffer)),
             f"to order them: {cure}",
         ),
     )
@@ -150,17 +154,15 @@ def _buffer(access: Access) -> int:
 
 
 def _short(access: Access, journal: list[RawRecord]) -> str:
-    raw = journal[access.at]
-    return f"{access.how} {raw[2]}[{raw[3]}] on stream {access.stream.name}"
+    return f"{access.how} {_op(journal[access.at])} on stream {access.stream.name}"
 
 
 def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
     if late.stream is early.stream:
         return "transfers of one coalesced group have no order; use two groups, or memory that does not overlap"
-    after = journal[early.at]
     return (
         f"stream {late.stream.name} must wait for an event recorded on stream {early.stream.name} after "
-        f"{after[2]}[{after[3]}]"
+        f"{_op(journal[early.at])}"
     )
 
 

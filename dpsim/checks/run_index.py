@@ -13,7 +13,21 @@ from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.memory.shadow import Memory
-from dpsim.ops import Collective, Decision, RawRecord, Record, as_record
+from dpsim.ops import (
+    COLLECTIVE_SIZES,
+    COMMUNICATOR,
+    DECISION_COMMUNICATOR,
+    KIND,
+    OP,
+    SITE,
+    STEP,
+    TRANSFER_PEER,
+    Collective,
+    Decision,
+    RawRecord,
+    Record,
+    as_record,
+)
 from dpsim.world import CommunicatorSpec, End, Run, World
 
 K = TypeVar("K", bound=Hashable)
@@ -28,7 +42,7 @@ class Entry(NamedTuple):
 
     @property
     def step(self) -> int:
-        return int(self.raw[1])
+        return int(self.raw[STEP])
 
     @property
     def record(self) -> Record:
@@ -43,15 +57,13 @@ class Line(NamedTuple):
 
 
 @dataclass
-class Evidence:
+class RunIndex:
     """A run and its index."""
 
     world: World
     run: Run
     collectives: dict[str, dict[int, list[Entry]]]  # communicator -> member -> its calls, in order
-    decisions: dict[
-        tuple[str, str], dict[int, list[Entry]]
-    ]  # (communicator, label) -> member -> its decisions, in order
+    decisions: dict[tuple[str, str], dict[int, list[Entry]]]  # (communicator, label) -> the same of decisions
     transfers: dict[tuple[str, int, int], Line]  # (communicator, sender, receiver)
     buffers: bool  # whether any memory was ever allocated
 
@@ -61,7 +73,7 @@ class Evidence:
         return Memory.of(self.world, self.run)
 
     @staticmethod
-    def of(world: World, run: Run) -> Evidence:
+    def of(world: World, run: Run) -> RunIndex:
         members = {spec.name: spec.ranks for spec in world.communicators}
         collectives: dict[str, dict[int, list[Entry]]] = {
             name: {rank: [] for rank in ranks} for name, ranks in members.items()
@@ -72,22 +84,22 @@ class Evidence:
         make = tuple.__new__  # as Entry(...), at a third of its cost
         for rank, journal in enumerate(run.journals):
             for at, raw in enumerate(journal):
-                kind = raw[0]
+                kind = raw[KIND]
                 if kind == "collective":
-                    collectives[raw[6]][rank].append(make(Entry, (rank, at, raw)))
+                    collectives[raw[COMMUNICATOR]][rank].append(make(Entry, (rank, at, raw)))
                 elif kind == "decision":
-                    key = raw[5], raw[2]
+                    key = raw[DECISION_COMMUNICATOR], raw[SITE]
                     if key not in decisions:
-                        decisions[key] = {member: [] for member in members[raw[5]]}
+                        decisions[key] = {member: [] for member in members[raw[DECISION_COMMUNICATOR]]}
                     decisions[key][rank].append(make(Entry, (rank, at, raw)))
                 elif kind == "transfer":
-                    sends = raw[8] == "send"
-                    pair = (raw[6], rank, raw[11]) if sends else (raw[6], raw[11], rank)
-                    line = transfers.setdefault(pair, Line([], []))
+                    sends, peer = raw[OP] == "send", raw[TRANSFER_PEER]
+                    pair = (rank, peer) if sends else (peer, rank)
+                    line = transfers.setdefault((raw[COMMUNICATOR], *pair), Line([], []))
                     (line.sends if sends else line.receives).append(Entry(rank, at, raw))
                 elif kind == "alloc":
                     buffers = True
-        return Evidence(world, run, collectives, decisions, transfers, buffers)
+        return RunIndex(world, run, collectives, decisions, transfers, buffers)
 
     def end(self, rank: int) -> End:
         return self.run.ends[rank]
@@ -99,7 +111,7 @@ class Evidence:
         """The last thing a rank did, injected faults apart."""
         journal = self.run.journals[rank]
         for at in range(len(journal) - 1, -1, -1):
-            if journal[at][0] != "injected":
+            if journal[at][KIND] != "injected":
                 return Entry(rank, at, journal[at])
         return None
 
@@ -117,8 +129,8 @@ class Evidence:
         op, a probe in one branch or an injection, is not counted.
         """
         journal, number, at = self.run.journals[entry.rank], 0, entry.at - 1
-        while at >= 0 and journal[at][1] == entry.step:
-            number += journal[at][0] not in ("probe", "injected")
+        while at >= 0 and journal[at][STEP] == entry.step:
+            number += journal[at][KIND] not in ("probe", "injected")
             at -= 1
         return entry.step, number
 
@@ -131,7 +143,9 @@ def call(entry: Entry) -> Collective:
 
 Signature: TypeAlias = tuple[Any, ...]
 
-SIGNATURE = ("op", "count", "dtype", "root", "reduce", "sizes")
+SIGNED = slice(OP, COLLECTIVE_SIZES + 1)
+SIGNATURE = Collective._fields[SIGNED]
+"""What must be the same in the calls of all members: op, count, dtype, root, reduce and sizes, and where they stand."""
 
 
 def signature(raw: RawRecord, index: int) -> Signature:
@@ -140,7 +154,7 @@ def signature(raw: RawRecord, index: int) -> Signature:
     Where sizes are given, members bring different counts: their sum stands for the count if the member brings its
     part of it. The sizes of an all_to_all differ too, and are held against each other by the ledger.
     """
-    _, _, _, _, _, _, _, _, op, count, dtype, root, reduce, sizes, *_ = raw
+    op, count, dtype, root, reduce, sizes = raw[SIGNED]
     if sizes and op == "all_gather" and index < len(sizes) and count == sizes[index]:
         count = sum(sizes)
     elif sizes and op == "all_to_all":
@@ -150,7 +164,7 @@ def signature(raw: RawRecord, index: int) -> Signature:
 
 def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
     """The signature of each call of one member."""
-    return [entry.raw[8:14] if not entry.raw[13] else signature(entry.raw, index) for entry in entries]
+    return [entry.raw[SIGNED] if not entry.raw[COLLECTIVE_SIZES] else signature(entry.raw, index) for entry in entries]
 
 
 def decision(entry: Entry) -> Decision:

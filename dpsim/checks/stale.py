@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
-from dpsim.checks.run_index import Entry, Evidence
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.ops import ORDINAL, SITE, STEP, WHERE
 
 
 @dataclass
@@ -37,30 +38,30 @@ class Case:
         return "STALE:UNWRITTEN" if self.over is None else "STALE:REUSED_BLOCK"
 
 
-def check(evidence: Evidence) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each class and site of a buffer."""
-    return stale(evidence, evidence.memory) if evidence.buffers else []
+    return _stale(run_index, run_index.memory) if run_index.buffers else []
 
 
-def stale(evidence: Evidence, memory: Memory) -> list[Finding]:
+def _stale(run_index: RunIndex, memory: Memory) -> list[Finding]:
     cases: dict[tuple[int, int, int], Case] = {}
     for rank, access, over in memory.stale:
         case = Case(rank, access.at, access.buffer, over.at if over else None)
         old = cases.setdefault((rank, access.at, access.buffer), case)
         if over and old.over is None:
             cases[rank, access.at, access.buffer] = case
-    return _findings(evidence, list(cases.values()))
+    return _findings(run_index, list(cases.values()))
 
 
-def _findings(evidence: Evidence, cases: list[Case]) -> list[Finding]:
+def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
     if not cases:
         return []
-    lives = [Lives(journal) for journal in evidence.run.journals]
+    lives = [Lives(journal) for journal in run_index.run.journals]
     first: dict[tuple[str, str], tuple[tuple[int, int], Case]] = {}
     count: dict[tuple[str, str], set[int]] = {}
     for case in cases:
         key = case.klass, lives[case.rank].site(case.buffer)
-        position = evidence.position(Entry(case.rank, case.at, evidence.run.journals[case.rank][case.at]))
+        position = run_index.position(Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at]))
         if key not in first:
             first[key] = position, case
             count[key] = {case.rank}
@@ -72,24 +73,28 @@ def _findings(evidence: Evidence, cases: list[Case]) -> list[Finding]:
             first[key] = position, case
         first[key][1].more = more
     return [
-        _finding(evidence, lives[case.rank], case, position, len(count[key])) for key, (position, case) in first.items()
+        _finding(run_index, lives[case.rank], case, position, len(count[key]))
+        for key, (position, case) in first.items()
     ]
 
 
-def _finding(evidence: Evidence, lives: Lives, case: Case, position: tuple[int, int], ranks: int) -> Finding:
-    entry = Entry(case.rank, case.at, evidence.run.journals[case.rank][case.at])
+def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int, int], ranks: int) -> Finding:
+    entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
     record, name = entry.record, lives.name(case.buffer)
     details = []
     for what, at in (("alloc", lives.allocs.get(case.buffer)), ("free", lives.frees.get(case.buffer))):
         if at is not None:
             raw = lives.journal[at]
-            details.append(f"{what} of {name} in step {raw[1]}" + (f" at {raw[4]}" if raw[4] else ""))
+            details.append(f"{what} of {name} in step {raw[STEP]}" + (f" at {raw[WHERE]}" if raw[WHERE] else ""))
     if case.over is None:
         text = f"reads {name}, which nothing wrote before; what alloc gives is undefined"
     else:
         raw = lives.journal[case.over]
-        text = f"uses {name} after its memory was given away and overwritten by {raw[2]}[{raw[3]}]"
-        details.append(f"overwritten by {raw[2]}[{raw[3]}] in step {raw[1]}" + (f" at {raw[4]}" if raw[4] else ""))
+        text = f"uses {name} after its memory was given away and overwritten by {raw[SITE]}[{raw[ORDINAL]}]"
+        details.append(
+            f"overwritten by {raw[SITE]}[{raw[ORDINAL]}] in step {raw[STEP]}"
+            + (f" at {raw[WHERE]}" if raw[WHERE] else "")
+        )
     rest = f" (and {case.more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if case.more else ""
     return Finding(
         check="stale",

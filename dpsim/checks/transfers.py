@@ -16,36 +16,36 @@ only one side made is no question of this check but of the deadlock's.
 from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.run_index import Entry, Evidence, Line, by_step
-from dpsim.ops import RawRecord
+from dpsim.checks.run_index import Entry, Line, RunIndex, by_step
+from dpsim.ops import COUNT, DTYPE, RawRecord
 
-FIELDS = {"count": 9, "dtype": 10}
+FIELDS = {"count": COUNT, "dtype": DTYPE}
 """What both sides say alike, and where a record has it."""
 
 
-def unequal(evidence: Evidence) -> list[Finding]:
+def unequal(run_index: RunIndex) -> list[Finding]:
     """At most one finding for each direction between two ranks of a communicator: later ones may follow from it."""
     findings = []
-    for line in evidence.transfers.values():
+    for line in run_index.transfers.values():
         for index, (send, receive) in enumerate(zip(*line, strict=False)):
-            if send.raw[9:11] != receive.raw[9:11]:
-                findings.append(_finding(evidence, line, index))
+            if send.raw[COUNT] != receive.raw[COUNT] or send.raw[DTYPE] != receive.raw[DTYPE]:
+                findings.append(_finding(run_index, line, index))
                 break
     return findings
 
 
-def _finding(evidence: Evidence, line: Line, index: int) -> Finding:
+def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
     odd, why = _astray(line, index) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
     blamed = None if odd is None else odd.record
-    said = [f"rank {side.rank} called {_told(side)}" for side in (send, receive)]
+    said = [f"rank {side.rank} called {_summary(side)}" for side in (send, receive)]
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
         message=" and ".join(said) + why,
         culprit=Culprit(odd.rank, blamed.step, blamed.site, blamed.where) if odd and blamed else None,
-        position=min(evidence.position(send), evidence.position(receive)),
+        position=min(run_index.position(send), run_index.position(receive)),
     )
 
 
@@ -77,7 +77,7 @@ def _odd(line: Line, index: int, field: int) -> Entry | None:
     return departs[0] if len(usual) == 1 and len(departs) == 1 else None
 
 
-def _told(entry: Entry) -> str:
+def _summary(entry: Entry) -> str:
     record = entry.record
     at = f" at {record.where}" if record.where else ""
     return f"{record.site} ({record.describe()}, step {record.step}){at}"

@@ -13,26 +13,29 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from typing import TypeAlias
 
-from dpsim.checks.run_index import SIGNATURE, Entry, Evidence, by_step, signatures
+from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, by_step, signatures
+from dpsim.ops import KIND, SITE, STEP
 
-Place = tuple[int, int]  # (rank, step)
+RankStep: TypeAlias = tuple[int, int]
+"""A rank's step: (rank, step)."""
 
 
-class Habit:
-    """The habits of all ranks of a run."""
+class UsualStep:
+    """What the steps of all ranks of a run have in common."""
 
-    def __init__(self, evidence: Evidence) -> None:
-        self.evidence = evidence
-        self._first: dict[Place, dict[str, int]] = {}  # communicator -> index of its first call
-        for communicator, members in evidence.collectives.items():
+    def __init__(self, run_index: RunIndex) -> None:
+        self.run_index = run_index
+        self._first: dict[RankStep, dict[str, int]] = {}  # communicator -> index of its first call
+        for communicator, members in run_index.collectives.items():
             for rank, entries in members.items():
                 for entry in entries:
                     self._first.setdefault((rank, entry.step), {}).setdefault(communicator, entry.at)
         self._before: Counter[tuple[str, str]] = Counter()
         for used in self._first.values():
             self._before.update((a, b) for a in used for b in used if used[a] < used[b])
-        self._sites: defaultdict[Place, Counter[str]] | None = None
+        self._sites: defaultdict[RankStep, Counter[str]] | None = None
 
     def done(self, rank: int, step: int, communicator: str) -> bool:
         """Whether a rank makes no more calls on `communicator` in a step: it ended the step, or went on to what
@@ -40,7 +43,7 @@ class Habit:
         """
         used = self._first.get((rank, step), {})
         beyond = any(self._precedes(communicator, other, step) for other in used if other != communicator)
-        return self.evidence.passed(rank, step) or beyond
+        return self.run_index.passed(rank, step) or beyond
 
     def _precedes(self, one: str, other: str, step: int) -> bool:
         votes = self._before[one, other] - self._before[other, one]
@@ -59,16 +62,16 @@ class Habit:
         """
         usual = {
             len(entries)
-            for rank, own in self.evidence.collectives[communicator].items()
+            for rank, own in self.run_index.collectives[communicator].items()
             for when, entries in by_step(own).items()
-            if when < step and self.evidence.passed(rank, when)
+            if when < step and self.run_index.passed(rank, when)
         }
         made = {number for number in calls.values() if number}
         return [rank for rank, number in calls.items() if not number] if len(usual) == 1 and made == usual else []
 
     def odd_one(self, communicator: str, step: int, here: dict[int, list[Entry]]) -> int | None:
-        """Of ranks that differ in their calls on a communicator in a step, the one that breaks with habit; None if
-        that is not clear.
+        """Of ranks that differ in their calls on a communicator in a step, the one that departs from the usual step;
+        None if that is not clear.
         """
         if len({len(entries) for entries in here.values()}) > 1:
             broken = self._broken(step, here)
@@ -80,12 +83,12 @@ class Habit:
         """The steps before all have as many calls, or calls of one op, count, dtype, root, reduction or sizes:
         then that is right.
         """
-        place = {rank: index for index, rank in enumerate(self.evidence.collectives[communicator])}
+        place = {rank: index for index, rank in enumerate(self.run_index.collectives[communicator])}
         before = [
             signatures(entries, place[rank])
-            for rank, own in self.evidence.collectives[communicator].items()
+            for rank, own in self.run_index.collectives[communicator].items()
             for when, entries in by_step(own).items()
-            if when < step and self.evidence.passed(rank, when)
+            if when < step and self.run_index.passed(rank, when)
         ]
         now = {rank: signatures(entries, place[rank]) for rank, entries in here.items()}
         lengths = {len(calls) for calls in before}
@@ -103,27 +106,29 @@ class Habit:
         A rank that is still within the step has not reached some sites yet; that breaks no rule.
         """
         sites = self._site_counts()
-        others = [counts for (rank, when), counts in sites.items() if when != step and self.evidence.passed(rank, when)]
+        others = [
+            counts for (rank, when), counts in sites.items() if when != step and self.run_index.passed(rank, when)
+        ]
         place = {name: index for counts in others for index, name in enumerate(counts)}
-        called = {entry.raw[2] for entries in here.values() for entry in entries}
+        called = {entry.raw[SITE] for entries in here.values() for entry in entries}
         broken = []
         for rank in here:
             own = sites[rank, step]
             names = set(place)
-            if not self.evidence.passed(rank, step):
+            if not self.run_index.passed(rank, step):
                 reached = max((place.get(name, 0) for name in own), default=-1)
                 names = {name for name in place if place[name] <= reached}
             if any(own[a] != own[b] for a in called & names for b in names if all(c[a] == c[b] for c in others)):
                 broken.append(rank)
         return broken
 
-    def _site_counts(self) -> defaultdict[Place, Counter[str]]:
+    def _site_counts(self) -> defaultdict[RankStep, Counter[str]]:
         if self._sites is None:
             self._sites = defaultdict(Counter)
-            for rank, journal in enumerate(self.evidence.run.journals):
+            for rank, journal in enumerate(self.run_index.run.journals):
                 for raw in journal:
-                    if raw[0] in ("collective", "launch"):
-                        self._sites[rank, raw[1]][raw[2]] += 1
+                    if raw[KIND] in ("collective", "launch"):
+                        self._sites[rank, raw[STEP]][raw[SITE]] += 1
         return self._sites
 
 

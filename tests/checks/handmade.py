@@ -16,6 +16,7 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.ops import RawRecord, Ref
 from dpsim.world import CommunicatorSpec, Run, World
+from tests.records import raw
 
 
 class Hand:
@@ -31,46 +32,57 @@ class Hand:
         self._next[what] = self._next.get(what, -1) + 1
         return self._next[what]
 
-    def note(self, kind: str, site: str, *fields: Any) -> tuple[str, int]:
+    def add(self, kind: str, site: str, **fields: Any) -> None:
+        """A record of the present step."""
+        self.journal.append(raw(kind, site, **{"step": self.step} | fields))
+
+    def note(self, kind: str, site: str, **fields: Any) -> tuple[str, int]:
+        """The record of an op; its address is what `learned` needs."""
         ordinal = self.number(("site", site))
-        self.journal.append((kind, self.step, site, ordinal, f"here.py:{len(self.journal)}", *fields))
+        self.add(kind, site, ordinal=ordinal, where=f"here.py:{len(self.journal)}", **fields)
         return site, ordinal
 
     def learned(self, work: tuple[str, int], outcome: Any = 0) -> None:
-        self.journal.append(("learned", self.step, *work, "", outcome))
+        site, ordinal = work
+        self.add("learned", site, ordinal=ordinal, outcome=outcome)
 
     def alloc(self, stream: str, count: int, place: tuple[int, int] | None = None, site: str = "buffer") -> Ref:
         """`place`: segment and first byte."""
         number = self.number("buffer")
-        where = None if place is None else (place[0], place[1], place[1] + 4 * count)
-        self.note("alloc", site, stream, number, count, "int32", where)
+        lies = None if place is None else (place[0], place[1], place[1] + 4 * count)
+        self.note("alloc", site, stream=stream, buffer=number, count=count, dtype="int32", place=lies)
         return number, 0, count
 
     def free(self, stream: str, buffer: Ref) -> None:
-        self.journal.append(("free", self.step, "buffer", 0, "here.py:free", stream, buffer[0]))
+        self.add("free", "buffer", where="here.py:free", stream=stream, buffer=buffer[0])
 
     def used(self, stream: str, buffer: Ref) -> None:
-        self.note("used", "record_stream", stream, buffer[0])
+        self.note("used", "record_stream", stream=stream, buffer=buffer[0])
 
     def launch(self, site: str, stream: str, reads: Sequence[Ref] = (), writes: Sequence[Ref] = ()) -> None:
-        self.note("launch", site, stream, tuple(reads), tuple(writes))
+        self.note("launch", site, stream=stream, reads=tuple(reads), writes=tuple(writes))
 
     def mark(self, stream: str) -> int:
         event = self.number("event")
-        self.note("mark", "record", stream, event)
+        self.note("mark", "record", stream=stream, event=event)
         return event
 
     def wait(self, stream: str, event: int) -> None:
-        self.note("wait", "wait", stream, event)
+        self.note("wait", "wait", stream=stream, event=event)
 
     def order(self, before: str, after: str) -> None:
         self.wait(after, self.mark(before))
 
     def ask(self, how: str, event: int) -> tuple[str, int]:
-        return self.note("ask", how, how, event)
+        return self.note("ask", how, how=how, event=event)
 
-    def read(self, stream: str, buffer: Ref) -> None:
-        self.learned(self.note("read", "read", stream, buffer[2] - buffer[1], "int32", (buffer,)))
+    def begin_read(self, stream: str, *reads: Ref) -> tuple[str, int]:
+        """A read that has not returned."""
+        count = sum(end - first for _, first, end in reads)
+        return self.note("read", "read", stream=stream, count=count, dtype="int32", reads=reads)
+
+    def read(self, stream: str, *reads: Ref) -> None:
+        self.learned(self.begin_read(stream, *reads))
 
     def collective(
         self,
@@ -83,9 +95,9 @@ class Hand:
         **more: Any,
     ) -> tuple[str, int]:
         seq = self.number(("seq", communicator))
-        reduce, sizes, root = more.get("reduce"), more.get("sizes", ()), more.get("root")
-        form = communicator, seq, op, count, "int32", root, reduce, sizes
-        return self.note("collective", f"{communicator}.{op}", stream, *form, tuple(reads), tuple(writes))
+        form: dict[str, Any] = {"dtype": "int32", "root": None, "reduce": None, "sizes": ()} | more
+        form |= {"stream": stream, "communicator": communicator, "seq": seq, "op": op, "count": count}
+        return self.note("collective", f"{communicator}.{op}", **form, reads=tuple(reads), writes=tuple(writes))
 
     def transfer(
         self,
@@ -99,14 +111,16 @@ class Hand:
     ) -> tuple[str, int]:
         seq = self.number(("line", op, peer))
         refs = () if buffer is None else (buffer,)
-        sides = (refs, ()) if op == "send" else ((), refs)
-        return self.note("transfer", op, stream, "pp", seq, op, count, dtype, peer, group, *sides)
+        reads, writes = (refs, ()) if op == "send" else ((), refs)
+        form: dict[str, Any] = {"stream": stream, "communicator": "pp", "seq": seq, "op": op, "peer": peer}
+        form |= {"count": count, "dtype": dtype, "group": group}
+        return self.note("transfer", op, **form, reads=reads, writes=writes)
 
     def post(self, to: int, message: Any, box: str = "box") -> None:
-        self.note("post", "post", to, box, message)
+        self.note("post", "post", to=to, mailbox=box, content=message)
 
     def take(self, how: str = "get", box: str = "box") -> tuple[str, int]:
-        return self.note("take", how, box, how)
+        return self.note("take", how, mailbox=box, how=how)
 
 
 class Made:

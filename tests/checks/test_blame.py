@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.ops import RawRecord
+from dpsim.ops import ADDRESS, COUNT, KIND, SITE, STEP, RawRecord
 from dpsim.sim.backend import SimBackend
 from dpsim.words import ranks_text
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
@@ -54,11 +54,13 @@ def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:
 
 def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord, Fault]:
     """A fault at a random collective of a rank: its kind, the record it hits, and the fault."""
-    record = rng.choice([record for record in journal if record[0] == "collective"])
+    record = rng.choice([record for record in journal if record[KIND] == "collective"])
     kind = rng.choice(sorted(CLASSES))
-    change = {"count": {"count": record[9] + 1}, "dtype": {"dtype": "int64"}, "op": {"op": "broadcast"}}.get(kind, {})
+    change = {"count": {"count": record[COUNT] + 1}, "dtype": {"dtype": "int64"}, "op": {"op": "broadcast"}}.get(
+        kind, {}
+    )
     what: Any = "alter" if change else kind
-    return kind, record, Fault(what, 0, At(record[2], record[3]), change)
+    return kind, record, Fault(what, 0, At(*record[ADDRESS]), change)
 
 
 def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
@@ -80,7 +82,7 @@ def test_a_fault_is_blamed_where_it_was_planted(ranks: int) -> None:
         found = findings[0]
         assert found.klass in CLASSES[kind]
         assert found.culprit is not None
-        assert (found.culprit.rank, found.culprit.step, found.culprit.site) == (culprit, record[1], record[2])
+        assert (found.culprit.rank, found.culprit.step, found.culprit.site) == (culprit, record[STEP], record[SITE])
 
 
 def test_with_two_ranks_history_decides_or_nobody_is_blamed() -> None:
@@ -95,8 +97,8 @@ def test_with_two_ranks_history_decides_or_nobody_is_blamed() -> None:
         assert findings, f"{kind} at {record} was not found"
         if findings[0].culprit is not None:
             named += 1
-            assert (findings[0].culprit.rank, findings[0].culprit.step) == (culprit, record[1])
-    assert named > 140, "two ranks have no majority, but most faults break with habit"
+            assert (findings[0].culprit.rank, findings[0].culprit.step) == (culprit, record[STEP])
+    assert named > 140, "two ranks have no majority, but most faults break with what is usual"
 
 
 def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
@@ -104,12 +106,12 @@ def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
     for _ in range(30):
         args = arguments(rng, 3)
         healthy, _ = run(world(3), args)
-        record = rng.choice([record for record in healthy.journals[1] if record[0] == "collective"])
-        done, findings = run(world(3, faults=(Fault("die", 1, At(record[2], record[3])),)), args)
+        record = rng.choice([record for record in healthy.journals[1] if record[KIND] == "collective"])
+        done, findings = run(world(3, faults=(Fault("die", 1, At(*record[ADDRESS])),)), args)
         assert done.ends[1] == "died"
         assert findings[0].klass == "HANG:COLLECTIVE:DEAD_RANK"
         assert findings[0].culprit is not None
-        assert (findings[0].culprit.rank, findings[0].culprit.step) == (1, record[1])
+        assert (findings[0].culprit.rank, findings[0].culprit.step) == (1, record[STEP])
 
 
 def test_delays_change_time_and_nothing_else() -> None:
@@ -125,7 +127,7 @@ def test_delays_change_time_and_nothing_else() -> None:
         done, findings = run(world(3, delays=late), args)
         assert not findings
         assert done.elapsed_ns > healthy.elapsed_ns
-        plain = [[record for record in journal if record[0] != "injected"] for journal in done.journals]
+        plain = [[record for record in journal if record[KIND] != "injected"] for journal in done.journals]
         assert plain == healthy.journals
 
 

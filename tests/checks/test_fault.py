@@ -10,7 +10,7 @@ from tests.checks.handmade import Made
 def raised(made: Made, *ranks: int, where: str = "p.py:9") -> list[str]:
     """These ranks raise; the ends of all."""
     for rank in ranks:
-        made[rank].journal.append(("raised", made[rank].step, "ValueError", 0, where, f"no {rank}"))
+        made[rank].add("raised", "ValueError", where=where, message=f"no {rank}")
     return ["raised" if rank in ranks else "finished" for rank in range(len(made.hands))]
 
 
@@ -45,10 +45,10 @@ def test_those_that_raised_in_another_step_or_place_are_told_apart(differ: str) 
 ])  # fmt: skip
 def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str], first: int) -> None:
     """Rank 0 raises after three ops, rank 1 after two and what comes beside."""
-    fields = {"probe": (), "injected": ("delay 3 ms",), "take": ("box", "poll")}
+    fields = {"probe": {}, "injected": {"what": "delay 3 ms"}, "take": {"mailbox": "box", "how": "poll"}}
     made = Made(2)
     for kind in beside:
-        made[1].note(kind, kind, *fields[kind])
+        made[1].note(kind, kind, **fields[kind])
     for rank in (0, 0, 0, 1, 1):
         made[rank].launch("kernel", "main")
     raised(made, 0, where="p.py:7")

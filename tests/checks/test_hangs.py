@@ -90,7 +90,7 @@ def test_a_rank_that_never_joins_is_said_to_sleep_or_to_have_ended(end: str, wor
     if end == "idle":
         made[1].take("idle")
     else:
-        made[1].journal.append(("finished", 0, "end", 0, ""))
+        made[1].add("finished", "end")
     found = next(one for one in made.findings("blocked", "finished") if one.check == "deadlock")
     assert found.message.endswith(f"which never joins ({words.partition(';')[0]})")
     assert found.details[-1] == f"  missing rank 1: {words}"

@@ -13,14 +13,14 @@ from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.world import CommunicatorSpec, World
-from tests.checks.handmade import Hand, Made
+from tests.checks.handmade import Made
 
-CROSSED = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+INVERTED = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
 
 
 def only(findings: list[Finding]) -> Finding:
     [found] = findings
-    assert found.klass == CROSSED
+    assert found.klass == INVERTED
     return found
 
 
@@ -34,7 +34,7 @@ def in_order(orders: Sequence[str], streams: str = "main main") -> Made:
     for hand, order in zip(made.hands, orders, strict=True):
         for communicator in order.split():
             hand.collective(communicator, on[communicator])
-        hand.note("read", "read", on[order.split()[-1]], 8, "int32", ())
+        hand.begin_read(on[order.split()[-1]])
     return made
 
 
@@ -64,7 +64,7 @@ def test_the_minority_is_the_culprit() -> None:
     assert "ranks 0, 1, 3: dp #0 before ep #0; rank 2: ep #0 before dp #0" in found.message
 
 
-def test_it_is_the_first_crossing_that_counts_and_not_what_hosts_did_not_come_to() -> None:
+def test_it_is_the_first_inversion_that_counts_and_not_what_hosts_did_not_come_to() -> None:
     """Rank 1 runs ahead into a host collective; rank 0 waits for its device and does not come to it."""
     made = Made(2)
     for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
@@ -72,7 +72,7 @@ def test_it_is_the_first_crossing_that_counts_and_not_what_hosts_did_not_come_to
         hand.step = 1
         for communicator in order:
             hand.collective(communicator, "main")
-    made[0].note("read", "read", "main", 8, "int32", ())
+    made[0].begin_read("main")
     made[1].collective("cpu", None)
     found = only(made.findings("blocked", "blocked"))
     assert "rank 0: dp #1 before ep #0" in found.message
@@ -84,7 +84,7 @@ def test_a_host_that_waits_for_its_device_has_not_issued_the_other_one_yet() -> 
     made[0].collective("dp", "main")
     for hand, communicator in zip(made.hands, ("ep", "ep"), strict=True):
         hand.collective(communicator, "main")
-        hand.note("read", "read", "main", 8, "int32", ())
+        hand.begin_read("main")
     ledger, found = made.findings("blocked", "blocked")
     assert ledger.culprit is None, "it may have left dp out or be about to make it"
     assert "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0" in only([found]).message
@@ -121,7 +121,7 @@ def test_three_ranks_in_a_ring_of_groups() -> None:
             assert made.classes(*["blocked"] * 3) == ["HANG:UNDECIDED"]
 
 
-def test_a_rank_that_left_one_out_is_the_cause_and_the_crossing_is_where_it_shows() -> None:
+def test_a_rank_that_left_one_out_is_the_cause_and_the_inversion_is_where_it_shows() -> None:
     made = Made(3)
     for hand in made.hands:
         for hand.step in range(3):
@@ -129,7 +129,7 @@ def test_a_rank_that_left_one_out_is_the_cause_and_the_crossing_is_where_it_show
                 hand.collective("dp", "main")
             hand.collective("ep", "main")
     findings = made.findings(*["blocked"] * 3)
-    assert [found.klass for found in findings[:2]] == ["HANG:COLLECTIVE:MISSING_RANK", CROSSED]
+    assert [found.klass for found in findings[:2]] == ["HANG:COLLECTIVE:MISSING_RANK", INVERTED]
     assert findings[0].culprit is not None
     assert (findings[0].culprit.rank, findings[0].culprit.step) == (1, 1)
 
@@ -137,11 +137,7 @@ def test_a_rank_that_left_one_out_is_the_cause_and_the_crossing_is_where_it_show
 # ---- on two streams
 
 
-def read(hand: Hand, stream: str) -> None:
-    hand.learned(hand.note("read", "read", stream, 8, "int32", ()))
-
-
-def test_a_crossing_that_was_got_through_before_is_not_the_one() -> None:
+def test_an_inversion_that_was_got_through_before_is_not_the_one() -> None:
     """As a real backend leaves it, which does not say how many collectives a device can run at a time."""
     made = Made(2)
     for hand, order in zip(made.hands, (("dp", "ep"), ("ep", "dp")), strict=True):
@@ -149,7 +145,7 @@ def test_a_crossing_that_was_got_through_before_is_not_the_one() -> None:
             for communicator in order if hand.step != 1 else ("dp", "ep"):
                 hand.collective(communicator, communicator)
             if hand.step < 2:
-                read(hand, "dp")
+                hand.read("dp")
                 hand.learned(hand.ask("synchronize", hand.mark("ep")), True)
     found = only(made.findings("blocked", "blocked"))
     assert "may not run both at a time: rank 0: dp #2 before ep #2; rank 1: ep #2 before dp #2" in found.message

@@ -182,7 +182,8 @@ def test_a_collective_is_one_point_of_all_members(order: str, found: list[str]) 
         hand.order(order, "side")
         hand.launch("use", "side", reads=[x])
         if hand.rank == 0:  # reading side by side with the root's reading part is fine
-            hand.journal[-2:] = [("launch", 0, "use", 0, "", "main", (x,), ())]
+            del hand.journal[-2:]
+            hand.add("launch", "use", stream="main", reads=(x,), writes=())
     assert made.classes() == found
 
 

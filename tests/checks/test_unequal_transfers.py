@@ -1,4 +1,4 @@
-"""The two sides of a transfer: what differs is named, and who is to blame only where the line has a habit."""
+"""The two sides of a transfer: what differs is named, and who is to blame only where the line is usual."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_sides_that_fit_are_no_finding_however_they_change(healthy: Any) -> None
 @pytest.mark.parametrize(("odd", "klass"), [(SHORT, "COUNT"), (FLOAT, "DTYPE"), (BOTH, "COUNT")])
 @pytest.mark.parametrize("side", [0, 1])
 @pytest.mark.parametrize("step", [0, 1, 2])
-def test_the_side_that_departs_from_the_habit_of_its_line_is_the_culprit(
+def test_the_side_that_departs_from_what_its_line_usually_is_is_the_culprit(
     step: int, side: int, odd: Side, klass: str
 ) -> None:
     pairs = [FITS] * 3
@@ -55,7 +55,7 @@ def test_the_side_that_departs_from_the_habit_of_its_line_is_the_culprit(
         [FITS, (USUAL, SHORT), (SHORT, USUAL)],  # it goes on
     ],
 )
-def test_where_there_is_no_habit_nobody_is_blamed(pairs: Any) -> None:
+def test_where_nothing_is_usual_nobody_is_blamed(pairs: Any) -> None:
     [found] = line(*pairs).findings()
     assert (found.klass, found.culprit) == ("MISMATCH:TRANSFER:COUNT", None)
 

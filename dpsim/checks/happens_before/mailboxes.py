@@ -1,7 +1,7 @@
 """Messages while a run is walked: which post it may have been that a host took.
 
 Journals say what was taken, not from whom. Those of one sender arrive in the order in which they were sent, so a post
-may be the one if it has the content and is not surely taken already; `order` says what is made of several.
+may be the one if it has the content and is not surely taken already; `walk` says what is made of several.
 
     for letters, number, signal in mail.candidates(rank, "box", message): ...    # the earliest of each sender
     letters.taken = number + 1                    # if only one sender may be: all up to its post are taken
@@ -12,8 +12,8 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.checks.happens_before.clocks import Clock
-from dpsim.checks.happens_before.streams import Signal
-from dpsim.ops import RawRecord
+from dpsim.checks.happens_before.points import Signal, Waiter
+from dpsim.ops import POST_CONTENT, POST_MAILBOX, POST_TO, RawRecord
 
 
 class Letters:
@@ -34,12 +34,12 @@ class Mail:
 
     def add(self, rank: int, raw: RawRecord) -> None:
         """Before the walk: a post of the run."""
-        letters = self._boxes.setdefault((raw[5], raw[6]), {}).setdefault(rank, Letters())
-        letters.posts.append((raw[7], Signal()))
+        letters = self._boxes.setdefault((raw[POST_TO], raw[POST_MAILBOX]), {}).setdefault(rank, Letters())
+        letters.posts.append((raw[POST_CONTENT], Signal()))
 
-    def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Any]) -> None:
+    def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
         """The walk has come to a post."""
-        letters = self._boxes[raw[5], raw[6]][rank]
+        letters = self._boxes[raw[POST_TO], raw[POST_MAILBOX]][rank]
         letters.posts[letters.sent][1].set(clock, 0, 0, ready)
         letters.sent += 1
 

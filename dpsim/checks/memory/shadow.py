@@ -21,10 +21,20 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpsim.checks.happens_before.hosts import Walk
-from dpsim.checks.happens_before.streams import Signal, StreamState
-from dpsim.checks.memory.cells import Access, Cell, Raw, Segment
-from dpsim.ops import DTYPES, RawRecord, Ref, Refs
+from dpsim.checks.happens_before.points import Signal, StreamPoint
+from dpsim.checks.happens_before.walk import Walk
+from dpsim.checks.memory.cells import (
+    BY_AT,
+    BY_BUFFER,
+    BY_GROUP,
+    BY_POSITION,
+    BY_STREAM,
+    Access,
+    Cell,
+    RawAccess,
+    Segment,
+)
+from dpsim.ops import ALLOC_COUNT, ALLOC_DTYPE, ALLOC_PLACE, BUFFER, DTYPES, RawRecord, Ref, Refs
 from dpsim.world import Run, World
 
 
@@ -57,16 +67,14 @@ class Memory:
 
     @staticmethod
     def of(world: World, run: Run) -> Memory:
-        """All accesses of a run, judged. What was needed only on the way is given up: it is large and has cycles."""
+        """All accesses of a run, judged. What was needed only on the way is given up, for it is large."""
         memory = Memory(len(run.journals))
-        walk = Walk(world, run, memory)
-        walk.go()
-        walk.hosts.clear()
+        Walk(world, run, memory).go()
         for shadow in (memory._segments, memory._placed, memory._cells, memory._freed):
             shadow.clear()
         return memory
 
-    def access(self, stream: StreamState, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
+    def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
         known, position = self._cells[stream.rank], stream.position
         for ref in reads:
             buffer = ref[0]
@@ -83,7 +91,7 @@ class Memory:
                             self._read(cell, access)
                         continue
                     old = cell.writes
-                    if len(old) == 1 and old[0][0] is stream and old[0][3] == buffer:
+                    if len(old) == 1 and old[0][BY_STREAM] is stream and old[0][BY_BUFFER] == buffer:
                         readers.append(access)
                         continue
                 self._read(cell, access)
@@ -98,9 +106,12 @@ class Memory:
                     group is None
                     and cell.owner == buffer
                     and len(old) == 1
-                    and old[0][0] is stream
-                    and old[0][3] == buffer
-                    and (not readers or (len(readers) == 1 and readers[0][0] is stream and readers[0][3] == buffer))
+                    and old[0][BY_STREAM] is stream
+                    and old[0][BY_BUFFER] == buffer
+                    and (
+                        not readers
+                        or (len(readers) == 1 and readers[0][BY_STREAM] is stream and readers[0][BY_BUFFER] == buffer)
+                    )
                 ):
                     old[0] = access
                     if readers:
@@ -125,8 +136,8 @@ class Memory:
         self._cells[rank].clear()
 
     def placed(self, rank: int, raw: RawRecord) -> None:
-        _, _, _, _, _, _, buffer, count, dtype, place = raw
-        size = DTYPES[dtype]
+        buffer, count, place = raw[BUFFER], raw[ALLOC_COUNT], raw[ALLOC_PLACE]
+        size = DTYPES[raw[ALLOC_DTYPE]]
         segment, first, end = place or (None, 0, count * size)
         key = (rank, segment, -1) if place else (rank, None, buffer)
         kept = self._segments.get(key)
@@ -150,17 +161,17 @@ class Memory:
         for cell in kept.span(first, end, make=True):
             cell.owner = buffer
 
-    def alloc(self, stream: StreamState, at: int, raw: RawRecord) -> None:
-        buffer, count = raw[6], raw[7]
+    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None:
+        buffer, count = raw[BUFFER], raw[ALLOC_COUNT]
         access = stream, stream.position, at, buffer, None, "alloc"
         ref, known = (buffer, 0, count), self._cells[stream.rank]
         if len(known) > 4096:  # buffers come and go; the cells themselves stay
             known.clear()
         for cell in known.get(ref) or self._find(stream.rank, ref):
             for other in (*cell.writes, *cell.reads):
-                if other[0] is not stream and other[3] < buffer:
+                if other[BY_STREAM] is not stream and other[BY_BUFFER] < buffer:
                     self._ordered(other, access)
-            if cell.alloc is None or cell.alloc[3] < buffer:
+            if cell.alloc is None or cell.alloc[BY_BUFFER] < buffer:
                 cell.alloc = access
 
     def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None:
@@ -183,43 +194,43 @@ class Memory:
         cells = self._cells[rank][ref] = segment.span(first, end, make=False)
         return cells
 
-    def _read(self, cell: Cell, access: Raw) -> None:
+    def _read(self, cell: Cell, access: RawAccess) -> None:
         stream, _, _, buffer, group, _ = access
         written = False
         for write in cell.writes:
-            known = (write[0] is stream and group is None) or self._ordered(write, access)
+            known = (write[BY_STREAM] is stream and group is None) or self._ordered(write, access)
             if not known:
                 cell.raced = True
-            if write[3] == buffer:
+            if write[BY_BUFFER] == buffer:
                 written = True
-            elif known and write[3] > buffer:
+            elif known and write[BY_BUFFER] > buffer:
                 self._stale(access, write)
                 written = True
-        if cell.alloc is not None and cell.alloc[3] > buffer:
+        if cell.alloc is not None and cell.alloc[BY_BUFFER] > buffer:
             self._ordered(cell.alloc, access)
         if not written and cell.owner == buffer:
             self._stale(access, None)
         reads = cell.reads
         if group is None:
             for index, other in enumerate(reads):
-                if other[0] is stream and other[3] == buffer:
+                if other[BY_STREAM] is stream and other[BY_BUFFER] == buffer:
                     reads[index] = access
                     return
         reads.append(access)
 
-    def _write(self, cell: Cell, access: Raw) -> None:
+    def _write(self, cell: Cell, access: RawAccess) -> None:
         stream, _, _, buffer, group, _ = access
         handed = cell.alloc
-        if handed is not None and handed[3] > buffer:
+        if handed is not None and handed[BY_BUFFER] > buffer:
             self._ordered(handed, access)
         # what an alloc that has not fired yet is still to meet may not be forgotten
-        keep = cell.owner if handed is None or handed[3] < cell.owner else -1
-        left: list[Raw] = []
+        keep = cell.owner if handed is None or handed[BY_BUFFER] < cell.owner else -1
+        left: list[RawAccess] = []
         for write in cell.writes:
-            known = (write[0] is stream and group is None) or self._ordered(write, access)
-            if not known or write[3] < keep:
+            known = (write[BY_STREAM] is stream and group is None) or self._ordered(write, access)
+            if not known or write[BY_BUFFER] < keep:
                 left.append(write)
-            elif write[3] > buffer:
+            elif write[BY_BUFFER] > buffer:
                 self._stale(access, write)
         left.append(access)
         cell.writes = left
@@ -227,30 +238,30 @@ class Memory:
             reads = cell.reads
             cell.reads = []
             for read in reads:
-                known = (read[0] is stream and group is None) or self._ordered(read, access)
-                if not known or read[3] < keep:
+                known = (read[BY_STREAM] is stream and group is None) or self._ordered(read, access)
+                if not known or read[BY_BUFFER] < keep:
                     cell.reads.append(read)
             cell.raced = bool(cell.reads)
 
-    def _stale(self, access: Raw, over: Raw | None) -> None:
-        self.stale.append(Stale(access[0].rank, Access(*access), Access(*over) if over else None))
+    def _stale(self, access: RawAccess, over: RawAccess | None) -> None:
+        self.stale.append(Stale(access[BY_STREAM].rank, Access(*access), Access(*over) if over else None))
 
-    def _ordered(self, old: Raw, new: Raw) -> bool:
+    def _ordered(self, old: RawAccess, new: RawAccess) -> bool:
         """Whether `old`, which the walk met first, happened before `new`; notes a pair if it did not."""
-        was, position, stream = old[0], old[1], new[0]
+        was, position, stream = old[BY_STREAM], old[BY_POSITION], new[BY_STREAM]
         if was is stream:
-            if new[4] is None or old[4] != new[4] or old[2] == new[2]:
+            if new[BY_GROUP] is None or old[BY_GROUP] != new[BY_GROUP] or old[BY_AT] == new[BY_AT]:
                 return True
-        elif stream.walk.clocks.knows(stream.clock, was.actor, position):
+        elif stream.clocks.knows(stream.clock, was.actor, position):
             return True
-        elif old[3] < new[3]:
-            for mark in self._freed.get((stream.rank, old[3]), ()):
+        elif old[BY_BUFFER] < new[BY_BUFFER]:
+            for mark in self._freed.get((stream.rank, old[BY_BUFFER]), ()):
                 if mark.clock is None:
                     continue
                 if mark.actor == was.actor:
                     if position <= mark.position:
                         return True
-                elif stream.walk.clocks.knows(mark.clock, was.actor, position):
+                elif stream.clocks.knows(mark.clock, was.actor, position):
                     return True
         one, other = Access(*old), Access(*new)
         self.pairs.append(Pair(stream.rank, one, other) if one.at <= other.at else Pair(stream.rank, other, one))

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from dpsim.checks.happens_before.clocks import MASKS_UP_TO, Clocks, Masks, Vectors, clocks_for
-from dpsim.checks.happens_before.hosts import Walk
-from dpsim.checks.happens_before.streams import StreamState
+from dpsim.checks.happens_before.points import StreamPoint
+from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory
 from dpsim.ops import RawRecord, Refs
@@ -184,7 +184,7 @@ class Program:
     def read(self, rank: int) -> None:
         stream, picked = self.rng.choice(self.names), self.some(rank)[:1]
         if picked and self.stream[rank][stream] not in self.graph.dead:
-            work = self.made[rank].note("read", "read", stream, 4, "int32", self.refs(picked))
+            work = self.made[rank].begin_read(stream, *self.refs(picked))
             node = self.put(rank, stream)
             self.touch(rank, node, picked, "read")
             self.made[rank].learned(work)
@@ -289,11 +289,11 @@ class Watched(Memory):
         super().__init__(ranks)
         self.turn: dict[tuple[int, int], int] = {}
 
-    def access(self, stream: StreamState, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
+    def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
         self.turn[stream.rank, at] = len(self.turn)
         super().access(stream, at, reads, writes, group)
 
-    def alloc(self, stream: StreamState, at: int, raw: RawRecord) -> None:
+    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None:
         self.turn[stream.rank, at] = len(self.turn)
         super().alloc(stream, at, raw)
 

@@ -1,0 +1,105 @@
+"""Points of a run that others may come after, who waits for them, and who is told of accesses.
+
+A `Signal` is such a point: an event, a send, a post, a read that a host waits for. A `Joint` is a collective, of which
+all parts fire at once. Hosts and streams that cannot go on are put on the ready list when what they wait for is set.
+
+    signal = Signal()
+    signal.wait(stream)                                  # the stream stands still
+    signal.set(clock, actor, position, ready)            # and is in `ready` now
+
+A `Sink` is told of each access to memory, with the `StreamPoint` at which it is made.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from dpsim.checks.happens_before.clocks import Clock, Clocks, Point
+from dpsim.ops import RawRecord, Refs
+
+
+class Waiter(Protocol):
+    """A host or a stream that stands still until a signal is set."""
+
+    def go(self) -> None:
+        """Walk on as far as possible."""
+
+
+class Member(Protocol):
+    """A stream that stands in a collective until the last member comes."""
+
+    def released(self, clock: Clock, at: int, raw: RawRecord) -> None:
+        """The collective fires, and with it this member's part, the record `at`; then the stream can go on."""
+
+
+class Signal:
+    """A point of the run that others may come after: unset until the walk has come to it."""
+
+    __slots__ = ("actor", "clock", "position", "waiters")
+
+    def __init__(self) -> None:
+        self.clock: Clock | None = None
+        self.actor = self.position = 0
+        self.waiters: list[Waiter] | None = None
+
+    def set(self, clock: Clock, actor: int, position: int, ready: list[Waiter]) -> None:
+        self.clock, self.actor, self.position = clock, actor, position
+        if self.waiters is not None:
+            ready.extend(self.waiters)
+            self.waiters = None
+
+    def wait(self, waiter: Waiter) -> None:
+        """Tell it when the signal is set."""
+        if self.waiters is None:
+            self.waiters = []
+        self.waiters.append(waiter)
+
+
+class Joint(Signal):
+    """A collective: set when the last member has come. `streams` are those that stand in it, with their records."""
+
+    __slots__ = ("points", "streams")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.points: list[Point] = []
+        self.streams: list[tuple[Member, int, RawRecord]] = []
+
+
+class StreamPoint:
+    """A stream of a rank at its present point: what it knows there (`clock`) and how many ops it has done."""
+
+    __slots__ = ("actor", "clock", "clocks", "name", "position", "rank")
+
+    def __init__(self, clocks: Clocks, rank: int, name: str, actor: int) -> None:
+        self.clocks, self.rank, self.name, self.actor = clocks, rank, name, actor
+        self.clock = clocks.nothing
+        self.position = 0
+
+
+class Sink(Protocol):
+    """Whoever wants to know of accesses; told in an order that agrees with happens-before."""
+
+    def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
+        """The op `at` of the stream's rank fires; stream.clock and stream.position are its own."""
+
+    def placed(self, rank: int, raw: RawRecord) -> None:
+        """The host gets a buffer."""
+
+    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None:
+        """The allocator hands out memory at the stream's present end."""
+
+    def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None:
+        """Memory is given back; `marks` are the ends of the streams that were named by record_stream."""
+
+
+class NullSink:
+    """A sink for whoever wants to know only how far the walk came."""
+
+    def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None: ...
+
+    def placed(self, rank: int, raw: RawRecord) -> None: ...
+
+    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None: ...
+
+    def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None: ...
