@@ -202,6 +202,7 @@ FAULTY_IMPORTS = [
     ("no-torch", "dpsim.sim", "real"),
     ("no-cycles", "dpsim.ops", "dpsim.interface"),
     ("no-cycles-scenario", "dpsim.scenario.errors", "dpsim.scenario.model"),
+    ("no-cycles-checks", "dpsim.checks.finding", "dpsim.checks.judge"),
 ]
 
 
