@@ -7,50 +7,50 @@ A planted fault that is not applied would pass as a healthy run, so a typo in an
 
 from __future__ import annotations
 
-import difflib
-
+from dpsim.ops import COMMUNICATOR, INJECTED_WHAT, KIND, ORDINAL, SITE, RawRecord
+from dpsim.words import nearest
 from dpsim.world import At, Run, World
 
 
 def never_applied(world: World, run: Run) -> list[str]:
     """One line for each fault or delay of the world that left no trace in the journals. Empty if all happened."""
     lines = []
-    for what, rank, at in [
-        *((fault.describe(), fault.rank, fault.at) for fault in world.faults),
-        *(("delay", delay.rank, delay.at) for delay in world.delays),
+    for kind, said, rank, at in [
+        *((fault.kind, fault.describe(), fault.rank, fault.at) for fault in world.faults),
+        *(("delay", "delay", delay.rank, delay.at) for delay in world.delays),
     ]:
-        if not _happened(run, rank, at, what.partition(" ")[0]):
-            lines.append(f"{what}: {_why(run, rank, at)}")
+        if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
+            lines.append(f"{said}: {_why(run, rank, at)}")
     return lines
 
 
-def _happened(run: Run, rank: int, at: At, kind: str) -> bool:
-    for raw in run.journals[rank]:
-        if raw[0] == "injected" and raw[5].startswith(kind):
-            if at.communicator is not None:
-                if raw[5].endswith(f" at {at}"):
-                    return True
-            elif at.site is None:
-                if raw[2] == "start":
-                    return True
-            elif raw[2] == at.site and at.ordinal in (None, raw[3]):
-                return True
-    return False
+def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
+    """Whether an `Injected` record is that of a fault or delay of this kind at this address of its rank."""
+    what = raw[INJECTED_WHAT]
+    if not what.startswith(kind):
+        return False
+    if at.communicator is not None:
+        return bool(what.endswith(f" at {at}"))
+    if at.site is None:
+        return bool(raw[SITE] == "start")
+    return raw[SITE] == at.site and at.ordinal in (None, raw[ORDINAL])
 
 
 def _why(run: Run, rank: int, at: At) -> str:
     journal = run.journals[rank]
     if at.communicator is not None:
-        calls = sum(raw[0] == "collective" and raw[6] == at.communicator for raw in journal)
+        calls = sum(raw[KIND] == "collective" and raw[COMMUNICATOR] == at.communicator for raw in journal)
         if at.seq is not None and at.seq < calls:
             return f"rank {rank} came to {at}, but there it changes nothing"
         return f"rank {rank} never came to {at}; it made {calls} collectives on {at.communicator}"
-    visits = [raw[3] for raw in journal if raw[2] == at.site and raw[0] not in ("learned", "free", "injected")]
+    others = ("learned", "free", "injected")
+    visits = [raw[ORDINAL] for raw in journal if raw[SITE] == at.site and raw[KIND] not in others]
     if visits and (at.ordinal is None or at.ordinal in visits):
         return f"rank {rank} came to {at}, but there it changes nothing"
     if visits:
         return f"rank {rank} never came to {at}; its last visit was {at.site}[{max(visits)}]"
-    sites = sorted({raw[2] for raw in journal if raw[0] in ("collective", "launch", "read", "alloc", "decision")})
-    near = difflib.get_close_matches(str(at.site), sites, n=1)
+    named = ("collective", "launch", "read", "alloc", "decision")
+    sites = sorted({raw[SITE] for raw in journal if raw[KIND] in named})
+    near = nearest(str(at.site), sites)
     hint = f"did you mean {near[0]}?" if near else f"its sites: {', '.join(sites) or 'none'}"
     return f"rank {rank} never came to {at}; {hint}"

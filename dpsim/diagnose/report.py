@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
-from dpsim.ops import RawRecord, as_record
+from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, STREAM, RawRecord, as_record
 from dpsim.words import ranks_text, short
 from dpsim.world import Run
 
@@ -70,7 +70,7 @@ def _recent(journal: list[RawRecord], until: int | None) -> list[RawRecord]:
     for raw in reversed(journal):
         if len(recent) == LAST_OPS:
             break
-        if raw[0] in SHOWN and (until is None or raw[1] <= until):
+        if raw[KIND] in SHOWN and (until is None or raw[STEP] <= until):
             recent.append(raw)
     return recent[::-1]
 
@@ -78,8 +78,8 @@ def _recent(journal: list[RawRecord], until: int | None) -> list[RawRecord]:
 def _row(journal: list[RawRecord], raw: RawRecord) -> tuple[str, ...]:
     record = as_record(raw)
     op = short(record.describe(), 80)
-    awaited = raw[0] in ("read", "take") or (raw[0] in ("collective", "transfer") and raw[5] is None)
-    if awaited and not any(other[0] == "learned" and other[2:4] == raw[2:4] for other in reversed(journal)):
+    awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
+    if awaited and not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in reversed(journal)):
         op += "  <- did not return"
     return f"step {record.step}", op, record.site, record.where
 
@@ -89,8 +89,8 @@ def _injected(run: Run) -> list[str]:
     lines: dict[tuple[int, str, str], list[int]] = {}
     for rank, journal in enumerate(run.journals):
         for raw in journal:
-            if raw[0] == "injected":
-                lines.setdefault((rank, raw[2], raw[5]), []).append(raw[3])
+            if raw[KIND] == "injected":
+                lines.setdefault((rank, raw[SITE], raw[INJECTED_WHAT]), []).append(raw[ORDINAL])
     return [
         f"rank {rank} {site}[{ordinals[0]}]: {what}"
         + (f" (and {len(ordinals) - 1} times more)" if len(ordinals) > 1 else "")

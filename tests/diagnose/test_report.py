@@ -6,16 +6,21 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.diagnose.report import report
-from dpsim.ops import RawRecord
+from dpsim.ops import KIND, RawRecord
 from dpsim.world import CommunicatorSpec, End, Run, World
+from tests.records import all_reduce, raw
 
 
 def agree(step: int, seq: int, site: str = "agree", group: str = "dp", place: str = "p.py:1") -> RawRecord:
-    return ("collective", step, site, seq, place, None, group, seq, "all_reduce", 8, "int32", None, "sum", (), (), ())
+    return all_reduce(site, group, seq, step=step, ordinal=seq, where=place)
 
 
 def learned(step: int, ordinal: int, site: str = "agree") -> RawRecord:
-    return ("learned", step, site, ordinal, "", 1)
+    return raw("learned", site, step=step, ordinal=ordinal, outcome=1)
+
+
+def finished(step: int) -> RawRecord:
+    return raw("finished", "end", step=step)
 
 
 def steps(*tags: int) -> list[RawRecord]:
@@ -33,13 +38,13 @@ def run(journals: list[list[RawRecord]], ends: list[End]) -> Run:
 
 
 def test_a_held_run_has_no_report() -> None:
-    done = run([[*steps(0, 1), ("finished", 1, "end", 0, "")]] * 2, ["finished"] * 2)
+    done = run([[*steps(0, 1), finished(1)]] * 2, ["finished"] * 2)
     assert judge(told(2), done) == []
     assert report(done, []) == ""
 
 
 def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
-    short = [*steps(0, 2, 3), ("finished", 3, "end", 0, "")]
+    short = [*steps(0, 2, 3), finished(3)]
     journals = [short if rank == 17 else [*steps(0, 1, 2), agree(3, 3)] for rank in range(64)]
     done = run(journals, ["finished" if rank == 17 else "blocked" for rank in range(64)])
     findings = judge(told(64), done)
@@ -54,7 +59,7 @@ def test_sixty_four_ranks_fit_a_screen_and_the_minority_is_named() -> None:
 
 
 def test_an_op_that_did_not_return_is_marked() -> None:
-    journals = [[*steps(0), agree(1, 1)], [*steps(0), ("finished", 0, "end", 0, "")]]
+    journals = [[*steps(0), agree(1, 1)], [*steps(0), finished(0)]]
     done = run(journals, ["blocked", "finished"])
     findings = judge(told(2), done)
     assert findings[0].klass == "HANG:COLLECTIVE:MISSING_RANK"
@@ -75,7 +80,7 @@ def test_the_first_of_several_findings_is_the_cause() -> None:
     """A different decision in step 1 makes different calls in step 1, and a hang in step 2."""
 
     def decided(step: int, value: int) -> RawRecord:
-        return ("decision", step, "plan", step, "p.py:2", "dp", value)
+        return raw("decision", "plan", step=step, ordinal=step, where="p.py:2", communicator="dp", value=value)
 
     good = [*steps(0), decided(0, 1), *steps(0, 1)[2:], decided(1, 1), agree(1, 2, "more")]
     bad = [*steps(0), decided(0, 1), *steps(0, 1)[2:], decided(1, 9)]
@@ -91,9 +96,9 @@ def test_a_stop_without_evidence_is_undecided() -> None:
 
 
 def test_injected_records_are_shown_and_not_judged() -> None:
-    injected: RawRecord = ("injected", 1, "agree", 1, "p.py:1", "skip")
-    with_it = [[*steps(0), injected, *steps(0, 2)[2:], ("finished", 2, "end", 0, "")], [*steps(0, 1, 2)[:3]]]
-    without = [[record for record in journal if record[0] != "injected"] for journal in with_it]
+    injected = raw("injected", "agree", step=1, ordinal=1, where="p.py:1", what="skip")
+    with_it = [[*steps(0), injected, *steps(0, 2)[2:], finished(2)], [*steps(0, 1, 2)[:3]]]
+    without = [[record for record in journal if record[KIND] != "injected"] for journal in with_it]
     ends: list[End] = ["finished", "blocked"]
     assert judge(told(2), run(with_it, ends))[0].klass == judge(told(2), run(without, ends))[0].klass
     assert "rank 0 agree[1]: skip" in report(run(with_it, ends), judge(told(2), run(with_it, ends)))
@@ -108,7 +113,7 @@ def test_injected_records_are_shown_and_not_judged() -> None:
     ],
 )
 def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
-    last: RawRecord = ("raised", 1, "ValueError", 0, "p.py:9", "no") if ends[0] == "raised" else agree(0, 0)
+    last = raw("raised", "ValueError", step=1, where="p.py:9", message="no") if ends[0] == "raised" else agree(0, 0)
     waits = [agree(1, 1)] if ends[1] == "blocked" else []
     findings = judge(told(2), run([[*steps(0), last] if ends[0] == "raised" else steps(0), [*steps(0), *waits]], ends))
     assert findings[0].klass == klass
