@@ -1,4 +1,13 @@
-"""Traces: what a run did, in a form that every backend writes alike."""
+"""Traces: what a run did, in a form that every backend writes alike.
+
+form.py          one record, one line of JSON, one way to write it; the digest
+header.py        the first line: what ran, where, and how it ended
+record.py        writing a trace, all or nothing
+read.py          reading a trace: strict, one rank at a time
+schedule.py      the total order of a run without time, as a section of its trace
+fold.py          a journal seen from its communicators, streams, decisions and outcomes
+difference.py    comparing two traces: where they part first, and what that probably means
+"""
 
 from dpsim.trace.difference import Difference, compare, scenario_changes
 from dpsim.trace.form import TraceError, digest

@@ -19,9 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dpsim.ops import RECORDS, RawRecord, as_record
+from dpsim.ops import KIND, LEARNED_OUTCOME, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
 from dpsim.trace import fold
-from dpsim.trace.form import KIND, ORDINAL, SITE, STEP, WHERE
 from dpsim.trace.read import Trace
 from dpsim.words import ranks_text
 
@@ -71,19 +70,24 @@ def compare(a: Trace, b: Trace) -> Difference | None:
         b.check()
         return None
     both = zip(a.journals(), b.journals(), strict=True)
-    parts = [part for rank, (mine, theirs) in enumerate(both) if mine != theirs for part in _parts(rank, mine, theirs)]
-    if not parts:
+    partings = [
+        parting
+        for rank, (mine, theirs) in enumerate(both)
+        if mine != theirs
+        for parting in _partings(rank, mine, theirs)
+    ]
+    if not partings:
         meaning = "all values are equal, but not of the same type: true is not 1, nor is 1.0"
         return Difference(None, "the type of a decision", 0, 0, a.header.digest, b.header.digest, meaning)
-    part = min(parts, key=lambda part: part.order)
+    parting = min(partings, key=lambda one: one.order)
     return Difference(
-        part.rank,
-        part.actor,
-        part.at,
-        part.order[0],
-        _told(a, part.rank, part.a),
-        _told(b, part.rank, part.b),
-        _meaning(part, a, b),
+        parting.rank,
+        parting.actor,
+        parting.at,
+        parting.order[0],
+        _summary(a, parting.rank, parting.a),
+        _summary(b, parting.rank, parting.b),
+        _meaning(parting, a, b),
         (*_unfinished("A", a), *_unfinished("B", b)),
     )
 
@@ -96,7 +100,7 @@ def scenario_changes(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 # ---- where they part
 
 
-class _Part(NamedTuple):
+class _Parting(NamedTuple):
     """Where the sequences of one actor of one rank part.
 
     `a` and `b`: the records there, if any. `mine` and `theirs`: the sequences. `goes_on`: A's and B's rank do something
@@ -118,7 +122,7 @@ class _Part(NamedTuple):
 _KINDS = ("decisions", "communicator", "stream", "outcomes", "thread")
 
 
-def _parts(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Part]:
+def _partings(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Parting]:
     """The parting of each actor of a rank. The thread itself counts last: it parts wherever another actor does."""
     thread = _first(a, b)
     goes_on = len(a) > thread and a[thread][KIND] != "raised", len(b) > thread and b[thread][KIND] != "raised"
@@ -128,7 +132,7 @@ def _parts(rank: int, a: list[RawRecord], b: list[RawRecord]) -> Iterator[_Part]
             old, new = (sequence[index] if index < len(sequence) else None for sequence in (mine, theirs))
             places = [_position(journal, raw) for journal, raw in ((a, old), (b, new)) if raw is not None]
             order = (*min(places), _KINDS.index(kind), number, rank)
-            yield _Part(order, rank, kind, actor, index, old, new, mine, theirs, goes_on)
+            yield _Parting(order, rank, kind, actor, index, old, new, mine, theirs, goes_on)
 
 
 def _first(a: Sequence[RawRecord], b: Sequence[RawRecord]) -> int:
@@ -164,11 +168,11 @@ def _learned(value: Any) -> str:
     return f"result {value:08x}" if type(value) is int else f"learned {value}"
 
 
-def _told(trace: Trace, rank: int, raw: RawRecord | None) -> str:
+def _summary(trace: Trace, rank: int, raw: RawRecord | None) -> str:
     if raw is None:
         return f"nothing; rank {rank} {_end(trace, rank)}"
     where = trace.place(raw[KIND], raw[SITE])
-    what = _learned(raw[WHERE + 1]) if raw[KIND] == "learned" else as_record(raw).describe()
+    what = _learned(raw[LEARNED_OUTCOME]) if raw[KIND] == "learned" else as_record(raw).describe()
     if raw[KIND] == "raised":
         what = f"raised: {trace.messages.get(str(rank), '')}"
     return f"step {raw[STEP]}  {raw[SITE]}[{raw[ORDINAL]}]  {what}" + (f"  at {where}" if where else "")
@@ -192,50 +196,50 @@ def _unfinished(name: str, trace: Trace) -> list[str]:
     return [f"{name} did not come to its end: {'; '.join(said)}{observed}"] if said else []
 
 
-def _meaning(part: _Part, a: Trace, b: Trace) -> str:
-    rank, step = part.rank, part.order[0]
+def _meaning(parting: _Parting, a: Trace, b: Trace) -> str:
+    rank, step = parting.rank, parting.order[0]
     for name, other, trace, raw, goes_on in (
-        ("B", "A", b, part.b, part.goes_on[1]),
-        ("A", "B", a, part.a, part.goes_on[0]),
+        ("B", "A", b, parting.b, parting.goes_on[1]),
+        ("A", "B", a, parting.a, parting.goes_on[0]),
     ):
         if raw is None and not goes_on and trace.header.ends[rank] != "finished":
             return f"{name} ends earlier than {other}: there, rank {rank} {_end(trace, rank)}, in step {step}"
-    if part.kind == "outcomes":
-        return _outcome(part)
-    here = [sum(raw[STEP] == step for raw in sequence) for sequence in (part.mine, part.theirs)]
-    if here[0] != here[1] and part.kind != "thread":
-        return _count(part, here[1] - here[0])
-    if part.a is None or part.b is None or part.a[KIND] != part.b[KIND]:
+    if parting.kind == "outcomes":
+        return _outcome(parting)
+    here = [sum(raw[STEP] == step for raw in sequence) for sequence in (parting.mine, parting.theirs)]
+    if here[0] != here[1] and parting.kind != "thread":
+        return _count(parting, here[1] - here[0])
+    if parting.a is None or parting.b is None or parting.a[KIND] != parting.b[KIND]:
         return f"rank {rank} does something else in step {step}"
-    if part.a[SITE] != part.b[SITE] and _sites(part.mine, step) == _sites(part.theirs, step):
+    if parting.a[SITE] != parting.b[SITE] and _sites(parting.mine, step) == _sites(parting.theirs, step):
         return f"rank {rank} makes the same ops in step {step}, in another order"
-    if part.kind == "decisions":
+    if parting.kind == "decisions":
         return f"rank {rank} learned the same before but decided otherwise: another configuration, form or variant?"
-    return f"rank {rank} makes the op with another {', '.join(_fields(part.a, part.b))}"
+    return f"rank {rank} makes the op with another {', '.join(_fields(parting.a, parting.b))}"
 
 
-def _count(part: _Part, more: int) -> str:
-    raw = part.a or part.b
+def _count(parting: _Parting, more: int) -> str:
+    raw = parting.a or parting.b
     assert raw is not None
-    actor = part.actor.partition(" ")[2]
+    actor = parting.actor.partition(" ")[2]
     what, where = {
         "communicator": (_op(raw), f"on {actor}"),
         "decisions": ("decision", f"of {actor!r}"),
         "stream": ("op", f"on stream {actor}"),
-    }[part.kind]
+    }[parting.kind]
     number = "one" if abs(more) == 1 else str(abs(more))
     what += "s" * (abs(more) > 1) + (" more" if more > 0 else " fewer")
-    return f"B's rank {part.rank} has {number} {what} {where} from step {part.order[0]} on"
+    return f"B's rank {parting.rank} has {number} {what} {where} from step {parting.order[0]} on"
 
 
 def _op(raw: RawRecord) -> str:
-    return str(raw[RECORDS["collective"]._fields.index("op")]) if raw[KIND] == "collective" else "op"
+    return str(raw[OP]) if raw[KIND] == "collective" else "op"
 
 
-def _outcome(part: _Part) -> str:
-    if part.a is None or part.b is None or part.a[SITE] != part.b[SITE]:
-        return f"rank {part.rank} awaits its ops in another order"
-    return f"rank {part.rank} made the same op but was given another result: some rank brought other data to it"
+def _outcome(parting: _Parting) -> str:
+    if parting.a is None or parting.b is None or parting.a[SITE] != parting.b[SITE]:
+        return f"rank {parting.rank} awaits its ops in another order"
+    return f"rank {parting.rank} made the same op but was given another result: some rank brought other data to it"
 
 
 def _sites(sequence: Sequence[RawRecord], step: int) -> list[tuple[str, str]]:

@@ -28,15 +28,16 @@ from operator import index, itemgetter
 from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
-from dpsim.ops import RECORDS, RawRecord, Refs
+from dpsim.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
 
 FORMAT = "dpsim-trace"
 VERSION = 1
-KIND, STEP, SITE, ORDINAL, WHERE = range(5)
-"""Positions of the fields that every record begins with."""
 
 UNWRITTEN = "injected"
 """The kind of record that a body leaves out."""
+
+LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None}
+"""The fields that a body leaves out, and what they are in a record that comes back."""
 
 
 class TraceError(ValueError):
@@ -66,12 +67,11 @@ def lines(rank: int, journal: Iterable[RawRecord]) -> Iterator[bytes]:
 
 
 def canonical(raw: RawRecord) -> RawRecord:
-    """A record as it comes back from a trace: `where` is empty, and so is the message of `raised`."""
-    if raw[KIND] == "raised":
-        return (*raw[:WHERE], "", "")
-    if raw[KIND] == "alloc":
-        return (*raw[:WHERE], "", *raw[WHERE + 1 : -1], None)
-    return (*raw[:WHERE], "", *raw[WHERE + 1 :])
+    """A record as it comes back from a trace."""
+    fields = list(raw)
+    for at, empty in _EMPTY[raw[KIND]]:
+        fields[at] = empty
+    return tuple(fields)
 
 
 def encode(rank: int, raw: RawRecord) -> bytes:
@@ -99,7 +99,7 @@ def decode(text: bytes) -> tuple[int, RawRecord]:
         raise ValueError(_wrong_fields(row, line))
     rank = row["rank"]
     try:
-        raw = line.record(row)
+        raw = line.raw_record(row)
         exact = encode(rank, raw) == text
     except (TypeError, TraceError) as error:
         raise ValueError(f"wrong value: {error}") from None
@@ -195,13 +195,12 @@ class _Line(NamedTuple):
     template: str
     columns: tuple[tuple[int, Callable[[Any], str]], ...]  # in order of the keys: position in (rank, *raw), writer
     keys: frozenset[str]
-    record: Callable[[dict[str, Any]], RawRecord]
+    raw_record: Callable[[dict[str, Any]], RawRecord]
 
 
 def _line(kind: str) -> _Line:
     cls = RECORDS[kind]
-    absent = ("where", "message", "place")
-    types = {"rank": int} | {name: hint for name, hint in get_type_hints(cls).items() if name not in absent}
+    types = {"rank": int} | {name: hint for name, hint in get_type_hints(cls).items() if name not in LEFT_OUT}
     keys = sorted(types)
     parts = ",".join(f'"{key}":' + (f'"{kind}"' if key == "kind" else "%s") for key in keys)
     place = {"rank": 0} | {name: at for at, name in enumerate(cls._fields, 1)}
@@ -210,22 +209,21 @@ def _line(kind: str) -> _Line:
 
 
 def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[str, Any]], RawRecord]:
-    """From a row with all the keys to a raw record. Absent fields are empty text."""
+    """From a row with all the keys to a raw record."""
     converted = [field for field in fields if types.get(field) in (tuple[int, ...], Refs, Any)]
     texts = [field for field in fields if types.get(field) in (str, str | None) or field == "kind"]
     get = itemgetter(*fields)
 
-    def record(row: dict[str, Any]) -> RawRecord:
+    def raw_record(row: dict[str, Any]) -> RawRecord:
         for field in converted:
             row[field] = _from_json(row[field])
         for field in texts:  # a long journal has few different ones: keep each once
             row[field] = row[field] and intern(row[field])
-        row["where"] = row["message"] = ""
-        row["place"] = None
+        row |= LEFT_OUT
         raw: RawRecord = get(row)
         return raw
 
-    return record
+    return raw_record
 
 
 def _wrong_fields(row: dict[str, Any], line: _Line) -> str:
@@ -237,4 +235,8 @@ def _wrong_fields(row: dict[str, Any], line: _Line) -> str:
     return f"{said}; expected {', '.join(sorted(line.keys))}"
 
 
+_EMPTY = {
+    kind: [(cls._fields.index(field), empty) for field, empty in LEFT_OUT.items() if field in cls._fields]
+    for kind, cls in RECORDS.items()
+}
 _LINES = {kind: _line(kind) for kind in RECORDS if kind != UNWRITTEN}

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from dpsim.trace.form import FORMAT, VERSION
-from dpsim.world import End
+from dpsim.ops import KIND
+from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION
+from dpsim.world import End, Run
 
 PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 """What a trace of this version begins with; the digest follows."""
@@ -30,38 +31,111 @@ _VERDICTS = ("held", "violated")
 _ENDS = get_args(End)
 
 
-@dataclass(frozen=True)
-class Header:
-    """Tuples have one entry per rank. `klass`: of the primary finding, if any. Times: ns, as in `dpsim.world.Run`."""
+class Field(NamedTuple):
+    """How a field of the header is written: what is expected there in words, whether a value fits, and its key where
+    that is no name for a field.
+    """
 
-    scenario: Mapping[str, Any]
-    backend: str
-    verdict: str
-    klass: str | None
-    ends: tuple[End, ...]
-    observed: str
-    waited_ns: tuple[int, ...]
-    elapsed_ns: int
-    versions: Mapping[str, str]
-    records: int
-    digest: str = NO_DIGEST
+    expected: str
+    fits: Callable[[Any], bool]
+    key: str = ""
+
+
+def _count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_count, value))
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _optional_text(value: Any) -> bool:
+    return value is None or isinstance(value, str)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def _digest(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def _verdict(value: Any) -> bool:
+    return value in _VERDICTS
+
+
+def _ends(value: Any) -> bool:
+    return isinstance(value, list) and value != [] and all(end in _ENDS for end in value)
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """The fields in the order in which they are written, each with its form.
+
+    Tuples have one entry per rank. `klass`: of the primary finding, if any. Times: ns, as in `dpsim.world.Run`.
+    """
+
+    digest: Annotated[str, Field("64 hexadecimal digits", _digest)] = NO_DIGEST
+    records: Annotated[int, Field("a number of lines", _count)]
+    backend: Annotated[str, Field("a name", _text)]
+    verdict: Annotated[str, Field(" or ".join(_VERDICTS), _verdict)]
+    klass: Annotated[str | None, Field("the class of a finding, or null", _optional_text, "class")]
+    ends: Annotated[tuple[End, ...], Field(f"for each rank one of {', '.join(_ENDS)}", _ends)]
+    observed: Annotated[str, Field("text", _text)]
+    waited_ns: Annotated[tuple[int, ...], Field("for each rank a number of nanoseconds", _counts)]
+    elapsed_ns: Annotated[int, Field("a number of nanoseconds", _count)]
+    versions: Annotated[Mapping[str, str], Field("names and versions", _texts)]
+    scenario: Annotated[Mapping[str, Any], Field("a scenario as an object", _object)]
+
+    @staticmethod
+    def of(
+        run: Run,
+        *,
+        scenario: Mapping[str, Any] | None = None,
+        verdict: str = "held",
+        klass: str | None = None,
+        versions: Mapping[str, str] | None = None,
+        digest: str = NO_DIGEST,
+    ) -> Header:
+        """The header of a run. `versions` are added to those of the run."""
+        return Header(
+            digest=digest,
+            records=sum(raw[KIND] != UNWRITTEN for journal in run.journals for raw in journal),
+            backend=run.backend,
+            verdict=verdict,
+            klass=klass,
+            ends=tuple(run.ends),
+            observed=run.observed,
+            waited_ns=tuple(run.waited_ns),
+            elapsed_ns=run.elapsed_ns,
+            versions={**(versions or {}), **run.versions},
+            scenario=scenario or {},
+        )
 
     def line(self) -> bytes:
         """The header as it is written, with its newline. Raises TypeError or ValueError for what is not plain data."""
-        rest = {
-            "records": self.records,
-            "backend": self.backend,
-            "verdict": self.verdict,
-            "class": self.klass,
-            "ends": self.ends,
-            "observed": self.observed,
-            "waited_ns": self.waited_ns,
-            "elapsed_ns": self.elapsed_ns,
-            "versions": dict(sorted(self.versions.items())),
-            "scenario": self.scenario,
-        }
+        rest = {key: getattr(self, name) for key, (name, _) in _FIELDS.items() if name != "digest"}
+        rest["versions"] = dict(sorted(self.versions.items()))
         text = json.dumps(rest, separators=(",", ":"), allow_nan=False)
         return f'{PREFIX}{self.digest}",{text[1:]}\n'.encode()
+
+
+def _fields() -> dict[str, tuple[str, Field]]:
+    """Key -> name and form of the field."""
+    forms = {name: hint.__metadata__[0] for name, hint in get_type_hints(Header, include_extras=True).items()}
+    return {form.key or name: (name, form) for name, form in forms.items()}
+
+
+_FIELDS = _fields()
 
 
 def parse(line: bytes) -> Header:
@@ -78,55 +152,12 @@ def parse(line: bytes) -> Header:
     if lacking or foreign:
         said = [f"lacks {', '.join(lacking)}"] * bool(lacking) + [f"has unknown {', '.join(foreign)}"] * bool(foreign)
         raise ValueError(f"the header {' and '.join(said)}; expected {', '.join(_FIELDS)}")
-    for name, (expected, fits) in _FIELDS.items():
-        if not fits(row[name]):
-            raise ValueError(f"header: {name}: expected {expected}, got {json.dumps(row[name])[:100]}")
+    for key, (_, form) in _FIELDS.items():
+        if not form.fits(row[key]):
+            raise ValueError(f"header: {key}: expected {form.expected}, got {json.dumps(row[key])[:100]}")
     if len(row["ends"]) != len(row["waited_ns"]):
         raise ValueError(
             f"header: {len(row['ends'])} ends, but {len(row['waited_ns'])} waited_ns; expected one each a rank"
         )
-    return Header(
-        scenario=row["scenario"],
-        backend=row["backend"],
-        verdict=row["verdict"],
-        klass=row["class"],
-        ends=tuple(row["ends"]),
-        observed=row["observed"],
-        waited_ns=tuple(row["waited_ns"]),
-        elapsed_ns=row["elapsed_ns"],
-        versions=row["versions"],
-        records=row["records"],
-        digest=row["digest"],
-    )
-
-
-def _count(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _texts(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
-
-
-_FIELDS: dict[str, tuple[str, Any]] = {
-    "digest": (
-        "64 hexadecimal digits",
-        lambda value: isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None,
-    ),
-    "records": ("a number of lines", _count),
-    "backend": ("a name", lambda value: isinstance(value, str)),
-    "verdict": (" or ".join(_VERDICTS), lambda value: value in _VERDICTS),
-    "class": ("the class of a finding, or null", lambda value: value is None or isinstance(value, str)),
-    "ends": (
-        f"for each rank one of {', '.join(_ENDS)}",
-        lambda value: isinstance(value, list) and value != [] and all(end in _ENDS for end in value),
-    ),
-    "observed": ("text", lambda value: isinstance(value, str)),
-    "waited_ns": (
-        "for each rank a number of nanoseconds",
-        lambda value: isinstance(value, list) and all(map(_count, value)),
-    ),
-    "elapsed_ns": ("a number of nanoseconds", _count),
-    "versions": ("names and versions", _texts),
-    "scenario": ("a scenario as an object", lambda value: isinstance(value, dict)),
-}
+    values: dict[str, Any] = {name: row[key] for key, (name, _) in _FIELDS.items()}
+    return Header(**values | {"ends": tuple(row["ends"]), "waited_ns": tuple(row["waited_ns"])})

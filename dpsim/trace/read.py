@@ -19,8 +19,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpsim.ops import RawRecord
-from dpsim.trace.form import FORMAT, KIND, SITE, UNWRITTEN, VERSION, WHERE, TraceError, canonical, decode, digest, shown
+from dpsim.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION, TraceError, canonical, decode, digest, shown
 from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
 from dpsim.trace.schedule import Schedule
@@ -56,19 +56,7 @@ class Trace:
     @staticmethod
     def of(run: Run, name: str = "") -> Trace:
         """A run that is in memory, as a trace; its header lacks scenario and verdict."""
-        header = Header(
-            scenario={},
-            backend=run.backend,
-            verdict="held",
-            klass=None,
-            ends=tuple(run.ends),
-            observed=run.observed,
-            waited_ns=tuple(run.waited_ns),
-            elapsed_ns=run.elapsed_ns,
-            versions=run.versions,
-            records=sum(raw[KIND] != UNWRITTEN for journal in run.journals for raw in journal),
-            digest=digest(run.journals),
-        )
+        header = Header.of(run, digest=digest(run.journals))
 
         def source(trace: Trace) -> Iterator[list[RawRecord]]:
             for journal in run.journals:
@@ -98,10 +86,11 @@ class Trace:
         journals = list(self.journals())
         for rank, journal in enumerate(journals):
             for at, raw in enumerate(journal):
-                raw = (*raw[:WHERE], self.place(raw[KIND], raw[SITE]), *raw[WHERE + 1 :])
+                fields = list(raw)
+                fields[WHERE] = self.place(raw[KIND], raw[SITE])
                 if raw[KIND] == "raised":
-                    raw = (*raw[:-1], self.messages.get(str(rank), ""))
-                journal[at] = raw
+                    fields[RAISED_MESSAGE] = self.messages.get(str(rank), "")
+                journal[at] = tuple(fields)
         return Run(
             backend=header.backend,
             journals=journals,

@@ -32,8 +32,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpsim.ops import RawRecord
-from dpsim.trace.form import KIND, SITE, UNWRITTEN, WHERE, lines
+from dpsim.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.trace.form import UNWRITTEN, lines
 from dpsim.trace.header import PREFIX, Header
 from dpsim.trace.schedule import Schedule
 from dpsim.world import Run
@@ -57,18 +57,7 @@ def write_trace(
     Raises OSError if the file cannot be written, TraceError for a decision that a trace cannot hold; then there is no
     file, or the old one.
     """
-    header = Header(
-        scenario=scenario,
-        backend=run.backend,
-        verdict=verdict,
-        klass=klass,
-        ends=tuple(run.ends),
-        observed=run.observed,
-        waited_ns=tuple(run.waited_ns),
-        elapsed_ns=run.elapsed_ns,
-        versions={**(versions or {}), **run.versions},
-        records=sum(raw[KIND] != UNWRITTEN for journal in run.journals for raw in journal),
-    )
+    header = Header.of(run, scenario=scenario, verdict=verdict, klass=klass, versions=versions)
     total = hashlib.sha256()
     with _appearing(Path(path)) as file:
         file.write(header.line())
@@ -97,7 +86,7 @@ def places_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, dict[str, li
 def messages_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, str]:
     """rank -> what its exception said. An exception ends a journal."""
     last = {rank: journal[-1] for rank, journal in enumerate(journals) if journal}
-    return {str(rank): raw[WHERE + 1] for rank, raw in last.items() if raw[KIND] == "raised"}
+    return {str(rank): raw[RAISED_MESSAGE] for rank, raw in last.items() if raw[KIND] == "raised"}
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

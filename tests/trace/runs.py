@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 from hypothesis import strategies as st
 
 from dpsim.config import EngineConfig, Topology
-from dpsim.ops import RECORDS, Place, RawRecord, Refs
+from dpsim.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
 from dpsim.scenario.communicators import communicators
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
@@ -38,7 +38,7 @@ def simulate(*faults: tuple[str, int, str, int], **args: Any) -> Run:
 
 def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:
     """Where a record is: the first of that kind, step and site."""
-    return next(at for at, raw in enumerate(journal) if raw[:3] == (kind, step, site))
+    return next(at for at, raw in enumerate(journal) if (raw[KIND], raw[STEP], raw[SITE]) == (kind, step, site))
 
 
 # ---- random records
@@ -68,4 +68,4 @@ def records(draw: st.DrawFn) -> RawRecord:
     """A record of any kind, with any content that its types allow."""
     kind = draw(st.sampled_from(WRITTEN))
     hints = get_type_hints(RECORDS[kind])
-    return (kind, *(draw(FIELDS[hints[name]]) for name in RECORDS[kind]._fields[1:]))
+    return tuple(kind if name == "kind" else draw(FIELDS[hints[name]]) for name in RECORDS[kind]._fields)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.ops import RawRecord
+from dpsim.ops import KIND, SEQ, RawRecord
 from dpsim.trace import Difference, Trace, TraceError, compare, digest, fold, read_trace, scenario_changes, write_trace
 from dpsim.world import Run
+from tests.records import all_reduce, changed, raw
 from tests.trace.runs import find, records, simulate
 
 Edited = Callable[[int, Callable[[list[RawRecord]], None]], Run]
@@ -39,8 +40,8 @@ def test_a_run_is_equal_to_itself_and_to_its_trace(healthy: Run, hung: Run, tmp_
 
 
 def test_time_places_backend_and_injections_make_no_difference(healthy: Run) -> None:
-    journals = [[("injected", 0, "x", 0, "", "delay"), *journal] for journal in healthy.journals]
-    journals = [[(*raw[:4], "moved.py:1", *raw[5:]) for raw in journal] for journal in journals]
+    journals = [[raw("injected", "x", what="delay"), *journal] for journal in healthy.journals]
+    journals = [[changed(record, where="moved.py:1") for record in journal] for journal in journals]
     other = replace(healthy, journals=journals, backend="nccl", elapsed_ns=1, waited_ns=[9, 9, 9], versions={})
     assert compare(Trace.of(healthy), Trace.of(other)) is None
 
@@ -59,7 +60,7 @@ def test_equal_exactly_if_the_digests_are(journals: list[list[RawRecord]]) -> No
 def test_a_decision(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "decision", 2, "plan")
-        journal[at] = (*journal[at][:6], (False, (8, 8, 4), 2))
+        journal[at] = changed(journal[at], value=(False, (8, 8, 4), 2))
 
     found = first(healthy, edited(1, change))
     assert (found.rank, found.actor, found.index, found.step) == (1, "decisions plan", 2, 2)
@@ -92,7 +93,7 @@ def test_a_surplus_collective(healthy: Run, edited: Edited) -> None:
 def test_a_collective_called_otherwise(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "collective", 3, "experts.combine")
-        journal[at] = (*journal[at][:9], 99, "int64", *journal[at][11:])
+        journal[at] = changed(journal[at], count=99, dtype="int64")
 
     found = first(healthy, edited(2, change))
     assert (found.rank, found.actor, found.step) == (2, "communicator ep", 3)
@@ -111,10 +112,7 @@ def test_another_order_on_a_stream(healthy: Run, edited: Edited) -> None:
 
 def test_another_order_on_a_communicator(healthy: Run) -> None:
     def run(sites: list[str]) -> Run:
-        journal: list[RawRecord] = [
-            ("collective", 0, site, 0, "", None, "dp_cpu", seq, "all_reduce", 8, "int32", None, "sum", (), (), ())
-            for seq, site in enumerate(sites)
-        ]
+        journal = [all_reduce(site, "dp_cpu", seq) for seq, site in enumerate(sites)]
         return Run("sim", [journal], ["finished"], [0], 0)
 
     found = first(run(["a", "b", "c"]), run(["b", "a", "c"]))
@@ -129,7 +127,7 @@ def test_a_missing_kernel(healthy: Run, edited: Edited) -> None:
 def test_another_outcome(healthy: Run, edited: Edited) -> None:
     def change(journal: list[RawRecord]) -> None:
         at = find(journal, "learned", 2, "dp.agree")
-        journal[at] = (*journal[at][:5], 0xBAD)
+        journal[at] = changed(journal[at], outcome=0xBAD)
 
     found = first(healthy, edited(1, change))
     assert (found.rank, found.actor, found.step) == (1, "outcomes", 2)
@@ -159,7 +157,7 @@ def test_the_earliest_of_several_differences_is_named(healthy: Run, edited: Edit
     def spoil(step: int) -> Callable[[list[RawRecord]], None]:
         def change(journal: list[RawRecord]) -> None:
             at = find(journal, "decision", step, "mode")
-            journal[at] = (*journal[at][:6], ("NONE", True))
+            journal[at] = changed(journal[at], value=("NONE", True))
 
         return change
 
@@ -178,7 +176,9 @@ def test_another_number_of_ranks(healthy: Run) -> None:
 
 
 def test_equal_values_of_another_type() -> None:
-    runs = [Run("x", [[("decision", 0, "d", 0, "", "g", value)]], ["finished"], [0], 0) for value in (1, True)]
+    runs = [
+        Run("x", [[raw("decision", "d", communicator="g", value=value)]], ["finished"], [0], 0) for value in (1, True)
+    ]
     assert "true is not 1" in first(*runs).meaning
 
 
@@ -254,7 +254,13 @@ def test_folds(healthy: Run) -> None:
     journal = journal_of(healthy)
     groups = fold.communicators(journal)
     assert list(groups) == ["dp_cpu", "ep"]
-    assert [raw[7] for raw in groups["ep"]] == list(range(len(groups["ep"])))
-    assert {raw[0] for raw in fold.streams(journal)["main"]} == {"alloc", "launch", "collective", "read", "free"}
+    assert [record[SEQ] for record in groups["ep"]] == list(range(len(groups["ep"])))
+    assert {record[KIND] for record in fold.streams(journal)["main"]} == {
+        "alloc",
+        "launch",
+        "collective",
+        "read",
+        "free",
+    }
     assert list(fold.decisions(journal)) == ["plan", "mode", "experts"]
-    assert all(raw[0] == "learned" for raw in fold.outcomes(journal))
+    assert all(record[KIND] == "learned" for record in fold.outcomes(journal))

@@ -16,10 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsim.checks.judge import judge
-from dpsim.ops import RawRecord
+from dpsim.ops import KIND, RawRecord
 from dpsim.trace import Trace, TraceError, check_writable, compare, digest, read_trace, record, write_trace
 from dpsim.trace.form import canonical
 from dpsim.world import Run
+from tests.records import raw
 from tests.trace.runs import make_world, records
 
 Write = Callable[[Run], Path]
@@ -40,7 +41,7 @@ def lines_of(path: Path) -> list[bytes]:
 
 
 def written_form(run: Run) -> list[list[RawRecord]]:
-    return [[canonical(raw) for raw in journal if raw[0] != "injected"] for journal in run.journals]
+    return [[canonical(one) for one in journal if one[KIND] != "injected"] for journal in run.journals]
 
 
 # ---- what is written
@@ -139,7 +140,7 @@ def test_nothing_is_left_of_a_write_that_failed(
 def test_a_write_that_failed_leaves_the_old_trace(write: Write, healthy: Run) -> None:
     old = write(healthy).read_bytes()
     with pytest.raises(TraceError, match="not of set"):
-        write(replace(healthy, journals=[[("decision", 0, "plan", 0, "", "dp_cpu", {1})], [], []]))
+        write(replace(healthy, journals=[[raw("decision", "plan", communicator="dp_cpu", value={1})], [], []]))
     assert write(healthy).read_bytes() == old
 
 

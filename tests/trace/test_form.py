@@ -14,61 +14,65 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpsim.ops import RECORDS, RawRecord
+from dpsim.ops import DECISION_VALUE, RawRecord, as_record
 from dpsim.trace import TraceError, digest
 from dpsim.trace.form import canonical, decode, encode
+from tests.records import all_reduce, changed, raw
 from tests.trace.runs import records
 
-AGREE: RawRecord = (
-    *("collective", 4, "dp.agree", 4, "a.py:1", None, "dp_cpu", 4, "all_reduce", 8, "int32", None),
-    *("sum", (), (), ()),
-)
-PLAN: RawRecord = ("decision", 0, "plan", 0, "a.py:2", "dp_cpu", (False, (8, 8), 2))
-RAISED: RawRecord = ("raised", 3, "AssertionError", 0, "a.py:3", "8 is not 16")
-FINISHED: RawRecord = ("finished", 7, "end", 0, "")
+AGREE = all_reduce("dp.agree", "dp_cpu", 4, step=4, ordinal=4, where="a.py:1")
+RAISED = raw("raised", "AssertionError", step=3, where="a.py:3", message="8 is not 16")
+FINISHED = raw("finished", "end", step=7)
+
+
+def decided(value: Any, site: str = "plan") -> RawRecord:
+    return raw("decision", site, where="a.py:2", communicator="dp_cpu", value=value)
+
+
+PLAN = decided((False, (8, 8), 2))
 
 
 @given(records(), st.integers(0, 4095))
-@example(("decision", 0, "x", 0, "", "g", (math.inf, -math.inf, -0.0, 0.1, 5e-324)), 0)
-@example(("decision", 0, '\ud800\n"\\\0é', 0, "", "g", "\udfff"), 0)
-def test_a_record_comes_back_as_it_was(raw: RawRecord, rank: int) -> None:
-    line = encode(rank, raw)
+@example(decided((math.inf, -math.inf, -0.0, 0.1, 5e-324)), 0)
+@example(decided("\udfff", site='\ud800\n"\\\0é'), 0)
+def test_a_record_comes_back_as_it_was(record: RawRecord, rank: int) -> None:
+    line = encode(rank, record)
     back_rank, back = decode(line)
-    assert (back_rank, back) == (rank, canonical(raw))
+    assert (back_rank, back) == (rank, canonical(record))
     assert encode(rank, back) == line
 
 
 @given(records())
-def test_a_line_is_canonical_json_of_the_fields(raw: RawRecord) -> None:
-    row = dict(zip(RECORDS[raw[0]]._fields, raw, strict=True)) | {"rank": 3}
+def test_a_line_is_canonical_json_of_the_fields(record: RawRecord) -> None:
+    row = as_record(record)._asdict() | {"rank": 3}
     row = {name: value for name, value in row.items() if name not in ("where", "message", "place")}
     if "infinity" in json.dumps(row).lower():
         return  # what JSON does not know has a form of its own
-    assert encode(3, raw) == (json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n").encode()
+    assert encode(3, record) == (json.dumps(row, sort_keys=True, separators=(",", ":")) + "\n").encode()
 
 
 def test_nan_comes_back() -> None:
-    line = encode(0, (*PLAN[:-1], (math.nan, 1)))
+    line = encode(0, decided((math.nan, 1)))
     _, back = decode(line)
-    assert math.isnan(back[-1][0])
+    assert math.isnan(back[DECISION_VALUE][0])
     assert encode(0, back) == line
 
 
 def test_types_of_values_are_told_apart() -> None:
-    lines = {encode(0, (*PLAN[:-1], value)) for value in (1, True, 1.0, "1", (1,), None)}
+    lines = {encode(0, decided(value)) for value in (1, True, 1.0, "1", (1,), None)}
     assert len(lines) == 6
 
 
 def test_numpy_scalars_are_numbers() -> None:
     value = (np.int64(8), np.bool_(True), np.float32(0.5))
-    assert encode(0, (*PLAN[:-1], value)) == encode(0, (*PLAN[:-1], (8, True, 0.5)))
+    assert encode(0, decided(value)) == encode(0, decided((8, True, 0.5)))
 
 
 def test_places_messages_and_injections_do_not_count() -> None:
     base = digest([[AGREE, PLAN, RAISED]])
-    moved = [(*raw[:4], "elsewhere.py:99", *raw[5:]) for raw in (AGREE, PLAN, RAISED)]
-    moved[2] = (*moved[2][:-1], "another text")
-    injected = ("injected", 4, "dp.agree", 4, "a.py:1", "delay 5 ns")
+    moved = [changed(record, where="elsewhere.py:99") for record in (AGREE, PLAN, RAISED)]
+    moved[2] = changed(moved[2], message="another text")
+    injected = raw("injected", "dp.agree", step=4, ordinal=4, where="a.py:1", what="delay 5 ns")
     assert digest([[injected, *moved]]) == base
 
 
@@ -79,7 +83,7 @@ def test_places_messages_and_injections_do_not_count() -> None:
         [[PLAN, AGREE], []],
         [[AGREE], [PLAN]],
         [[], [AGREE, PLAN]],
-        [[(*AGREE[:9], 9, *AGREE[10:]), PLAN], []],
+        [[changed(AGREE, count=9), PLAN], []],
     ],
 )
 def test_everything_else_counts(journals: list[list[RawRecord]]) -> None:
@@ -104,7 +108,7 @@ def test_the_digest_of_version_1_never_changes() -> None:
 )
 def test_a_decision_that_no_trace_can_hold(value: Any, said: str) -> None:
     with pytest.raises(TraceError, match=rf"rank 2, step 0, decision plan\[0\]: .*{said}"):
-        digest([[], [], [(*PLAN[:-1], value)]])
+        digest([[], [], [decided(value)]])
 
 
 LINE = encode(1, AGREE)
