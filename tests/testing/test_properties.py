@@ -191,6 +191,14 @@ def test_of_all_examples_that_fail_the_smallest_is_saved(tmp_path: Path) -> None
     assert load_scenario(file).name == "world-3"
 
 
+@pytest.mark.xfail(strict=True, reason="nobody looks whether a planted fault happened")
+def test_a_planted_fault_that_never_happens_is_no_success() -> None:
+    nowhere = [{"kind": "skip", "rank": 1, "at": {"site": "dp.agre", "ordinal": 0}}]
+    with pytest.raises(AssertionError) as raised:
+        holds(smallest(faults=nowhere))
+    assert str(raised.value) == "drawn: never applied: skip: rank 1 never came to dp.agre[0]; did you mean dp.agree?"
+
+
 class Fails(Program):
     async def run(self, rank: Rank, prepared: Any) -> None:
         raise ValueError("as it was told")
