@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +19,10 @@ from typing import Any, Literal
 from dpsim import checks
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
+from dpsim.ops import STEP
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
+from dpsim.words import did_you_mean
 from dpsim.world import Backend, BackendUnavailable, Run, World
 
 
@@ -45,7 +46,7 @@ class Result:
     @property
     def steps(self) -> int:
         """Steps that rank 0 began."""
-        return max((record[1] for record in self.run.journals[0][-1:]), default=-1) + 1
+        return max((record[STEP] for record in self.run.journals[0][-1:]), default=-1) + 1
 
     @property
     def verdict(self) -> Literal["held", "violated"]:
@@ -68,28 +69,12 @@ class Result:
 
         A run that came to its end without a planted fault or delay having happened is not what the scenario describes.
         """
-        expected, primary = self.scenario.expect, self.primary
-        if self.run.finished and self.never_applied:
-            return f"never applied: {'; '.join(self.never_applied)}"
-        if self.unclaimed is not None:
+        never = self.never_applied if self.run.finished else ()
+        if self.unclaimed is not None and not never:
             return None
-        if expected.verdict != self.verdict:
-            told = any(self.switched_off.values()) or not_run(list(self.switched_off))
-            off = switched_off_text(self.switched_off) if told else ""
-            return f"expected {expected.verdict}, came {self.verdict}" + (f" ({off})" if off else "")
-        if primary is None:
-            return None
-        if expected.klass is not None and not checks.matches(primary.klass, expected.klass):
-            return f"expected a finding of class {expected.klass}, came {primary.klass}"
-        wanted = expected.culprit
-        if wanted is not None:
-            culprit = primary.culprit
-            if culprit is None:
-                return f"expected rank {wanted.rank} as culprit, but the finding names none"
-            if culprit.rank != wanted.rank or wanted.step not in (None, culprit.step):
-                came = f"rank {culprit.rank} in step {culprit.step}"
-                return f"expected rank {wanted.rank} in step {wanted.step} as culprit, came {came}"
-        return None
+        told = any(self.switched_off.values()) or not_run(list(self.switched_off))
+        remark = switched_off_text(self.switched_off) if told else ""
+        return self.scenario.expect.expected().unmet(self.verdict, self.primary, never, remark)
 
     @property
     def unclaimed(self) -> str | None:
@@ -118,11 +103,8 @@ def find_backend(name: str) -> Backend:
     if name not in _backends:
         points = {point.name: point for point in entry_points(group="dpsim.backends")}
         if name not in points:
-            near = difflib.get_close_matches(name, points, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise UnknownBackend(
-                f"no backend is installed as {name!r}{hint} (there are: {', '.join(sorted(points)) or 'none'})"
-            )
+            there_are = f"(there are: {', '.join(sorted(points)) or 'none'})"
+            raise UnknownBackend(f"no backend is installed as {name!r}{did_you_mean(name, points)} {there_are}")
         _backends[name] = points[name].load()()
     return _backends[name]
 

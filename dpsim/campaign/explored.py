@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpsim.campaign.subject import Subject, identity, search_subject
+from dpsim.campaign.subject import DELAY, Subject, identity, search_subject
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
@@ -76,6 +76,22 @@ class Explored:
     def confirmed(self) -> bool:
         """Whether every failure was."""
         return all(one.confirmed for one in self.shown)
+
+    def never_applied(self, delays: bool = True) -> list[str]:
+        """Why what is planted in the world happened in no schedule: faults, and unless told otherwise delays. Of a
+        world of which no run came to its end nothing is said.
+        """
+        return [why for (what, *_), why in self.exploration.injected.items() if why and (delays or what != DELAY)]
+
+    @property
+    def unmet(self) -> str | None:
+        """Why what came is not as the scenario expects it; None if it is."""
+        expected, found = self.subject.expected, self.exploration
+        if expected.verdict == "violated" and self.failure is not None and not self.confirmed:
+            return "the failure could not be confirmed"
+        primary = self.findings[0] if self.findings else None
+        nothing = None if found.fresh or self.failure is not None else "no schedule was judged"
+        return expected.unmet(self.verdict, primary, self.never_applied()) or nothing
 
     def told(self) -> str:
         """The verdict in a line, with counts."""

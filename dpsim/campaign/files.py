@@ -22,6 +22,8 @@ from dpsim.campaign.explored import Explored
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
+from dpsim.checks.expected import HELD
+from dpsim.explore import Planted
 from dpsim.scenario import Scenario
 from dpsim.trace import Schedule, TraceError
 
@@ -85,14 +87,22 @@ def _explore(
 
 class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
-    worlds each; `probes`: in how many worlds each of the protocol's was reached; `first`: that which was violated.
+    worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
+    happened in no world at all; `first`: that which was violated.
     """
 
     explored: int
     verdicts: Counter[str]
     runs: int
     probes: dict[str, int]
+    never_applied: Sequence[str]
     first: Outcome | None
+
+    @property
+    def unmet(self) -> str | None:
+        """Why what came is not that every world holds; None if it is."""
+        came = "held" if self.first is None else "violated"
+        return HELD.unmet(came, None, self.never_applied)
 
 
 def explore_whole(
@@ -107,6 +117,7 @@ def explore_whole(
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
     probes: dict[str, int] = {}
+    injected: dict[Planted, str] = {}
     runs, rest = 0, iter(scenarios)
     while some := list(islice(rest, AT_ONCE * options.jobs)):
         seconds = None if end is None else end - time.monotonic()
@@ -119,11 +130,13 @@ def explore_whole(
             runs += one.exploration.runs
             for probe in one.subject.probes:
                 probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
+            for planted, why in one.exploration.injected.items():  # as the last world tells it
+                injected[planted] = why if injected.get(planted, why) else ""
             if one.failure is not None:
-                return Whole(verdicts.total(), verdicts, runs, probes, kept(scenario, one, options.folder))
+                return Whole(verdicts.total(), verdicts, runs, probes, (), kept(scenario, one, options.folder))
         if progress is not None:
             progress(verdicts.total(), total)
-    return Whole(verdicts.total(), verdicts, runs, probes, None)
+    return Whole(verdicts.total(), verdicts, runs, probes, [*filter(None, injected.values())], None)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

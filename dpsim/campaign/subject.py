@@ -19,13 +19,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
-from dpsim.explore import LONGEST, Budget, Exploration, Problem, Search, explore
+from dpsim.diagnose.injected import never_applied
+from dpsim.explore import LONGEST, Budget, Exploration, Planted, Problem, Search, explore
+from dpsim.ops import KIND, SITE
 from dpsim.program import Program
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
@@ -34,11 +37,13 @@ from dpsim.sim.backend import SimBackend
 from dpsim.sim.environment import rare_collections
 from dpsim.world import Run, World
 
+DELAY = "delay"
+
 
 @dataclass(frozen=True)
 class Subject:
     """A program on a world. `switched_off`: classes of findings that nobody wants to hear of. `name`: for messages.
-    `longest`: runs are cut off after so many steps.
+    `longest`: runs are cut off after so many steps. `expected`: what has to come of it.
     """
 
     world: World
@@ -47,12 +52,14 @@ class Subject:
     switched_off: tuple[str, ...] = ()
     name: str = "this world"
     longest: int = LONGEST
+    expected: Expected = HELD
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """A scenario's. Raises ScenarioError for what cannot be read or run."""
         program, _, prepared = prepare(scenario, base)
-        return Subject(world(scenario), program, prepared, tuple(scenario.checks.switched_off), scenario.name)
+        off, expected = tuple(scenario.checks.switched_off), scenario.expect.expected()
+        return Subject(world(scenario), program, prepared, off, scenario.name, expected=expected)
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -87,17 +94,34 @@ def search_subject(
     """The search alone: failures are not confirmed."""
     machine = subject.machine()
     probes: Counter[str] = Counter()
+    injected: dict[Planted, str] = {}
+    waiting = planted(subject.world)
 
     def once(asked: Strategy) -> list[Problem]:
         run, findings = subject.on(machine, asked)
         if subject.program.probes:
-            probes.update({raw[2] for journal in run.journals for raw in journal if raw[0] == "probe"})
+            probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
+        for one, alone in list(waiting.items()):
+            why = never_applied(alone, run)
+            if not why:
+                injected[one] = ""
+                del waiting[one]
+            elif run.finished:  # one that stopped early may not have come to it
+                injected.setdefault(one, why[0])
         return [problem(findings[0], machine)] if findings else []
 
     with rare_collections():  # around all runs: after each it would look through what the run has left
         found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress)
     found.probes = probes
+    found.injected.update(injected)
     return found
+
+
+def planted(world: World) -> dict[Planted, World]:
+    """Each fault and each delay of a world, and the world with it alone."""
+    nothing = replace(world, faults=(), delays=())
+    faults = {(one.describe(), one.rank, str(one.at)): replace(nothing, faults=(one,)) for one in world.faults}
+    return faults | {(DELAY, one.rank, str(one.at)): replace(nothing, delays=(one,)) for one in world.delays}
 
 
 def problem(finding: Finding, machine: SimBackend) -> Problem:

@@ -106,3 +106,5 @@ def merge(total: Exploration, part: Part) -> None:
     total.steps += one.steps
     total.races.update(one.races)
     total.probes.update(one.probes)
+    for planted, why in one.injected.items():  # the empty text is the least: it happened
+        total.injected[planted] = min(why, total.injected.get(planted, why))

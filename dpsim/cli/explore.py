@@ -90,7 +90,7 @@ def explore(
         title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
         with Progress(f"exploring {title}", unit="schedule") as progress, _exploring_errors():
             outcomes = files.explore_files(chosen, options, progress)
-        met = all(text.unmet(one.explored, one.scenario) is None for one in outcomes)
+        met = all(one.explored.unmet is None for one in outcomes)
         if as_json:
             rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
             say(json.dumps({"met": met, "scenarios": rows}))
@@ -130,7 +130,7 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
             BAD_INPUT,
         )
     scope = small.scope(sizes)
-    first, rows = None, []
+    first, met, rows = None, True, []
     for base in bases:
         total = small.count(scope)
         title = f"exploring {total:,} small worlds of {base.name}"
@@ -141,12 +141,12 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
             say(text.whole_as_text(base.name, scope, total, whole))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, more, told=False)}")
-        first = first or whole.first
+        first, met = first or whole.first, met and whole.unmet is None
     if as_json:
-        say(json.dumps({"met": first is None, "scenarios": rows}))
+        say(json.dumps({"met": met, "scenarios": rows}))
     if first is not None and first.unwritten is not None:
         raise first.unwritten
-    raise typer.Exit(0 if first is None else NOT_MET)
+    raise typer.Exit(0 if met else NOT_MET)
 
 
 def _outcome(one: Outcome, more: list[str], told: bool = True) -> str:

@@ -20,7 +20,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpsim.checks import matches
 from dpsim.cli.console import columns, painted
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
@@ -64,26 +63,9 @@ def verdict_line(explored: Explored) -> str:
     return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
 
 
-def unmet(explored: Explored, scenario: Scenario) -> str | None:
-    """In what the outcome is not as the scenario expects; None if it is."""
-    expected, failure = scenario.expect, explored.failure
-    if (expected.verdict == "violated") != (failure is not None):
-        return f"expected {expected.verdict}, came {explored.verdict}"
-    if failure is None:
-        return None if explored.exploration.fresh else "no schedule was judged"
-    if not explored.confirmed:
-        return "the failure could not be confirmed"
-    if expected.klass is not None and not matches(failure.problem.klass, expected.klass):
-        return f"expected a finding of class {expected.klass}, came {failure.problem.klass}"
-    wanted, culprit = expected.culprit, explored.findings[0].culprit
-    if wanted is not None and (culprit is None or culprit.rank != wanted.rank):
-        return f"expected rank {wanted.rank} as culprit, came {culprit or 'none'}"
-    return None
-
-
 def expectation_line(explored: Explored, scenario: Scenario) -> str:
     """What was expected, and whether it came."""
-    expected, why = scenario.expect, unmet(explored, scenario)
+    expected, why = scenario.expect, explored.unmet
     said = expected.verdict + (f", {expected.klass}" if expected.klass else "")
     return f"expected: {said}; " + ("met" if why is None else f"NOT met: {why}")
 
@@ -132,8 +114,8 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
     return {
         "scenario": scenario.name,
         "verdict": found.verdict,
-        "met": unmet(explored, scenario) is None,
-        "unmet": unmet(explored, scenario),
+        "met": explored.unmet is None,
+        "unmet": explored.unmet,
         "schedules": found.runs,
         "classes": len(found.classes),
         "redundant": found.redundant,
@@ -187,6 +169,8 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     lines = [*columns(rows), "", painted(said, good=whole.first is None)]
     if whole.first is not None:
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
+    elif whole.unmet is not None:
+        lines.append(f"NOT met: {whole.unmet}")
     return "\n".join(lines)
 
 
@@ -214,5 +198,6 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "sampled": whole.verdicts["sampled"],
         "schedules": whole.runs,
         "probes": whole.probes,
+        "never_applied": list(whole.never_applied),
         "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
     }

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 
-from dpsim.explore.explorer import Budget, Exploration, Failure, Problem, explore
+from dpsim.explore.explorer import Budget, Exploration, Failure, Planted, Problem, explore
 from dpsim.explore.strategies.base import LONGEST, Search
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
@@ -40,6 +40,7 @@ __all__ = [
     "Budget",
     "Exploration",
     "Failure",
+    "Planted",
     "Problem",
     "Search",
     "explore",

@@ -82,11 +82,17 @@ RacePair: TypeAlias = tuple[str, str]
 """Two labels without their ordinals, in the order in which they were seen."""
 
 
+Planted: TypeAlias = tuple[str, int, str]
+"""A fault or a delay of a world: what it is, of which rank, and where."""
+
+
 @dataclass
 class Exploration:
     """What is known. `runs` counts all of them; `redundant` those that were cut off since their class had been seen,
     `cut` those that grew longer than `longest` steps. `fresh`: for each whole run, whether its class was new. `races`:
     how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
+    `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
+    in any run. The last two are filled in by whoever makes the runs.
     """
 
     verdict: Verdict = "sampled"
@@ -100,6 +106,7 @@ class Exploration:
     failures: dict[str, Failure] = field(default_factory=dict)
     races: Counter[RacePair] = field(default_factory=Counter)
     probes: Counter[str] = field(default_factory=Counter)
+    injected: dict[Planted, str] = field(default_factory=dict)
 
     @property
     def new_per_hundred(self) -> float:

@@ -20,6 +20,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpsim import registry
+from dpsim.checks.expected import Expected
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import EngineConfig, Topology
 from dpsim.scenario.base import Index, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
@@ -122,6 +123,11 @@ class Expect(StrictModel):
                     message = f"verdict held leaves no {key} to find; expected verdict violated, or no {key}"
                     refuse(Problem((key,), message))
         return self
+
+    def expected(self) -> Expected:
+        """As what comes is judged by."""
+        rank, step = (None, None) if self.culprit is None else (self.culprit.rank, self.culprit.step)
+        return Expected(self.verdict, self.klass, rank, step)
 
 
 class Checks(StrictModel):

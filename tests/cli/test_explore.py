@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from dpsim.campaign import files as exploring
+from dpsim.checks.expected import HELD
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
 from tests.cli.protocols import State, scenario
@@ -62,7 +63,7 @@ def test_sampled() -> None:
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was not judged is no reason to be content."""
-    monkeypatch.setattr("dpsim.campaign.subject.Subject.__init__.__defaults__", (None, (), "", 50))
+    monkeypatch.setattr("dpsim.campaign.subject.Subject.__init__.__defaults__", (None, (), "", 50, HELD))
     answer = explore("t_polls")
     assert answer.code == 1
     assert answer.out.splitlines()[-2:] == [
@@ -356,6 +357,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
         "sampled": 0,
         "schedules": 0,
         "probes": {},
+        "never_applied": [],
         "violated": None,
     }
 

@@ -1,0 +1,119 @@
+"""What is planted in a world and happens in some of its schedules, or in none; and rules that are nearly right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.campaign import subject as exploration
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.subject import Subject
+from dpsim.checks.expected import HELD, Expected
+from dpsim.diagnose.injected import never_applied
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.testing import holds
+from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
+
+
+class Looks(Program):
+    """Rank 0 looks into its box, and does something of its own where it comes late enough."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        if rank.rank:
+            rank.send(0, "box", 1, "wake")
+        elif await rank.mailbox("box").poll("look") is not None:
+            await rank.host("own").all_reduce(np.ones(1, np.int32), site="late")
+
+
+VIOLATED = Expected("violated")
+OWN = CommunicatorSpec("own", "own", "host", (0,))
+DIES, SKIPS = (Fault(kind, 0, At("late", 0)) for kind in ("die", "skip"))
+NOWHERE = Fault("skip", 1, At("nowhere", 0))
+SAID = "skip: rank 1 never came to nowhere[0]; its sites: none"
+DIES_AT_ONCE = Fault("die", 0, At("look", 0))
+LATE = Delay(1, At("nowhere"), 5)
+
+
+def looks(*faults: Fault, delays: tuple[Delay, ...] = (), expected: Expected = VIOLATED) -> Subject:
+    return Subject(World(2, (OWN,), faults=faults, delays=delays), Looks(), expected=expected)
+
+
+def explored(subject: Subject, jobs: int = 0, strategy: str = "dpor") -> Explored:
+    if not jobs:  # in one piece
+        return explore_subject(subject, strategy, stop_at_first=False)
+    (found,) = explore_all([subject], strategy, jobs=jobs, stop_at_first=False)
+    return found
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 2])
+def test_a_fault_that_happens_in_some_schedules_happened(jobs: int) -> None:
+    found = explored(looks(SKIPS, expected=HELD), jobs)
+    assert (found.verdict, found.exploration.runs) == ("proven", 2)
+    assert (found.never_applied(), found.unmet) == ([], None)
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 2])
+def test_a_fault_that_stops_each_run_in_which_it_happens_happened(jobs: int) -> None:
+    """No run that came to its end has it."""
+    found = explored(looks(DIES), jobs)
+    assert (found.verdict, found.exploration.runs) == ("violated", 2)
+    assert (found.never_applied(), found.unmet) == ([], None)
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 2])
+def test_a_fault_that_happens_in_no_schedule(jobs: int) -> None:
+    """Though another one is found as expected."""
+    found = explored(looks(DIES, NOWHERE), jobs)
+    assert found.verdict == "violated"
+    assert found.never_applied() == [SAID]
+    assert found.unmet == f"never applied: {SAID}"
+
+
+def test_a_schedule_that_was_not_run_may_have_had_it() -> None:
+    found = explored(looks(SKIPS, expected=HELD), strategy="fifo")
+    assert found.exploration.runs == 1
+    assert str(found.unmet).startswith("never applied: skip: rank 0 never came to late[0]")
+
+
+def test_holds_takes_a_fault_that_never_happens_for_a_mistake_and_a_delay_not() -> None:
+    assert holds(looks(SKIPS, delays=(LATE,))).verdict == "proven"
+    with pytest.raises(AssertionError) as raised:
+        holds(looks(NOWHERE, delays=(LATE,)))
+    assert str(raised.value) == f"this world: never applied: {SAID}"
+
+
+@pytest.mark.parametrize("jobs", [0, 1, 2])
+def test_a_world_in_which_no_run_comes_to_its_end(jobs: int) -> None:
+    """Nobody can say whether the second fault would have happened."""
+    found = explored(looks(DIES_AT_ONCE, NOWHERE), jobs)
+    assert (found.verdict, found.never_applied(), found.unmet) == ("violated", [], None)
+
+
+# ---- rules that are nearly it
+
+
+def test_to_ask_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Run, "finished", True)
+    with pytest.raises(AssertionError):
+        test_a_world_in_which_no_run_comes_to_its_end(0)
+
+
+def test_to_ask_no_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def finished_alone(world: World, run: Run) -> list[str]:
+        return never_applied(world, run) if run.finished else ["not asked"]
+
+    monkeypatch.setattr(exploration, "never_applied", finished_alone)
+    with pytest.raises(AssertionError):
+        test_a_fault_that_stops_each_run_in_which_it_happens_happened(0)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_to_take_the_word_of_the_first_unit_is_caught(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsim.campaign.units.min", lambda why, known: known or why, raising=False)
+    with pytest.raises(AssertionError):
+        test_a_fault_that_happens_in_some_schedules_happened(jobs)
