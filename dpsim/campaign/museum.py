@@ -34,8 +34,6 @@ from dpsim import registry
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
 from dpsim.explore import STRATEGIES, Budget, Exploration, Problem, Search, explore, search
-from dpsim.explore.strategies.portfolio import Portfolio
-from dpsim.explore.strategies.walks import Sampling
 from dpsim.registry import VariantEntry
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
 from dpsim.scenario.locate import ScenarioNotFound, bundled_scenarios, scenario_path
@@ -151,7 +149,7 @@ def row(entry: VariantEntry, file: Path, limit: int = LIMIT) -> Row:
 
 def seeds(strategy: str) -> int:
     """How often a strategy searches: one that draws no random numbers would do the same again."""
-    return SEEDS if issubclass(STRATEGIES[strategy], Sampling | Portfolio) else 1
+    return SEEDS if STRATEGIES[strategy].seeded else 1
 
 
 def seek(subject: Subject, search: Search, wanted: str, limit: int, seen: dict[str, Finding]) -> Exploration:

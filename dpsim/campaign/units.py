@@ -58,7 +58,7 @@ def do(unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[i
 
     def note(so_far: Exploration) -> None:
         if len(so_far.fresh) > len(keys):
-            key = chosen.order.class_key()
+            key = chosen.current.order.class_key()
             if key not in words:
                 words[key] = in_words(key, chosen.labels)
             keys.append(words[key])

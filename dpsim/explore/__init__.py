@@ -8,15 +8,14 @@ with the simulated machine and the checks; that is what scenarios, tests and the
 
 from __future__ import annotations
 
-import difflib
-
 from dpsim.explore.explorer import Budget, Exploration, Failure, Planted, Problem, explore
 from dpsim.explore.strategies.base import LONGEST, Search
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
-from dpsim.explore.strategies.walks import Fifo, RandomWalk, Sampling
+from dpsim.explore.strategies.walks import Fifo, RandomWalk
+from dpsim.words import did_you_mean
 
 STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
 """By name; the first is the default."""
@@ -28,10 +27,9 @@ def search(name: str, seed: int = 0, longest: int = LONGEST) -> Search:
     """
     kind = STRATEGIES.get(name)
     if kind is None:
-        near = difflib.get_close_matches(name, STRATEGIES, n=1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, STRATEGIES)
         raise ValueError(f"there is no strategy {name!r}{hint} (there are {', '.join(STRATEGIES)})")
-    return kind(longest=longest, seed=seed) if issubclass(kind, Sampling | Portfolio) else kind(longest=longest)
+    return kind(longest=longest, seed=seed)
 
 
 __all__ = [

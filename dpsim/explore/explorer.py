@@ -25,7 +25,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from dpsim.explore.normal_form import fingerprint, normal_form
 from dpsim.explore.order import actor
-from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.base import Picker, Search
 from dpsim.schedule import CutOff, Strategy
 from dpsim.words import counted
 
@@ -179,24 +179,24 @@ def explore(
     return result
 
 
-def _count(result: Exploration, search: Search, whole: bool) -> None:
+def _count(result: Exploration, current: Picker, whole: bool) -> None:
     result.runs += 1
-    result.steps += len(search.order.steps)
-    result.redundant += search.redundant
-    result.cut += search.too_long
+    result.steps += len(current.order.steps)
+    result.redundant += current.redundant
+    result.cut += current.too_long
     if whole:
-        key = search.order.class_key()
+        key = current.order.class_key()
         result.fresh.append(key not in result.classes)
         result.classes.add(key)
-    for step in search.order.steps:
+    for step in current.order.steps:
         for other in step.races:
             result.races[site(other.label), site(step.label)] += 1
 
 
-def _fail(result: Exploration, search: Search, problem: Problem) -> None:
-    steps = normal_form(search.order.steps, problem.past)
-    labels = [*sorted(search.order.unusual), *(step.label for step in steps)]
-    failure = Failure(problem, search.schedule, labels, result.runs, search.name)
+def _fail(result: Exploration, current: Picker, problem: Problem) -> None:
+    steps = normal_form(current.order.steps, problem.past)
+    labels = [*sorted(current.order.unusual), *(step.label for step in steps)]
+    failure = Failure(problem, current.schedule, labels, result.runs, current.name)
     known = result.failures.setdefault(problem.what, failure)
     if known is not failure:
         known.add(failure)

@@ -32,7 +32,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.schedule import ByLabel
 from dpsim.world import Progress, Run, World
@@ -103,7 +103,7 @@ class Repeats:
 
 def taken(strategy: Any) -> list[str]:
     """The schedule of the run that a strategy is in, or was in last; empty for one that notes none."""
-    return strategy.current.schedule if isinstance(strategy, Search) else []
+    return strategy.schedule if isinstance(strategy, Picker) else []
 
 
 def another(backend: Any, asked: int) -> Any:
@@ -111,7 +111,7 @@ def another(backend: Any, asked: int) -> Any:
     None where nobody knows how.
     """
     strategy, again = backend.strategy, copy.copy(backend)
-    if isinstance(strategy, Search):
+    if isinstance(strategy, Picker):
         again.strategy = Replay(taken(strategy)[asked:])
         again.strategy.begin()
     elif not (strategy is None or isinstance(strategy, ByLabel)):

@@ -9,14 +9,14 @@ import pytest
 from dpsim.explore import Budget, Problem, explore
 from dpsim.explore.normal_form import fingerprint, normal_form, switches
 from dpsim.explore.order import Step
-from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.replay import Replay
 from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.schedule import Strategy
 from tests.explore.toy import Toy, at_random
 
 
-def runs(toy: Toy, number: int) -> list[tuple[Search, object]]:
+def runs(toy: Toy, number: int) -> list[tuple[Picker, object]]:
     """Random runs, each with its outcome; all masks are of the same labels."""
     first, found = RandomWalk(), []
     for seed in range(number):
@@ -66,7 +66,7 @@ def failing_reads(toy: Toy, value: str) -> list[tuple[str, list[str], str]]:
     found = []
 
     def once(strategy: Strategy) -> list[Problem]:
-        assert isinstance(strategy, Search)
+        assert isinstance(strategy, Picker)
         seen = toy.run(strategy)
         step = next(step for step in strategy.order.steps if step.label.startswith("rank 1 rx"))
         views = seen.outcome[0:] if isinstance(seen.outcome, tuple) else ()
@@ -113,7 +113,7 @@ def test_the_draws_of_a_failure_are_in_its_form() -> None:
     toy = Toy("?x", "rx")
 
     def once(strategy: Strategy) -> list[Problem]:
-        assert isinstance(strategy, Search)
+        assert isinstance(strategy, Picker)
         toy.run(strategy)
         return [Problem("WROTE", "wrote")] * any("writes" in word for word in strategy.schedule)
 

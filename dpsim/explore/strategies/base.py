@@ -1,22 +1,24 @@
-"""What all strategies of exploration share: run after run, they note the order of what happened.
+"""What all strategies of exploration share: a search goes from run to run, and a picker answers within a run.
 
-A strategy is asked in turn
+The loop of an exploration sees a `Search`:
 
     while search.begin():                  # is there a schedule left to try?
-        ... a run, in which the machine asks `pick` and `draw` ...
+        ... a run, in which the machine asks search.current ...
         search.end(whole)                  # was it a whole run, or cut off?
 
-and says what it knows at the end: `exhausted` is True only if every schedule was tried or is equal to one that was, up
-to commuting steps; `bounded` is True if that is so but for runs that were cut off after `longest` steps. A subclass
-answers `select` and `drawn`; everything else is here: the order of steps and the races between them (`order`), and the
-schedule as a list of words by which the run can be repeated (`schedule`).
+A search says what it knows at the end. `exhausted` is True only if every schedule was tried or is equal to one that
+was, up to commuting steps; `bounded` is True if that is so but for runs that were cut off after `longest` steps.
+
+The machine asks a `Picker`, which notes the order of steps and the races between them (`order`), and the schedule as a
+list of words by which the run can be repeated (`schedule`). Most strategies are both, and answer `select` and `drawn`.
+What is made of other searches (the portfolio, the determinism check) is a search alone, and says whose turn it is.
 
 Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loom's and Coyote's strategies.
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpsim.explore.order import Labels, Order
@@ -28,16 +30,49 @@ and time by the square of its steps: 10,000 of one poll take seconds and some do
 """
 
 
-class Search(Strategy):
-    """Run after run."""
+class Search(ABC):
+    """Run after run. `seeded`: it draws random numbers, and with another seed it is another search."""
 
-    name = "search"
+    name: str
+    seeded = False
+
+    def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
+        self.labels = labels if labels is not None else Labels()
+        self.longest = longest
+        self.seed = seed
+
+    @property
+    @abstractmethod
+    def current(self) -> Picker:
+        """Who answers the machine in the present run."""
+
+    @property
+    @abstractmethod
+    def exhausted(self) -> bool:
+        """Whether every class of schedules was seen."""
+
+    @property
+    @abstractmethod
+    def bounded(self) -> bool:
+        """Whether every class was seen but for what comes after `longest` steps."""
+
+    @abstractmethod
+    def begin(self) -> bool:
+        """Before each run. False if there is no schedule left."""
+
+    @abstractmethod
+    def end(self, whole: bool) -> None:
+        """After each run; `whole` is False if it was cut off."""
+
+
+class Picker(Search, Strategy):
+    """A search that answers the machine itself. What it notes is of the present run."""
+
     exhausted = False
     bounded = False
 
-    def __init__(self, labels: Labels | None = None, longest: int = LONGEST) -> None:
-        self.labels = labels if labels is not None else Labels()
-        self.longest = longest
+    def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
+        super().__init__(labels, longest, seed)
         self.order = Order(self.labels)
         self.schedule: list[str] = []
         self.too_long = False
@@ -56,8 +91,11 @@ class Search(Strategy):
 
     # ---- between runs
 
+    @property
+    def current(self) -> Picker:
+        return self
+
     def begin(self) -> bool:
-        """Before each run. False if there is no schedule left."""
         self.order = Order(self.labels)
         self.schedule = []
         self.too_long = False
@@ -66,7 +104,7 @@ class Search(Strategy):
         return True
 
     def end(self, whole: bool) -> None:
-        """After each run; `whole` is False if it was cut off."""
+        pass
 
     # ---- what the machine asks
 
@@ -87,8 +125,3 @@ class Search(Strategy):
         self.order.draw(words, index)
         self.schedule.append(words)
         return index
-
-    @property
-    def current(self) -> Search:
-        """Who answers the machine in the present run."""
-        return self

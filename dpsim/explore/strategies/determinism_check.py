@@ -9,34 +9,31 @@ Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determ
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from dpsim.explore.strategies.base import Search
+from dpsim.explore.strategies.base import Picker, Search
 from dpsim.explore.strategies.replay import Mismatch, Replay
-from dpsim.schedule import Candidate
 
 
-class Twice(Search):
-    """Each run of another strategy, and then the same again."""
+class DeterminismCheck(Search):
+    """Each run of another search, and then the same again."""
 
-    name = "twice"
+    name = "determinism check"
 
     def __init__(self, search: Search) -> None:
-        super().__init__(search.labels, search.longest)
+        super().__init__(search.labels, search.longest, search.seed)
         self.first = search
         self._again: Replay | None = None
         self._key: object = None
 
     @property
-    def current(self) -> Search:
+    def current(self) -> Picker:
         return self.first.current if self._again is None else self._again
 
     @property
-    def exhausted(self) -> bool:  # type: ignore[override]
+    def exhausted(self) -> bool:
         return self.first.exhausted
 
     @property
-    def bounded(self) -> bool:  # type: ignore[override]
+    def bounded(self) -> bool:
         return self.first.bounded
 
     def begin(self) -> bool:
@@ -56,6 +53,3 @@ class Twice(Search):
             if whole:
                 self._again = Replay(current.schedule, labels=self.labels, longest=self.longest)
             self.first.end(whole)
-
-    def select(self, candidates: Sequence[Candidate]) -> int:
-        raise AssertionError("the current search is asked")

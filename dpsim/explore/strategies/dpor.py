@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsim.explore.order import Labels, Step, overlap
-from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
 from dpsim.schedule import Candidate, CutOff, Footprint
 
@@ -65,13 +65,13 @@ class Place:
         return next((one for one in self.todo if one not in self.tried and one not in self.sleep), None)
 
 
-class Dpor(Search):
+class Dpor(Picker):
     """Every class once."""
 
     name = "dpor"
 
-    def __init__(self, labels: Labels | None = None, longest: int = LONGEST) -> None:
-        super().__init__(labels, longest)
+    def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
+        super().__init__(labels, longest, seed)
         self.places: list[Place] = []
         self._at = 0
         self._fresh = 0  # places from here on are new in this run

@@ -7,15 +7,12 @@ schedules. After that one run in four is DPOR's, which goes on to count classes 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dpsim.explore.order import Labels
-from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.base import LONGEST, Picker, Search
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import Candidate
 
 ALONE = 64
 
@@ -24,25 +21,26 @@ class Portfolio(Search):
     """DPOR for `alone` runs, then DPOR, POS, the random walk and PCT in turn."""
 
     name = "portfolio"
+    seeded = True
 
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0, alone: int = ALONE) -> None:
-        super().__init__(labels, longest)
+        super().__init__(labels, longest, seed)
         self.alone = alone
         self.dpor = Dpor(self.labels, longest)
         self.others = [kind(self.labels, longest, seed) for kind in (Pos, RandomWalk, Pct)]
         self._runs = 0
-        self._current: Search = self.dpor
+        self._current: Picker = self.dpor
 
     @property
-    def current(self) -> Search:
+    def current(self) -> Picker:
         return self._current
 
     @property
-    def exhausted(self) -> bool:  # type: ignore[override]
+    def exhausted(self) -> bool:
         return self.dpor.exhausted
 
     @property
-    def bounded(self) -> bool:  # type: ignore[override]
+    def bounded(self) -> bool:
         return self.dpor.bounded
 
     def begin(self) -> bool:
@@ -53,6 +51,3 @@ class Portfolio(Search):
 
     def end(self, whole: bool) -> None:
         self._current.end(whole)
-
-    def select(self, candidates: Sequence[Candidate]) -> int:
-        raise AssertionError("the current search is asked")

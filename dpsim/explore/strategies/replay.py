@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.explore.order import Labels
-from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
 from dpsim.schedule import Candidate
 
@@ -30,8 +30,8 @@ CAUSES = (
 )
 
 
-class Replay(Search):
-    """One run, along a schedule as in `Search.schedule`."""
+class Replay(Picker):
+    """One run, along a schedule as in `Picker.schedule`."""
 
     name = "replay"
 

@@ -13,11 +13,11 @@ import random
 from collections.abc import Sequence
 
 from dpsim.explore.order import Labels
-from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.schedule import Candidate
 
 
-class Fifo(Search):
+class Fifo(Picker):
     """The one schedule in the order of readiness."""
 
     name = "fifo"
@@ -31,12 +31,13 @@ class Fifo(Search):
         return ordinary(candidates)
 
 
-class Sampling(Search):
+class Sampling(Picker):
     """A strategy with random numbers of its own, new ones for each run, that depend on `seed` and the run alone."""
 
+    seeded = True
+
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
-        super().__init__(labels, longest)
-        self.seed = seed
+        super().__init__(labels, longest, seed)
         self.random = random.Random(0)
         self.runs = 0
 

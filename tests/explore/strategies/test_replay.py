@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from dpsim.explore import Budget, Problem, explore
-from dpsim.explore.strategies.base import Search
-from dpsim.explore.strategies.determinism_check import Twice
+from dpsim.explore.strategies.base import Picker, Search
+from dpsim.explore.strategies.determinism_check import DeterminismCheck
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.replay import Mismatch, Replay
@@ -138,7 +138,7 @@ def with_state(remembers: bool) -> Toy:
 
 
 @pytest.mark.parametrize("search", [RandomWalk, Dpor, Portfolio])
-def test_twice_catches_what_outlives_a_run(search: type[Search]) -> None:
+def test_the_determinism_check_catches_what_outlives_a_run(search: type[Search]) -> None:
     toy = with_state(remembers=True)
 
     def once(strategy: Strategy) -> list[Problem]:
@@ -147,26 +147,26 @@ def test_twice_catches_what_outlives_a_run(search: type[Search]) -> None:
 
     said = r"step (2|3) of 3 of the schedule: expected 'rank 1 rz\[1\]', possible are .*'rank 1 ry\[1\]'"
     with pytest.raises(Mismatch, match=said):
-        explore(once, Twice(search()), Budget(100))
+        explore(once, DeterminismCheck(search()), Budget(100))
 
 
 @pytest.mark.parametrize("search", [RandomWalk, Dpor, Portfolio])
-def test_twice_lets_pass_what_does_not(search: type[Search]) -> None:
+def test_the_determinism_check_lets_pass_what_does_not(search: type[Search]) -> None:
     toy, schedules = with_state(remembers=False), list[list[str]]()
-    twice = Twice(search())
+    check = DeterminismCheck(search())
 
     def once(strategy: Strategy) -> list[Problem]:
-        assert isinstance(strategy, Search)
+        assert isinstance(strategy, Picker)
         toy.run(strategy)
         schedules.append(strategy.schedule)
         return []
 
-    result = explore(once, twice, Budget(100))
+    result = explore(once, check, Budget(100))
     assert schedules[0::2] == schedules[1::2]
     assert result.verdict == ("sampled" if search is RandomWalk else "proven")
 
 
-def test_twice_sees_another_order_of_causes() -> None:
+def test_the_determinism_check_sees_another_order_of_causes() -> None:
     """The same steps, but in the second run they touch something else."""
     runs = iter(range(10))
 
@@ -182,7 +182,7 @@ def test_twice_sees_another_order_of_causes() -> None:
     toy = Masked()
 
     def once(strategy: Strategy) -> list[Problem]:
-        assert isinstance(strategy, Search)
+        assert isinstance(strategy, Picker)
         toy.run(strategy)
         if toy.other:  # as if the ops of this run had touched nothing
             for step in strategy.order.steps:
@@ -190,7 +190,7 @@ def test_twice_sees_another_order_of_causes() -> None:
         return []
 
     with pytest.raises(Mismatch, match="made the same steps, but in another order of causes"):
-        explore(once, Twice(Dpor()), Budget(10))
+        explore(once, DeterminismCheck(Dpor()), Budget(10))
 
 
 # ---- in another process
