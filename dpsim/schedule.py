@@ -8,7 +8,16 @@ Where there is no time, the machine asks a `Strategy` wherever real hardware cou
 
 Nothing else is open: the same answers give the same run. Labels are addresses, equal in every run in which the op
 exists, and no two ops of a run have the same. So a list of labels *is* a schedule, and what was learned of an op in one
-run holds in the next.
+run holds in the next. Their grammar is here and nowhere else: `visit_label`,
+`numbered_label`, ... write labels; `actor`, `site` and `act` read them.
+
+    rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
+    rank 3 goes on #4             what a rank does for the fourth time after the first
+    rank 3 event 5 passes         what happens once
+    dp #4                         a collective
+    dp_cpu 0>1 #2                 a transfer; dp_cpu 0>1 #2 sent, where it ends for its sender alone
+    kill rank 3
+    dp_cpu 0>1 of 8 bytes: eager  a draw and what came of it
 
 A footprint is a tuple of (resource, mode), modes
 
@@ -45,6 +54,11 @@ class Candidate(Protocol):
 
     def touches(self) -> Footprint:
         """Its footprint as it would happen now."""
+
+    @property
+    def disables(self) -> bool:
+        """Whether it takes the chance to happen from others, and not only from those that it conflicts with (a kill).
+        Such an op comes last, so that a run shows first what it would take away."""
 
 
 class Strategy(ABC):
@@ -87,3 +101,88 @@ def conflict(one: str, other: str) -> bool:
     (True, False, True, False)
     """
     return one != other or one in "wa"
+
+
+# ---- labels, written
+
+
+def visit_label(rank: int, site: str, ordinal: int, verb: str = "") -> str:
+    """What a rank does when it comes to a site, or what follows from that.
+
+    >>> visit_label(3, "engine.poll", 2), visit_label(3, "box", 2, "delivers")
+    ('rank 3 engine.poll[2]', 'rank 3 delivers box[2]')
+    """
+    return f"rank {rank} {verb} {site}[{ordinal}]" if verb else f"rank {rank} {site}[{ordinal}]"
+
+
+def own_label(rank: int, what: str) -> str:
+    """What a rank does once.
+
+    >>> own_label(3, "starts")
+    'rank 3 starts'
+    """
+    return f"rank {rank} {what}"
+
+
+def numbered_label(what: str, number: int, rank: int | None = None) -> str:
+    """What a group does, or a rank for itself, with its number.
+
+    >>> numbered_label("dp", 4), numbered_label("goes on", 4, rank=3)
+    ('dp #4', 'rank 3 goes on #4')
+    """
+    return f"{what} #{number}" if rank is None else f"rank {rank} {what} #{number}"
+
+
+def transfer_label(communicator: str, sender: int, receiver: int) -> str:
+    """Who sends to whom: with a number (`numbered_label`) an op, with a size the label of a draw.
+
+    >>> numbered_label(transfer_label("dp_cpu", 0, 1), 2)
+    'dp_cpu 0>1 #2'
+    """
+    return f"{communicator} {sender}>{receiver}"
+
+
+def kill_label(rank: int) -> str:
+    """A rank's death."""
+    return f"kill rank {rank}"
+
+
+def draw_word(label: str, option: str) -> str:
+    """A draw and what came of it, as a word of a schedule.
+
+    >>> draw_word("dp_cpu 0>1 of 8 bytes", "eager")
+    'dp_cpu 0>1 of 8 bytes: eager'
+    """
+    return f"{label}: {option}"
+
+
+# ---- labels, read
+
+
+def actor(label: str) -> str:
+    """Who does an op, as far as its label tells: "rank 3", or the communicator.
+
+    >>> actor("rank 3 engine.poll[2]"), actor("dp #4")
+    ('rank 3', 'dp')
+    """
+    first, _, rest = label.partition(" ")
+    return f"{first} {rest.partition(' ')[0]}" if first == "rank" else first
+
+
+def site(label: str) -> str:
+    """A label without its ordinal: all visits of a place in the source count as one.
+
+    >>> site("rank 3 engine.poll[2]"), site("dp #4")
+    ('rank 3 engine.poll', 'dp')
+    """
+    return actor(label) if " #" in label else label.partition("[")[0]
+
+
+def act(label: str) -> str:
+    """A label without its rank: what is done, whoever does it.
+
+    >>> act("rank 3 engine.poll"), act("rank 3"), act("dp")
+    ('engine.poll', 'rank 3', 'dp')
+    """
+    rank, _, rest = label.partition(" ")
+    return (rest.partition(" ")[2] if rank == "rank" else "") or label

@@ -24,9 +24,8 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
 from dpsim.explore.normal_form import fingerprint, normal_form
-from dpsim.explore.order import actor
 from dpsim.explore.strategies.base import Picker, Search
-from dpsim.schedule import CutOff, Strategy
+from dpsim.schedule import CutOff, Strategy, site
 from dpsim.words import counted
 
 Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "violated"]
@@ -200,12 +199,3 @@ def _fail(result: Exploration, current: Picker, problem: Problem) -> None:
     known = result.failures.setdefault(problem.what, failure)
     if known is not failure:
         known.add(failure)
-
-
-def site(label: str) -> str:
-    """A label without its ordinal: all visits of a place in the source count as one.
-
-    >>> site("rank 3 engine.poll[2]"), site("dp #4")
-    ('rank 3 engine.poll', 'dp')
-    """
-    return actor(label) if " #" in label else label.partition("[")[0]

@@ -16,7 +16,8 @@ import hashlib
 import itertools
 from collections.abc import Sequence
 
-from dpsim.explore.order import Step, actor
+from dpsim.explore.order import Step
+from dpsim.schedule import actor
 
 
 def normal_form(steps: Sequence[Step], past: int | None = None) -> list[Step]:

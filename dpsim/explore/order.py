@@ -134,13 +134,3 @@ def overlap(one: Footprint, other: Footprint) -> bool:
             if resource == resource_too and conflict(mode, mode_too):
                 return True
     return False
-
-
-def actor(label: str) -> str:
-    """Who does an op, as far as its label tells: "rank 3", or the communicator.
-
-    >>> actor("rank 3 engine.poll[2]"), actor("dp #4")
-    ('rank 3', 'dp')
-    """
-    first, _, rest = label.partition(" ")
-    return f"{first} {rest.partition(' ')[0]}" if first == "rank" else first

@@ -18,14 +18,14 @@ from dpsim.backend.journal import Journal, RankDied
 from dpsim.ops import RawRecord
 from dpsim.program import Program
 from dpsim.registry import protocol
-from dpsim.schedule import ByLabel, Choose, Strategy
+from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.environment import rare_collections
 from dpsim.sim.groups import Group
 from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.op import Op
+from dpsim.sim.op import Death
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
 from dpsim.world import End, Progress, Run, World
@@ -134,7 +134,7 @@ async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End])
     journal = rank.journal
     late_ns = journal.start_delay()
     if late_ns:
-        await _Outcome(rank.pause(late_ns, f"rank {rank.rank} starts"))
+        await _Outcome(rank.pause(late_ns, own_label(rank.rank, "starts")))
     try:
         await program.run(rank, prepared)
         for stream in rank.streams.values():
@@ -161,7 +161,7 @@ def _kill(machine: Machine, ranks: list[SimRank], rank: int, ns: int, ends: list
             ends[rank] = "died"
             ranks[rank].died()
 
-    op = Op(f"kill rank {rank}", ns, effect, ((("life", rank), "w"),))
+    op = Death(kill_label(rank), ns, effect, ((("life", rank), "w"),))
     machine.submit(op)
 
 

@@ -46,6 +46,9 @@ class Op:
         "waiters",
     )
 
+    disables = False
+    """Whether it takes from others the chance to happen, as the seam to exploration asks; no slot, so no cost an op."""
+
     def __init__(
         self,
         label: str,
@@ -78,3 +81,11 @@ class Op:
         """Its footprint as it would fire now."""
         footprint = self.footprint
         return footprint() if callable(footprint) else footprint or ()
+
+
+class Death(Op):
+    """A rank dies, and what it has not done yet is never done."""
+
+    __slots__ = ()
+
+    disables = True

@@ -28,7 +28,6 @@ inputs alone.
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from contextlib import suppress
@@ -93,11 +92,13 @@ def _tell_hypothesis(explored: Explored) -> bool:
     from hypothesis.control import current_build_context
     from hypothesis.errors import InvalidArgument
 
+    from dpsim.schedule import act
+
     if not currently_in_test_context():
         return True
     event(f"verdict: {explored.verdict}")
     for pair in explored.exploration.races:
-        before, after = (re.sub(r"^rank \d+ ", "", site) for site in pair)
+        before, after = map(act, pair)
         event(f"race: {before} before {after}")
     for probe in explored.exploration.probes:
         event(f"probe: {probe}")

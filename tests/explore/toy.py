@@ -25,7 +25,7 @@ import random
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from dpsim.schedule import Candidate, Footprint, Strategy
+from dpsim.schedule import Candidate, Footprint, Strategy, kill_label, visit_label
 
 
 class Seen(NamedTuple):
@@ -39,8 +39,9 @@ class Seen(NamedTuple):
 class Ready:
     """An op of an actor, as a strategy sees it."""
 
-    def __init__(self, label: str, footprint: Footprint, past: int) -> None:
+    def __init__(self, label: str, footprint: Footprint, past: int, disables: bool = False) -> None:
         self.label = label
+        self.disables = disables
         self.past = past
         self.footprint = footprint
 
@@ -78,8 +79,7 @@ class _Run:
         for actor in range(len(toy.lines)):
             self.advance(actor, 0)
         for actor in toy.mortal:
-            kill = Ready(f"kill rank {actor}", ((("life", actor), "w"),), 0)
-            self.ready[-1 - actor] = kill
+            self.ready[-1 - actor] = Ready(kill_label(actor), ((("life", actor), "w"),), 0, disables=True)
 
     def advance(self, actor: int, past: int) -> None:
         """Make the actor's next op ready."""
@@ -87,7 +87,7 @@ class _Run:
         if at == len(line):
             return
         how, resource = line[at][0], line[at][1:]
-        label = f"rank {actor} {line[at]}[{at}]"
+        label = visit_label(actor, line[at], at)
         mode = {"p": "r"}.get(how, how)
         if how == "?":
             index = self.strategy.draw(f"rank {actor} draw[{at}]", ("reads", "writes"))

@@ -7,6 +7,7 @@ are found by DPOR and by the portfolio within a few schedules, and what single s
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import median
 
 import pytest
@@ -19,7 +20,7 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import Strategy
+from dpsim.schedule import Candidate, Strategy
 from tests.worlds.case import Case, execute, faults
 from tests.worlds.cases import CASES, COUNTED
 
@@ -122,10 +123,10 @@ def test_without_racing_blocked_acquires_classes_are_missed(monkeypatch: pytest.
 
 
 def test_with_kills_first_deaths_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dpor_module, "ordinary", lambda candidates: kill_first([one.label for one in candidates]))
+    monkeypatch.setattr(dpor_module, "ordinary", kill_first)
     counts = {name: len(explored(CASES[name], Dpor()).classes) for name in HEALTHY if name.startswith("kill host")}
     assert all(count < COUNTED[name][1] for name, count in counts.items())
 
 
-def kill_first(labels: list[str]) -> int:
-    return next((index for index, label in enumerate(labels) if label.startswith("kill ")), 0)
+def kill_first(candidates: Sequence[Candidate]) -> int:
+    return next((index for index, one in enumerate(candidates) if one.disables), 0)

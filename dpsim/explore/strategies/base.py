@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpsim.explore.order import Labels, Order
-from dpsim.schedule import Candidate, CutOff, Strategy
+from dpsim.schedule import Candidate, CutOff, Strategy, draw_word
 
 LONGEST = 10_000
 """Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory
@@ -121,7 +121,7 @@ class Picker(Search, Strategy):
 
     def draw(self, label: str, options: Sequence[str]) -> int:
         index = self.drawn(label, options)
-        words = f"{label}: {options[index]}"
+        words = draw_word(label, options[index])
         self.order.draw(words, index)
         self.schedule.append(words)
         return index

@@ -4,7 +4,8 @@ A bug of depth d (one that d ordering constraints bring about) is found with a c
 run, n actors and k steps; on shallow bugs it does far better. Its weakness is a bug that needs a low actor to come in
 between at one place while decoys abound.
 
-An actor is told by the first two words of a label ("rank 3"). k is the longest run so far; for the first run a guess.
+An actor is what `dpsim.schedule.actor` reads from a label ("rank 3"). k is the longest run so far; for the first run a
+guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.
@@ -14,10 +15,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.explore.order import Labels, actor
+from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST
 from dpsim.explore.strategies.walks import Sampling
-from dpsim.schedule import Candidate
+from dpsim.schedule import Candidate, actor
 
 FIRST_LENGTH = 16
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate
+from dpsim.schedule import Candidate, draw_word
 
 
 class Mismatch(RuntimeError):
@@ -68,7 +68,7 @@ class Replay(Picker):
         return index
 
     def drawn(self, label: str, options: Sequence[str]) -> int:
-        words = [f"{label}: {option}" for option in options]
+        words = [draw_word(label, option) for option in options]
         if self.strict:
             return self._follow(words) or 0
         for at, word in enumerate(self.noted):

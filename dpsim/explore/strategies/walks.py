@@ -60,8 +60,8 @@ class RandomWalk(Sampling):
 
 
 def ordinary(candidates: Sequence[Candidate]) -> int:
-    """What became ready first; a kill only if there is nothing else."""
+    """What became ready first; what takes the chance from others only if there is nothing else."""
     for index, candidate in enumerate(candidates):
-        if not candidate.label.startswith("kill "):
+        if not candidate.disables:
             return index
     return 0

@@ -133,7 +133,7 @@ def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], 
 
 
 def kill_first(candidates: Sequence[Candidate]) -> int:
-    kills = [index for index, one in enumerate(candidates) if one.label.startswith("kill")]
+    kills = [index for index, one in enumerate(candidates) if one.disables]
     return (kills or [0])[0]
 
 

@@ -1,0 +1,68 @@
+"""Every label that the simulation writes is one of the grammar in `dpsim.schedule`, though it writes some by itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import pytest
+
+from dpsim.campaign.subject import Subject
+from dpsim.explore.strategies.walks import RandomWalk
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import scenario_path
+from dpsim.schedule import draw_word, kill_label, numbered_label, own_label, transfer_label, visit_label
+from tests.worlds.cases import CASES
+
+VERBS = "delivers|issues|is late for"
+
+FORMS: list[tuple[str, Callable[..., str]]] = [
+    (rf"rank (\d+) (?:({VERBS}) )?([^\[]+)\[(\d+)\]", lambda r, verb, site, n: visit_label(r, site, n, verb or "")),
+    (r"rank (\d+) (goes on|\S+ joins|starts \S+) #(\d+)", lambda r, what, n: numbered_label(what, n, r)),
+    (r"rank (\d+) (event \d+ passes|starts)", own_label),
+    (r"kill rank (\d+)", kill_label),
+    (r"(\S+) #(\d+)", numbered_label),
+    (r"(\S+) (\d+)>(\d+) #(\d+)( sent)?", lambda c, a, b, n, s: numbered_label(transfer_label(c, a, b), n) + (s or "")),
+    (
+        r"(\S+) (\d+)>(\d+) of (\d+) bytes: (eager|rendezvous)",
+        lambda c, a, b, size, drawn: draw_word(f"{transfer_label(c, a, b)} of {size} bytes", drawn),
+    ),
+]
+
+
+def is_label(word: str) -> bool:
+    """Whether one of the functions writes it so, given its parts."""
+    for form, write in FORMS:
+        parts = re.fullmatch(form, word)
+        if parts is not None:
+            return write(*parts.groups()) == word
+    return False
+
+
+def words(subject: Subject, runs: int = 3) -> set[str]:
+    found: set[str] = set()
+    walk = RandomWalk()
+    for _ in range(runs):
+        walk.begin()
+        subject.run(walk)
+        found |= {*walk.schedule}
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_of_all_worlds(name: str) -> None:
+    case = CASES[name]
+    found = words(Subject(case.world, case.program, case.args, ("RACE",), name))
+    assert [word for word in found if not is_label(word)] == []
+
+
+@pytest.mark.parametrize("name", ["museum/m-pp-10", "museum/m-ps-3", "museum/m-ps-8-deep"])
+def test_of_scenarios_with_transfers(name: str) -> None:
+    found = words(Subject.of(load_scenario(scenario_path(name))))
+    assert any(": eager" in word or ": rendezvous" in word for word in found)
+    assert [word for word in found if not is_label(word)] == []
+
+
+@pytest.mark.parametrize("word", ["", "rank 1", "rank x poll[0]", "kill 3", "dp_cpu 0-1 #2", "dp #", "rank 1 poll[]"])
+def test_what_is_no_label(word: str) -> None:
+    assert not is_label(word)
