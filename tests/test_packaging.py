@@ -203,6 +203,8 @@ FAULTY_IMPORTS = [
     ("no-cycles", "dpsim.ops", "dpsim.interface"),
     ("no-cycles-scenario", "dpsim.scenario.errors", "dpsim.scenario.model"),
     ("no-cycles-checks", "dpsim.checks.finding", "dpsim.checks.judge"),
+    ("no-cycles-campaign", "dpsim.campaign.subject", "dpsim.campaign.explored"),
+    ("no-cycles-explore", "dpsim.explore.order", "dpsim.explore.explorer"),
 ]
 
 

@@ -1,4 +1,15 @@
-"""A world explored whole: its verdict, and each failure with the run that shows it."""
+"""A world explored whole: its verdict, each failure with the run that shows it, and is it as the scenario expects?
+
+    found = explore_subject(Subject.of(scenario))
+    found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
+    found.unmet                 # why that is not as expected, or None
+
+    if found.failure:           # the first schedule that breaks something, in normal form
+        print(found.report())
+
+A failure is *confirmed* by one more run along its normal form. If that run does not show it, some op touches more than
+it says (its footprint is wrong), and that is reported instead; nothing is as expected then.
+"""
 
 from __future__ import annotations
 
@@ -93,9 +104,9 @@ class Explored:
         nothing = None if found.fresh or self.failure is not None else "no schedule was judged"
         return expected.unmet(self.verdict, primary, self.never_applied()) or nothing
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The verdict in a line, with counts."""
-        return self.exploration.told()
+        return self.exploration.summary()
 
     def report(self, replay: str = "") -> str:
         """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""

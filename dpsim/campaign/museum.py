@@ -152,7 +152,7 @@ def seeds(strategy: str) -> int:
     return SEEDS if STRATEGIES[strategy].seeded else 1
 
 
-def seek(subject: Subject, search: Search, wanted: str, limit: int, seen: dict[str, Finding]) -> Exploration:
+def seek(subject: Subject, by: Search, wanted: str, limit: int, seen: dict[str, Finding]) -> Exploration:
     """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`."""
     machine = subject.machine()
 
@@ -163,7 +163,7 @@ def seek(subject: Subject, search: Search, wanted: str, limit: int, seen: dict[s
         seen.setdefault(findings[0].klass, findings[0])
         return [Problem(findings[0].klass, findings[0].klass)] if matches(findings[0].klass, wanted) else []
 
-    return explore(once, search, Budget(limit))
+    return explore(once, by, Budget(limit))
 
 
 @dataclass

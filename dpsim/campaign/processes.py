@@ -30,7 +30,7 @@ from typing import Any
 
 from dpsim.campaign.explored import Explored, show
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.units import Part, Unit, do, merge
+from dpsim.campaign.units import Unit, UnitResult, do, merge
 from dpsim.explore import Exploration, search
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.words import counted
@@ -99,20 +99,20 @@ class Plan:
             )
         self._again.append(unit)
 
-    def take(self, part: Part) -> None:
+    def take(self, result: UnitResult) -> None:
         """A unit was done."""
-        merge(self.exploration, part)
-        self.left[part.unit.strategy == "dpor"] += part.unit.schedules - part.exploration.runs
-        if part.unit.strategy == "dpor":
-            self._busy, self._state = False, part.state
-            self._size = max(1, int(part.exploration.runs * UNIT_SECONDS / max(part.seconds, 0.001)))
-        if part.over or part.exhausted or part.bounded or (self.exploration.failures and self.stop_at_first):
+        merge(self.exploration, result)
+        self.left[result.unit.strategy == "dpor"] += result.unit.schedules - result.exploration.runs
+        if result.unit.strategy == "dpor":
+            self._busy, self._state = False, result.state
+            self._size = max(1, int(result.exploration.runs * UNIT_SECONDS / max(result.seconds, 0.001)))
+        if result.over or result.exhausted or result.bounded or (self.exploration.failures and self.stop_at_first):
             self.done = True
         if self.exploration.failures:
             self.exploration.verdict = "violated"
-        elif part.exhausted:
+        elif result.exhausted:
             self.exploration.verdict = "proven"
-        elif part.bounded:
+        elif result.bounded:
             self.exploration.verdict = "bounded"
 
 
@@ -195,17 +195,17 @@ def explore_all(
     def tick(under_way: int) -> None:
         progress(sum(plan.exploration.runs for plan in plans) + under_way)
 
-    for part in _parts(plans, subjects, jobs, end, tick):
-        plans[part.unit.subject].take(part)
+    for result in _results(plans, subjects, jobs, end, tick):
+        plans[result.unit.subject].take(result)
     return [
         Explored(subject, plan.exploration, [show(subject, one) for one in plan.exploration.failures.values()])
         for subject, plan in zip(subjects, plans, strict=True)
     ]
 
 
-def _parts(
+def _results(
     plans: Sequence[Plan], subjects: Sequence[Subject], jobs: int, end: float | None, tick: Callable[[int], None]
-) -> Iterator[Part]:
+) -> Iterator[UnitResult]:
     """Give out units until there are none, or it is time to end. `tick` is told the runs of units under way."""
 
     def next_unit() -> Unit | None:

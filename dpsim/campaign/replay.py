@@ -48,7 +48,7 @@ class Replayed:
         klass = self.findings[0].klass if self.findings else None
         return self.difference is None and klass == self.trace.header.klass
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """How it went, in a line."""
         how = "in time, without a schedule" if self.schedule is None else f"along {len(self.schedule.steps)} steps"
         if self.skipped or self.added:

@@ -1,18 +1,16 @@
-"""Explore a world: every schedule of it, if they can be had, each judged by all checks.
+"""A program on a world, as exploration runs it: once under each schedule, judged by all checks.
 
-    subject = Subject(world, program)                      # or Subject.of(scenario)
-    found = explore_subject(subject)
-    found.told()                # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
-
-    if found.failure:           # the first schedule that breaks something, in normal form
-        print(found.report())
+    subject = Subject(world, program)                       # or Subject.of(scenario)
+    run, findings = subject.run(strategy)
+    found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
+    found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
 
 The simulation runs without time. Where races are looked for, accesses of memory are no choices: a run without a race
 computes the same whatever the order, and a run with one is a failure already. With the races switched off they are
 choices, and a race shows as what it does.
 
-A failure is *confirmed* by one more run along its normal form. If that run does not show it, some op touches more than
-it says (its footprint is wrong), and that is reported instead.
+What a search notes of a subject beside its failures are the probes that were reached, and what is planted in the world
+and did not happen in a run that came to its end (`Exploration.injected`).
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
 """Units of exploration: some schedules of one subject under one strategy, done anywhere, and their results merged.
 
-    part = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
-    merge(total, part)
+    result = do(Unit(subject=0, strategy="dpor", seed=0, schedules=100, stop_at_first=True), subject)
+    merge(total, result)
 
 What crosses processes is plain: where DPOR stands, and classes in words (labels), which mean the same in every process.
+Merged, the results of units are what one search in one process would have found: classes are counted once, a failure
+that several units saw is one, and what happened in one run of a unit happened.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ class Unit:
 
 
 @dataclass
-class Part:
+class UnitResult:
     """What came of a unit. `keys`: for each whole run its class, in words. `over`: the strategy has nothing left."""
 
     unit: Unit
@@ -47,7 +49,9 @@ class Part:
     seconds: float
 
 
-def do(unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None) -> Part:
+def do(
+    unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[int], None] = lambda runs: None
+) -> UnitResult:
     """Do a unit, here. `end`: when to begin no more runs, by the monotonic clock. `tick` is told the runs so far."""
     begun = time.monotonic()
     chosen = search(unit.strategy, unit.seed, subject.longest)
@@ -79,19 +83,19 @@ def do(unit: Unit, subject: Subject, end: float | None = None, tick: Callable[[i
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first
     over = found.runs < unit.schedules and not stopped and not expired()
-    return Part(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
+    return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
 
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
     """A class by its labels: the same in every process."""
-    steps = sorted((labels.told(bit), sorted(labels.told(past))) for bit, past in key)
+    steps = sorted((labels.named(bit), sorted(labels.named(past))) for bit, past in key)
     return hashlib.sha256(repr(steps).encode()).digest()[:12]
 
 
-def merge(total: Exploration, part: Part) -> None:
+def merge(total: Exploration, result: UnitResult) -> None:
     """Add what a unit found."""
-    one = part.exploration
-    for key in part.keys:
+    one = result.exploration
+    for key in result.keys:
         total.fresh.append(key not in total.classes)
         total.classes.add(key)
     for what, failure in one.failures.items():

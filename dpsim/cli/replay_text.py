@@ -19,7 +19,7 @@ def as_text(replayed: Replayed) -> str:
     lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
         lines += [f"{what}: {word}" for word in words]
-    lines.append(painted(replayed.told(), good=replayed.same))
+    lines.append(painted(replayed.summary(), good=replayed.same))
     if replayed.difference is not None:
         lines.append(f"first difference: {replayed.difference}")
     return "\n".join(lines)

@@ -1,9 +1,15 @@
 """Which schedules of a world there are, and which of them are worth a run.
 
-    explore(once, search("portfolio"), Budget(schedules=1000)).told()
+    explore(once, search("portfolio"), Budget(schedules=1000)).summary()
 
-`explorer` is the loop and the verdict; each strategy is one small file. `dpsim.campaign.subject` puts them together
-with the simulated machine and the checks; that is what scenarios, tests and the command line use.
+    order        the order of one run: which steps commute, which race, when two runs are of one class
+    normal_form  the causes of a failure alone, in an order that a person can read
+    strategies/  how schedules are chosen, one strategy a file
+    explorer     the loop over runs, and the verdict
+
+All of it is pure: it knows ops by label, footprint and what came before them (`dpsim.schedule`), and neither the
+machine nor the checks. `dpsim.campaign.subject` puts these together; that is what scenarios, tests and the command line
+use.
 """
 
 from __future__ import annotations

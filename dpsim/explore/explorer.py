@@ -134,7 +134,7 @@ class Exploration:
         new = f"{sum(last)} of the last {len(last)} were of a new class" if len(last) > 1 else "there may be others"
         return f"holds in {counted(len(self.fresh), 'schedule')}; {new}" + (f"; {cut}" if self.cut else "")
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """The verdict in a line, with counts."""
         redundant = f", {self.redundant:,} of them redundant" if self.redundant else ""
         counts = f"{counted(self.runs, 'schedule')} ({counted(len(self.classes), 'class', 'classes')}{redundant})"

@@ -41,7 +41,7 @@ class Labels:
             self.names.append(label)
         return bit
 
-    def told(self, mask: int) -> list[str]:
+    def named(self, mask: int) -> list[str]:
         """The labels of a mask, in the order in which they were first seen."""
         return [name for index, name in enumerate(self.names) if mask >> index & 1]
 

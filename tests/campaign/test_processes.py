@@ -81,7 +81,7 @@ def test_no_time_no_runs() -> None:
     """Time that is up before it begins: nothing was tried, and that is said."""
     for jobs in (1, 2):
         (found,) = explore_all(subjects(["wake_pause 2x2"]), jobs=jobs, seconds=-1)
-        assert found.told() == "sampled: no schedule was judged; 0 schedules (0 classes)"
+        assert found.summary() == "sampled: no schedule was judged; 0 schedules (0 classes)"
 
 
 def test_time_ends_within_a_unit() -> None:
@@ -217,5 +217,5 @@ class Polls(Program):
 def test_a_program_that_polls_for_ever_is_bounded(strategy: str, jobs: int) -> None:
     (found,) = explore_all([Subject(World(1, ()), Polls(), longest=50)], strategy, jobs=jobs)
     assert found.verdict == "bounded"
-    assert "cut off after 50 steps" in found.told()
-    assert "proven" not in found.told()
+    assert "cut off after 50 steps" in found.summary()
+    assert "proven" not in found.summary()

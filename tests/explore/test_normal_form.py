@@ -105,7 +105,7 @@ def test_one_failure_however_many_schedules_show_it() -> None:
 
     result = explore(once, RandomWalk(), Budget(50, stop_at_first=False))
     assert (result.verdict, [one.seen for one in result.failures.values()]) == ("violated", [50])
-    assert result.told().startswith("violated: 1 failure; 50 schedules (3 classes)")
+    assert result.summary().startswith("violated: 1 failure; 50 schedules (3 classes)")
 
 
 def test_the_draws_of_a_failure_are_in_its_form() -> None:

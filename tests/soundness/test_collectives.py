@@ -231,10 +231,10 @@ def test_a_verdict_names_the_residency_that_it_assumes() -> None:
     """dpsim says proven, and no more. A GPU has room for so many waiting kernels only, and then this world hangs: the
     verdict has to say "assumes: no rank dies; unlimited residency".
     """
-    assert "unlimited residency" in prove(world_of(2, devices=["a", "b"]), crossed).told()
+    assert "unlimited residency" in prove(world_of(2, devices=["a", "b"]), crossed).summary()
 
 
 def test_crossed_communicators_hang_in_one_slot() -> None:
     explored = prove(world_of(2, devices=["a", "b"], residency=1), crossed)
     assert shows(explored, "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
-    assert "unlimited residency" not in explored.told()
+    assert "unlimited residency" not in explored.summary()

@@ -238,7 +238,7 @@ def test_cut_off_is_bounded_and_never_proven(kind: type[Search]) -> None:
     result, seen = explored(toy, kind(longest=6))
     assert result.verdict == "bounded"
     assert not seen, "no run came to its end"
-    assert result.told() == (
+    assert result.summary() == (
         f"bounded: no schedule was judged: {result.runs} of {result.runs} were cut off after 6 steps and not judged; "
         f"{result.runs} schedules (0 classes)"
     )
@@ -261,7 +261,7 @@ def test_cut_off_without_a_tree_is_sampled(name: str) -> None:
     search.longest = 3
     result, _ = explored(Toy("wx wx", "wx wx"), search, 5)
     assert result.verdict == "sampled"
-    assert result.told().startswith("sampled: no schedule was judged: ")
+    assert result.summary().startswith("sampled: no schedule was judged: ")
 
 
 def test_a_program_that_remembers_is_no_function_of_its_schedule() -> None:

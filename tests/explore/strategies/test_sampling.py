@@ -107,7 +107,7 @@ def test_fifo_is_one_schedule() -> None:
     result = explore(once, found, Budget(100))
     assert (result.verdict, result.runs) == ("sampled", 1)
     assert (len(schedule), schedule[-1]) == (5, "kill rank 1"), "a death comes last"
-    assert result.told() == "sampled: holds in 1 schedule; there may be others; 1 schedule (1 class)"
+    assert result.summary() == "sampled: holds in 1 schedule; there may be others; 1 schedule (1 class)"
 
 
 def test_told_of_samples() -> None:
@@ -117,7 +117,7 @@ def test_told_of_samples() -> None:
 
     result = explore(once, RandomWalk(), Budget(150))
     assert (len(result.classes), sum(result.fresh), result.new_per_hundred) == (2, 2, 0.0)
-    assert result.told() == (
+    assert result.summary() == (
         "sampled: holds in 150 schedules; 0 of the last 100 were of a new class; 150 schedules (2 classes)"
     )
 
