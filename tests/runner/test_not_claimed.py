@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from dpsim import runner
 from dpsim.cli.app import app
+from dpsim.ops import ALLOC_PLACE, KIND, RawRecord
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
@@ -18,6 +19,10 @@ from dpsim.sim.backend import SimBackend
 from dpsim.world import Progress, Run, World
 
 REUSE, SAID = "RACE:REUSED_IN_FLIGHT", "not claimed on placeless, which does not tell where memory lies"
+
+
+def without_place(raw: RawRecord) -> RawRecord:
+    return (*raw[:ALLOC_PLACE], None, *raw[ALLOC_PLACE + 1 :])
 
 
 class Placeless(SimBackend):
@@ -28,7 +33,7 @@ class Placeless(SimBackend):
     def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
         run = super().run(world, program, args, progress)
         for journal in run.journals:
-            journal[:] = [(*record[:-1], None) if record[0] == "alloc" else record for record in journal]
+            journal[:] = [without_place(raw) if raw[KIND] == "alloc" else raw for raw in journal]
         return run
 
 
