@@ -41,7 +41,7 @@ def experts(output: Any, hidden: Any) -> None:
     hidden += output
 
 
-class PipelinedStep(Program):
+class PipelinedStep(Program[None]):
     """`dp` replicas (2 or more) of `pp` stages; rank = replica * pp + stage.
 
     A microbatch has an element for each replica.

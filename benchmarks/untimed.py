@@ -78,7 +78,7 @@ def ops_of_steps() -> int:
     return ops_made(finished)
 
 
-class Tiny(Program):
+class Tiny(Program[None]):
     """A few rounds of an agreement and a reduction: about 40 records a rank, the size of what is explored."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -1,55 +1,36 @@
-"""What runs on every rank, and what a scenario hands to it."""
+"""What runs on every rank, and what a scenario hands to it.
+
+A backend makes a `Program` by its registered name, calls `prepare` once in each process, and runs one coroutine per
+rank. `Program[P]` says what `prepare` makes of the arguments, so that a type checker knows it in `run`:
+
+    class Largest(Program[Limits]):
+        def prepare(self, args: Arguments) -> Limits:
+            return Limits(steps=len(args.requests))
+
+        async def run(self, rank: Rank, prepared: Limits) -> None:
+            for rank.step in range(prepared.steps):
+                ...
+
+Who writes no types leaves `[P]` out, and who needs no preparation leaves `prepare` out: then `run` gets the
+`Arguments` themselves.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
 from dpsim.ops import RawRecord
 
+P = TypeVar("P")
+"""What `prepare` returns."""
+
 
 class Unsuitable(ValueError):
     """A world or workload that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
-
-
-class Program(ABC):
-    """What runs on every rank: `prepare` once per process, `run` once per rank.
-
-    `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
-    came to.
-    """
-
-    probes: tuple[str, ...] = ()
-
-    def reachable(self, prepared: Any) -> tuple[str, ...]:
-        """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
-        return self.probes
-
-    def prepare(self, args: Mapping[str, Any]) -> Any:
-        """Turn plain data into what `run` needs. Ranks of one process share the result: `run` must not change it.
-
-        `args`, from a scenario: `topology` and `config` (mappings, see `dpsim.config`), `requests` (tuples, see
-        `dpsim.program.Request`), `step_ns`, `form` and `variant` (names; variant may be None).
-
-        Raises Unsuitable.
-        """
-        return args
-
-    def steps(self, prepared: Any) -> int | None:
-        """How many steps the program will make, for the progress bar; None if that is not known."""
-        return None
-
-    def figures(self, prepared: Any, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """What a finished run says about the protocol, for the final table: name -> number, text, or mapping of
-        such.
-        """
-        return {}
-
-    @abstractmethod
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        """The coroutine of one rank."""
 
 
 class Request(NamedTuple):
@@ -61,3 +42,58 @@ class Request(NamedTuple):
     abort_ns: int | None = None
     lora: str | None = None
     force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """What a scenario hands to its program: plain data, which crosses to worker processes.
+
+    `topology` and `config` are the fields of `dpsim.config.Topology` and `dpsim.config.EngineConfig`. `step_ns`: how
+    far apart the ticks of the step clock are. `variant` is the name of a registered variant, if one is to run.
+    """
+
+    topology: Mapping[str, Any]
+    config: Mapping[str, Any]
+    requests: tuple[Request, ...]
+    step_ns: int
+    form: str
+    variant: str | None = None
+
+
+class Program(ABC, Generic[P]):
+    """What runs on every rank: `prepare` once per process, `run` once per rank.
+
+    `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
+    came to.
+    """
+
+    probes: tuple[str, ...] = ()
+
+    def reachable(self, prepared: P) -> tuple[str, ...]:
+        """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
+        return self.probes
+
+    def prepare(self, args: Arguments) -> P:
+        """Turn the arguments into what `run` needs; by default, `run` gets them as they are. Ranks of one process share
+        the result: `run` must not change it.
+
+        Raises Unsuitable. A program that no scenario runs is handed whatever plain data its caller gave to the backend.
+        """
+        return cast(P, args)
+
+    def steps(self, prepared: P) -> int | None:
+        """How many steps the program will make, for the progress bar; None if that is not known."""
+        return None
+
+    def figures(self, prepared: P, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """What a finished run says about the protocol, for the final table: name -> number, text, or mapping of
+        such.
+        """
+        return {}
+
+    @abstractmethod
+    async def run(self, rank: Rank, prepared: P) -> None:
+        """The coroutine of one rank."""
+
+
+__all__ = ["Arguments", "Program", "Request", "Unsuitable"]

@@ -8,7 +8,7 @@ and looks it up again there. Modules of yours are found through the entry point 
     @register_protocol("hello", forms=("plain",))
     class Hello(Program):
         async def run(self, rank, args):
-            rank.decide("greeting", "hello in form " + args["form"], "dp_cpu")
+            rank.decide("greeting", "hello in form " + args.form, "dp_cpu")
 
 A *form* is a published version of a protocol (`source-000`, `0.14`), equally healthy. A *variant* is a form with
 one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
@@ -40,7 +40,7 @@ class ProtocolEntry:
     """A registered protocol. `forms`: the first is the default."""
 
     name: str
-    program: type[Program]
+    program: type[Program[Any]]
     forms: tuple[str, ...]
     summary: str
 
@@ -68,14 +68,14 @@ _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
 _loaded = False
 
-P = TypeVar("P", bound=type[Program])
-T = TypeVar("T", bound=type[Any])
+ProgramClass = TypeVar("ProgramClass", bound=type[Program[Any]])
+VariantClass = TypeVar("VariantClass", bound=type[Any])
 
 
-def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[P], P]:
+def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[ProgramClass], ProgramClass]:
     """Class decorator: make a `Program` known by name. Registering another class under a used name is a ValueError."""
 
-    def register(program: P) -> P:
+    def register(program: ProgramClass) -> ProgramClass:
         _add(_protocols, name, ProtocolEntry(name, program, forms, _summary(program)), program)
         return program
 
@@ -84,14 +84,14 @@ def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Ca
 
 def register_variant(
     name: str, *, protocol: str, form: str, expected: str | None, reason: str = "", twin: str = ""
-) -> Callable[[T], T]:
+) -> Callable[[VariantClass], VariantClass]:
     """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
     reason. `twin`: the healthy variant that it was made from, where the protocol alone has no such place.
     """
     if expected is None and not reason:
         raise ValueError(f"variant {name}: expected=None needs a reason (equivalent? performance only?)")
 
-    def register(make: T) -> T:
+    def register(make: VariantClass) -> VariantClass:
         _add(_variants, name, VariantEntry(name, protocol, form, make, expected, reason, _summary(make), twin), make)
         return make
 

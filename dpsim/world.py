@@ -132,9 +132,9 @@ class Backend(Protocol):
     def unavailable(self, size: int) -> str | None:
         """Why a world of `size` ranks cannot run here, or None if it can. Cheap: starts nothing."""
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         """Run the registered `program` on every rank. Raises BackendUnavailable; a hang or a crash is a `Run`, not
-        an error.
+        an error. `args`: plain data, which its `prepare` knows; here it can have no type, as programs go by name.
         """
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -42,7 +41,7 @@ class TorchBackend:
             )
         return None
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         reason = self.unavailable(world.size) or self._cannot_make(world)
         if reason is not None:
             raise BackendUnavailable(reason)

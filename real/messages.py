@@ -19,7 +19,6 @@ still says about a job that the parent has closed is dropped.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from dpsim.world import End, World
@@ -37,7 +36,7 @@ class Job(NamedTuple):
     generation: int
     world: World
     program: str
-    args: Mapping[str, Any]
+    args: Any
     modules: list[str]
     path: list[str]
     journal: str

@@ -82,7 +82,7 @@ class Pool:
         self._number = 0
         self._known: set[CommunicatorSpec] = set()
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None) -> Run:
         """Run a world. On any error, Ctrl-C included, no worker is left."""
         try:
             home = self._grow(world.size)
@@ -186,7 +186,7 @@ class Pool:
 
     # ---- one job
 
-    def _run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None, folder: Path) -> Run:
+    def _run(self, world: World, program: str, args: Any, progress: Progress | None, folder: Path) -> Run:
         self._number += 1
         children = self._children[: world.size]
         paths = [folder / f"rank-{child.rank}.jsonl" for child in children]

@@ -157,7 +157,7 @@ class Worker:
                 return
         self._send(self._perform(job, program, prepared, groups))
 
-    def _perform(self, job: Job, program: Program, prepared: Any, groups: list[Group]) -> Ended:
+    def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended:
         """Run the program of this rank."""
         file = JournalFile(job.journal)
         journal = Journal(self.rank, job.world, file.write)
@@ -202,7 +202,7 @@ class Worker:
             os._exit(0)
 
 
-def resolve(job: Job) -> tuple[Program, Any]:
+def resolve(job: Job) -> tuple[Program[Any], Any]:
     """The program and what its `prepare` made of the arguments."""
     sys.path[:] = job.path
     failed = []

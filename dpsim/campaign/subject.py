@@ -45,7 +45,7 @@ class Subject:
     """
 
     world: World
-    program: Program
+    program: Program[Any]
     prepared: Any = None
     switched_off: tuple[str, ...] = ()
     name: str = "this world"

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsim.program import Program, Request, Unsuitable
+from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.registry import protocol
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import ScenarioError
@@ -45,19 +45,19 @@ def requests(scenario: Scenario, base_dir: Path | str | None = None) -> list[Req
     return requests_of(scenario.workload, base_dir)
 
 
-def program_args(scenario: Scenario, requests: Sequence[Request]) -> dict[str, Any]:
-    """The arguments of a program, as `dpsim.program.Program.prepare` describes them: JSON-like data and tuples."""
-    return {
-        "topology": scenario.topology.model_dump(mode="json"),
-        "config": scenario.config.model_dump(mode="json"),
-        "requests": [tuple(request) for request in requests],
-        "step_ns": scenario.workload.step_duration,
-        "form": scenario.protocol.resolved_form,
-        "variant": scenario.protocol.variant,
-    }
+def program_args(scenario: Scenario, requests: Sequence[Request]) -> Arguments:
+    """What the program is handed."""
+    return Arguments(
+        topology=scenario.topology.model_dump(mode="json"),
+        config=scenario.config.model_dump(mode="json"),
+        requests=tuple(requests),
+        step_ns=scenario.workload.step_duration,
+        form=scenario.protocol.resolved_form,
+        variant=scenario.protocol.variant,
+    )
 
 
-def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program, dict[str, Any], Any]:
+def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Arguments, Any]:
     """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
 
     Raises ScenarioError for a workload that cannot be read, and for what the program cannot run.

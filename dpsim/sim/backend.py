@@ -8,7 +8,6 @@ schedules.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy
@@ -63,11 +62,11 @@ class SimBackend:
     def unavailable(self, size: int) -> str | None:
         return None
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         entry = protocol(program).program()
         return self.run_program(world, entry, entry.prepare(args), progress)
 
-    def run_program(self, world: World, program: Program, prepared: Any, progress: Progress | None = None) -> Run:
+    def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
         machine = Machine(self.strategy, [kill.rank for kill in world.kills], self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
@@ -129,7 +128,7 @@ def _connect(group: Group, ranks: list[SimRank]) -> None:
             ranks[rank].devices[group.spec.kind] = SimDeviceCommunicator(ranks[rank], group)
 
 
-async def _host(rank: SimRank, program: Program, prepared: Any, ends: list[End]) -> None:
+async def _host(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
     """The life of one rank: its program, then an implied device synchronise."""
     journal = rank.journal
     late_ns = journal.start_delay()

@@ -8,7 +8,7 @@ differently, and the records of injections. Time is not compared.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, get_args
 
@@ -58,7 +58,7 @@ class Bench:
 
     # ---- running
 
-    def run(self, world: World, program: str, args: Mapping[str, Any]) -> tuple[Run, Run]:
+    def run(self, world: World, program: str, args: Any) -> tuple[Run, Run]:
         """The run on the backend, which must be well formed, and the one on the simulation."""
         progress: list[int] = []
         run = self.backend.run(world, program, args, progress.append)
@@ -74,7 +74,7 @@ class Bench:
         """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds."""
         return self.healthy("conformance", {"parts": (part,)}, self.world(), same)
 
-    def healthy(self, program: str, args: Mapping[str, Any], world: World, same: bool = True) -> Run:
+    def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:
         """As `passes`, with any program. `same`: its ops do not depend on time, and are as on the simulation."""
         run, expected = self.run(world, program, args)
         if same:

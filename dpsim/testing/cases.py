@@ -9,9 +9,9 @@ processes: it has to see a hang and to recover from it, which is the point.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP
+from dpsim.program import Arguments, Request
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.programs import ODD, STEPS
@@ -86,14 +86,13 @@ def agreement(bench: Bench) -> None:
     device.
     """
     for on_host in (True, False):
-        args: dict[str, Any] = {
-            "topology": {"data_parallel_size": bench.size},
-            "config": {"async_scheduling": on_host, "max_num_seqs": 8, "max_num_batched_tokens": 64},
-            "requests": [(0, 9, 3), (1_000_000, 70, 4), (2_000_000, 5, 6)],
-            "step_ns": 1_000_000,
-            "form": "source-000",
-            "variant": None,
-        }
+        args = Arguments(
+            topology={"data_parallel_size": bench.size},
+            config={"async_scheduling": on_host, "max_num_seqs": 8, "max_num_batched_tokens": 64},
+            requests=(Request(0, 9, 3), Request(1_000_000, 70, 4), Request(2_000_000, 5, 6)),
+            step_ns=1_000_000,
+            form="source-000",
+        )
         bench.healthy("dp_batch", args, bench.world())
 
 

@@ -22,7 +22,7 @@ ODD = 3  # the step in which something is planted: not the first, so that there 
 
 
 @register_protocol("testing_steps")
-class Steps(Program):
+class Steps(Program[Mapping[str, Any]]):
     """Steps of the kinds named in the argument `parts`, for dpsim.testing."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:

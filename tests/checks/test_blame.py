@@ -10,6 +10,7 @@ import pytest
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.ops import ADDRESS, COUNT, KIND, SITE, STEP, RawRecord
+from dpsim.program import Arguments, Request
 from dpsim.sim.backend import SimBackend
 from dpsim.words import ranks_text
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
@@ -64,7 +65,8 @@ def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord,
 
 
 def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
-    done = SimBackend().run(told, "dp_batch", args)
+    requests = tuple(Request(*one) for one in args["requests"])
+    done = SimBackend().run(told, "dp_batch", Arguments(**{**args, "requests": requests}))
     return done, judge(told, done)
 
 

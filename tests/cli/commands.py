@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +70,7 @@ class Fake:
     def unavailable(self, size: int) -> str | None:
         return str(self.error) if isinstance(self.error, BackendUnavailable) else None
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         assert progress is not None
         for step in range(self.steps):
             progress(step)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.program import Arguments, Program
 from dpsim.registry import register_protocol
 
 SCENARIO = """
@@ -114,8 +113,8 @@ class Cross(Program):
 class Small(Look):
     """Wrong where a second request comes with a prompt of two tokens."""
 
-    def prepare(self, args: Mapping[str, Any]) -> Any:
-        return args["requests"]
+    def prepare(self, args: Arguments) -> Any:
+        return args.requests
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0

@@ -164,7 +164,7 @@ def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: p
         "class Mine(Program):\n"
         "    async def run(self, rank, args):\n"
         "        rank.step = 0\n"
-        "        rank.decide('form', args['form'], 'dp_cpu')\n"
+        "        rank.decide('form', args.form, 'dp_cpu')\n"
     )
     (tmp_path / "mine.yaml").write_text(
         "name: mine\nprotocol: mine_of_a_test\ntopology: {data_parallel_size: 2}\n"

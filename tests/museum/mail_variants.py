@@ -5,22 +5,22 @@ Rank 0 waits for a message of every other rank and tells them who leads: the low
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.program import Arguments, Program
 from dpsim.registry import register_protocol, register_variant, variant
 
 
 @register_protocol("mail", forms=("sorted", "unsorted"))
-class Mail(Program):
+class Mail(Program[Any]):
     """Who leads? Asked over a mailbox, told by a broadcast."""
 
-    def prepare(self, args: Mapping[str, Any]) -> Any:
-        return variant(args["variant"]).make if args["variant"] else FORMS[args["form"]]
+    def prepare(self, args: Arguments) -> Any:
+        return variant(args.variant).make if args.variant else FORMS[args.form]
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 0

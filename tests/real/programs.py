@@ -198,7 +198,7 @@ class Prints(Program):
 class Unprepared(Program):
     """Its arguments are never right."""
 
-    def prepare(self, args: Mapping[str, Any]) -> Any:
+    def prepare(self, args: Any) -> Any:
         raise KeyError("no such argument")
 
     async def run(self, rank: Rank, prepared: Any) -> None:

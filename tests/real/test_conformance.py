@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dpsim.ops import RawRecord
+from dpsim.program import Arguments, Request
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
 from dpsim.testing.conformance.program import PARTS
@@ -20,7 +21,7 @@ pytest.importorskip("torch")
 pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)]
 
 
-def on_both(backend: TorchBackend, world: World, program: str, args: dict[str, Any]) -> Run:
+def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run:
     """Run it there and on the simulation; the journals have to agree, record by record."""
     reason = backend.unavailable(world.size)
     if reason is not None:
@@ -38,17 +39,16 @@ def unplaced(journal: list[RawRecord]) -> list[RawRecord]:
     return [record[:-1] if record[0] == "alloc" else record for record in journal]
 
 
-def dp_batch(size: int, **config: Any) -> dict[str, Any]:
+def dp_batch(size: int, **config: Any) -> Arguments:
     """Arguments of `dp_batch` with prompts and decodes, thresholds low enough that some steps are microbatched."""
     thresholds = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 4}
-    return {
-        "topology": {"data_parallel_size": size},
-        "config": {**thresholds, **config},
-        "requests": [(index * 10_000_000, 5 + 3 * index, 4 + index) for index in range(6)],
-        "step_ns": 20_000_000,
-        "form": "source-000",
-        "variant": None,
-    }
+    return Arguments(
+        topology={"data_parallel_size": size},
+        config={**thresholds, **config},
+        requests=tuple(Request(index * 10_000_000, 5 + 3 * index, 4 + index) for index in range(6)),
+        step_ns=20_000_000,
+        form="source-000",
+    )
 
 
 def decisions(run: Run) -> list[dict[str, Any]]:

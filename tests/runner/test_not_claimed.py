@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -30,7 +29,7 @@ class Placeless(SimBackend):
 
     name = "placeless"
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         run = super().run(world, program, args, progress)
         for journal in run.journals:
             journal[:] = [without_place(raw) if raw[KIND] == "alloc" else raw for raw in journal]

@@ -6,7 +6,7 @@ case has a twin: a case that never caught anything proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
@@ -56,7 +56,7 @@ class Twin(SimBackend):
     name = "twin"
     patch: pytest.MonkeyPatch
 
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         with pytest.MonkeyPatch.context() as self.patch:
             self.broken()
             return self.said(super().run(self.told(world), program, args, progress))
@@ -302,7 +302,7 @@ class GivesLists(Twin):
 
 
 class CountsBackwards(Twin):
-    def run(self, world: World, program: str, args: Mapping[str, Any], progress: Progress | None = None) -> Run:
+    def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         assert progress is not None
         progress(2)
         progress(1)

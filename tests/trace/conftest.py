@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from dpsim.ops import RawRecord
+from dpsim.program import Request
 from dpsim.world import Run
 from tests.trace.runs import simulate
 
@@ -27,7 +28,7 @@ def hung() -> Run:
 @pytest.fixture
 def crashed() -> Run:
     """Two of three ranks are idle, and a variant of the protocol makes them raise."""
-    return simulate(variant="M-DP-11", requests=((0, 5, 6, None, None, False),))
+    return simulate(variant="M-DP-11", requests=(Request(0, 5, 6),))
 
 
 @pytest.fixture

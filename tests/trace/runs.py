@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -9,20 +10,20 @@ from hypothesis import strategies as st
 
 from dpsim.config import EngineConfig, Topology
 from dpsim.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
+from dpsim.program import Arguments, Request
 from dpsim.scenario.communicators import communicators
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
 
 RANKS = 3
 TOPOLOGY = Topology(data_parallel_size=RANKS)
-ARGS = {
-    "topology": TOPOLOGY.model_dump(mode="json"),
-    "config": EngineConfig(async_scheduling=True).model_dump(mode="json"),
-    "requests": [(0, 5 + number, 6, None, None, False) for number in range(4)],
-    "step_ns": 20_000_000,
-    "form": "source-000",
-    "variant": None,
-}
+ARGS = Arguments(
+    topology=TOPOLOGY.model_dump(mode="json"),
+    config=EngineConfig(async_scheduling=True).model_dump(mode="json"),
+    requests=tuple(Request(0, 5 + number, 6) for number in range(4)),
+    step_ns=20_000_000,
+    form="source-000",
+)
 
 
 def make_world(*faults: Fault) -> World:
@@ -33,7 +34,7 @@ def make_world(*faults: Fault) -> World:
 def simulate(*faults: tuple[str, int, str, int], **args: Any) -> Run:
     """The run with these faults: (kind, rank, site, ordinal). Must not be changed."""
     planted = (Fault(kind, rank, At(site, ordinal)) for kind, rank, site, ordinal in faults)
-    return SimBackend().run(make_world(*planted), "dp_batch", ARGS | args)
+    return SimBackend().run(make_world(*planted), "dp_batch", replace(ARGS, **args))
 
 
 def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim.ops import KIND, SEQ, RawRecord
+from dpsim.program import Request
 from dpsim.trace import Difference, Trace, TraceError, compare, digest, fold, read_trace, scenario_changes, write_trace
 from dpsim.world import Run
 from tests.records import all_reduce, changed, raw
@@ -216,7 +217,7 @@ def test_faults(fault: tuple[str, int, str, int], said: str, healthy: Run) -> No
 
 
 def test_a_crash(crashed: Run) -> None:
-    found = first(simulate(requests=((0, 5, 6, None, None, False),)), crashed)
+    found = first(simulate(requests=(Request(0, 5, 6),)), crashed)
     assert (found.rank, found.step) == (1, 0)
     assert found.meaning.startswith(
         "B ends earlier than A: there, rank 1 raised: the second dispatch pads 8 agreed tokens"

@@ -14,7 +14,7 @@ differently issue collectives of different sizes, as they would in production.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ import numpy as np
 from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Buffer, HostArray, Rank
 from dpsim.ops import RawRecord
-from dpsim.program import Program, Request, Unsuitable
+from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.data_parallel.batch import FORMS, BatchForm, LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.graphs import ALL_MODES, Descriptor, Dispatcher
 from dpsim.protocol.data_parallel.microbatch import slice_sizes, wants_microbatching
@@ -217,25 +217,23 @@ class Prepared(NamedTuple):
 
 
 @register_protocol("dp_batch", forms=tuple(FORMS))
-class DataParallelBatch(Program):
+class DataParallelBatch(Program[Prepared]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
-    Arguments: `topology` and `config` (mappings, see `dpsim.config`), `requests` (list of `Request` tuples),
-    `step_ns`, `form`, `variant` (a name or None). A variant replaces the form or the step.
+    A variant replaces the form or the step.
     """
 
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
-    def prepare(self, args: Mapping[str, Any]) -> Prepared:
-        config = EngineConfig.model_validate(args["config"])
-        topology = Topology.model_validate(args["topology"])
+    def prepare(self, args: Arguments) -> Prepared:
+        config = EngineConfig.model_validate(args.config)
+        topology = Topology.model_validate(args.topology)
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
-        requests = [Request(*request) for request in args["requests"]]
-        timeline = Timeline(requests, topology.data_parallel_size, config, args["step_ns"])
-        form, step = FORMS[args["form"]], DataParallelStep
-        if args.get("variant"):
-            made = variant(args["variant"]).make
+        timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
+        form, step = FORMS[args.form], DataParallelStep
+        if args.variant:
+            made = variant(args.variant).make
             form, step = (made, step) if issubclass(made, BatchForm) else (form, made)
         return Prepared(config, topology, timeline, form(), step)
 

@@ -8,13 +8,13 @@ a variant's, and a scenario's requests become a history of calls for each replic
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Rank
 from dpsim.ops import RawRecord
-from dpsim.program import Program, Request, Unsuitable
+from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.model.kernels import LAYERS
 from dpsim.protocol.pipeline.history import History, histories
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
@@ -35,12 +35,11 @@ class Prepared(NamedTuple):
 
 
 @register_protocol("pp_tokens", forms=tuple(TRANSFERS))
-class PipelineTokens(Program):
+class PipelineTokens(Program[Prepared]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
-    Arguments: as of `dp_batch`. Tensor-parallel ranks of a stage all compute the whole model, and share what is sent
-    from stage to stage. A variant replaces the stage, the broadcast of tokens, the transfer of hidden states, or the
-    scheduler.
+    Tensor-parallel ranks of a stage all compute the whole model, and share what is sent from stage to stage. A variant
+    replaces the stage, the broadcast of tokens, the transfer of hidden states, or the scheduler.
     """
 
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
@@ -50,22 +49,21 @@ class PipelineTokens(Program):
         excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
         return excluded + (self.probes[2:] if len(prepared.histories) > 1 else ())
 
-    def prepare(self, args: Mapping[str, Any]) -> Prepared:
-        config = EngineConfig.model_validate(args["config"])
-        topology = Topology.model_validate(args["topology"])
+    def prepare(self, args: Arguments) -> Prepared:
+        config = EngineConfig.model_validate(args.config)
+        topology = Topology.model_validate(args.topology)
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
         if stages > LAYERS or (replicas > 1 and stages == 1):
             raise Unsuitable(
                 f"topology: expected pipelines of 1 to {LAYERS} stages (of 2 or more where there are replicas), as "
                 f"pp_tokens runs them; got {topology}"
             )
-        requests = [Request(*request) for request in args["requests"]]
         pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
-        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args["form"]]}
-        if args.get("variant"):
-            made = variant(args["variant"]).make
+        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args.form]}
+        if args.variant:
+            made = variant(args.variant).make
             pieces |= {base: made for base in pieces if issubclass(made, base)}
-        engines = histories(requests, replicas, stages, config, args["step_ns"], pieces[PipelineScheduler])
+        engines = histories(args.requests, replicas, stages, config, args.step_ns, pieces[PipelineScheduler])
         return Prepared(topology, engines, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
 
     def steps(self, prepared: Prepared) -> int:

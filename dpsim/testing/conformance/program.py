@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, NamedTuple
 
 from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.program import Arguments, Program
 from dpsim.registry import register_protocol
 from dpsim.testing.conformance import mail
 from dpsim.testing.conformance.basics import basics
@@ -41,15 +41,17 @@ class Selection(NamedTuple):
 
 
 @register_protocol("conformance")
-class Conformance(Program):
+class Conformance(Program[Selection]):
     """Every call of the contract at least once, with results that a formula predicts.
 
-    Arguments: `rounds` (default 3; a round is a step) and `parts` (default: all). Raises AssertionError where the
-    backend breaks the contract. With the part "mail" all ranks but the first end in an idle get.
+    Arguments: `rounds` (default 3; a round is a step) and `parts` (default: all); a scenario gives neither. Raises
+    AssertionError where the backend breaks the contract. With the part "mail" all ranks but the first end in an idle
+    get.
     """
 
-    def prepare(self, args: Mapping[str, Any]) -> Selection:
-        return Selection(int(args.get("rounds", 3)), tuple(args.get("parts", PARTS)))
+    def prepare(self, args: Arguments | Mapping[str, Any]) -> Selection:
+        given = {} if isinstance(args, Arguments) else args
+        return Selection(int(given.get("rounds", 3)), tuple(given.get("parts", PARTS)))
 
     def steps(self, prepared: Selection) -> int:
         return prepared.rounds
