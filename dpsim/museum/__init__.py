@@ -1,4 +1,11 @@
-"""Variants of the protocol: mutants of the specification and historical bugs, each beside its healthy twin.
+"""Variants of the protocols: mutants of the specification and historical bugs, each beside its healthy twin.
 
-One file an area. Nothing imports them but the registry, by name; checks never do.
+    batch.py             the batch agreement of data-parallel ranks
+    tokens.py            sampled tokens of a pipeline
+    pipeline.py          hidden states and the queue of batches
+    steps.py             dummy steps of a pipeline, and a queue that is too deep
+    tensor_parallel.py   slices of hidden states
+    pipeline_bugs.py     bugs that engines had in pipelines
+
+One file an area. Nothing imports them but the registry, by the entry points of pyproject.toml; checks never do.
 """

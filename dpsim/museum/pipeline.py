@@ -13,10 +13,10 @@ from typing import Any
 
 from dpsim.interface import Buffer, Event, HostArray
 from dpsim.museum.tokens import WRONG, mutant
-from dpsim.protocol.model import kernels as model
-from dpsim.protocol.pipeline.batches import Batch
-from dpsim.protocol.pipeline.scheduler import Outcome, PipelineScheduler
-from dpsim.protocol.pipeline.stage import Result, Stage
+from dpsim.protocol.model import kernels
+from dpsim.protocol.pipeline.batches import Batch, StepResult
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler, RowOutput
+from dpsim.protocol.pipeline.stage import Stage
 from dpsim.protocol.pipeline.transfer import Transfer, WaitsForDescription
 
 
@@ -48,9 +48,9 @@ class LooksAtOnce(WaitsForDescription):
 class WaitsTwice(Transfer):
     """A handle of a send over host memory is waited for twice: gloo then blocks for ever."""
 
-    async def settle(self, work: Awaitable[HostArray]) -> None:
-        await work
-        await work
+    async def wait_handle(self, handle: Awaitable[HostArray]) -> None:
+        await handle
+        await handle
 
 
 @mutant("M-PS-6", "[CH]*")
@@ -75,7 +75,7 @@ class ShallowQueue(PipelineScheduler):
 class NewestFirst(Stage):
     """The newest result is taken out of the queue and told as that of the oldest batch."""
 
-    def next_result(self) -> Result:
+    def next_result(self) -> StepResult:
         return self.results.pop()
 
 
@@ -94,8 +94,8 @@ class AbortsLate(PipelineScheduler):
     def abort(self, number: int) -> None:
         self.late.append(number)
 
-    def hear(self, results: Sequence[Outcome]) -> None:
-        super().hear(results)
+    def update_from_output(self, results: Sequence[RowOutput]) -> None:
+        super().update_from_output(results)
         while self.late:
             super().abort(self.late.pop(0))
 
@@ -110,7 +110,7 @@ class FreesSent(WaitsForDescription):
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterator[tuple[str, Buffer]]:
         for name, buffer in super().in_order(tensors):
             own = self.main.alloc(buffer.shape, buffer.dtype, f"{name}.own")
-            self.main.launch(f"{name}.copy", model.copy, reads=[buffer], writes=[own])
+            self.main.launch(f"{name}.copy", kernels.copy, reads=[buffer], writes=[own])
             self.sending().wait_stream(self.main)
             yield name, own
             own.free()

@@ -17,11 +17,11 @@ import numpy as np
 
 from dpsim.interface import Buffer, HostArray
 from dpsim.museum.tokens import FinishedByBound, ReceivesWidest, mutant
-from dpsim.protocol.model import kernels as model
-from dpsim.protocol.pipeline.batches import Batch, Row
+from dpsim.protocol.model import kernels
+from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row
 from dpsim.protocol.pipeline.request_table import gather
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
-from dpsim.protocol.pipeline.stage import Stage, Step
+from dpsim.protocol.pipeline.stage import Stage
 from dpsim.protocol.pipeline.transfer import Received, Transfer, WaitsForDescription
 
 HEALTHY = "healthy: an extension of the protocol, the twin of"
@@ -67,14 +67,14 @@ class GathersOnSide(Stage):
     are gathered from is a copy here, and told.
     """
 
-    def draft_tokens(self, step: Step) -> None:
-        self.table.propose(step.mapping)
+    def draft_tokens(self, input_batch: InputBatch) -> None:
+        self.table.propose(input_batch.mapping)
         if self.tokens is not None:
             proposed = self.main.alloc(self.table.drafts.shape, "int64", "drafts.proposed")
-            self.main.launch("drafts.copy", model.copy, reads=[self.table.drafts], writes=[proposed])
+            self.main.launch("drafts.copy", kernels.copy, reads=[self.table.drafts], writes=[proposed])
             self.tokens.join_side()
-            drafts = self.tokens.side.alloc((len(step.slots), self.drafts), "int64", "drafts.sent")
-            self.tokens.side.launch("drafts.gather", gather, reads=[proposed, step.mapping], writes=[drafts])
+            drafts = self.tokens.side.alloc((len(input_batch.slots), self.drafts), "int64", "drafts.sent")
+            self.tokens.side.launch("drafts.gather", gather, reads=[proposed, input_batch.mapping], writes=[drafts])
             self.tokens.broadcast_drafts(drafts)
             proposed.record_stream(self.tokens.side)
             proposed.free()
@@ -99,8 +99,8 @@ class BothWays(Transfer):
     async def exchange(self, neighbour: int | None) -> None:
         """Both post a send before they receive."""
         assert neighbour is not None
-        self.described.append(self.host.send(np.zeros(TABLE, np.int64), neighbour, site="table.send"))
-        await self.describing()
+        self.handles.append(self.host.send(np.zeros(TABLE, np.int64), neighbour, site="table.send"))
+        await self.wait_for_description()
         await self.host.recv(TABLE, "int64", neighbour, site="table.receive")
 
 
@@ -129,8 +129,8 @@ class DrivenSends(WaitsForDescription):
     That they were is told by the receiver: NCCL may end a send before, of up to 64 MiB between two H200s.
     """
 
-    def tell(self, array: HostArray, site: str) -> Awaitable[HostArray]:
-        return Driven(lambda: WaitsForDescription.tell(self, array, site))
+    def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
+        return Driven(lambda: WaitsForDescription.send_on_host(self, array, site))
 
     async def send(self, tensors: Mapping[str, Buffer]) -> None:
         await super().send(tensors)
@@ -144,7 +144,7 @@ class DrivenSends(WaitsForDescription):
         received = await super().receive()
         assert self.before is not None
         taken = self.receiving().alloc(1, "int64", "taken")
-        self.receiving().launch("taken.fill", model.fill, writes=[taken], args=(1,), cost=0)
+        self.receiving().launch("taken.fill", kernels.fill, writes=[taken], args=(1,), cost=0)
         self.device.send(taken, self.before, self.receiving(), site="taken.send")
         taken.free()
         return received
@@ -157,7 +157,7 @@ class IsendUnwaited(DrivenSends):
     TensorRT-LLM pull request 10665; certain where launches block.
     """
 
-    async def describing(self) -> None:
+    async def wait_for_description(self) -> None:
         pass
 
 
@@ -177,7 +177,7 @@ class LoadsCache(Stage):
         super().update_slots(batch)
         if batch.admitted:
             self.fence()
-            slots = tuple(self.slot_of[one.request] for one in batch.admitted)
+            slots = tuple(self.slots.of[one.request] for one in batch.admitted)
             self.loader.launch("kv.load", load, writes=[self.cache], args=(slots,))
             self.main.wait_stream(self.loader)
 

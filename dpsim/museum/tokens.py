@@ -14,10 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from dpsim.interface import Buffer, DeviceCommunicator
-from dpsim.protocol.pipeline.batches import Batch, Row
+from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row
 from dpsim.protocol.pipeline.sampled_tokens import DROPPED, Arrived, Entry, SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
-from dpsim.protocol.pipeline.stage import Stage, Step
+from dpsim.protocol.pipeline.stage import Stage
 from dpsim.registry import register_variant
 
 WRONG = "CRASH:WRONG*"
@@ -132,10 +132,10 @@ class TakesOverLate(Stage):
         if not batch.rows:
             self.consume()
 
-    def prepare(self, batch: Batch) -> Step:
-        step = super().prepare(batch)
+    def prepare(self, batch: Batch) -> InputBatch:
+        input_batch = super().prepare(batch)
         self.consume()
-        return step
+        return input_batch
 
 
 @mutant(
@@ -189,7 +189,7 @@ class DraftsOfDropped(Stage):
     """Drafts are stored with -1 left in the mapping, which as an index is the last slot: another request's."""
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
-        last = len(self.free) + len(self.slot_of) - 1
+        last = self.slots.count - 1
         wrapped = self.put(tuple(last if slot == DROPPED else slot for slot in arrived.mapping), "wrapped.mapping")
         super().store_drafts(arrived, drafts, wrapped)
         wrapped.free()

@@ -208,7 +208,7 @@ def fill_rows(buffer: Any, start: int, rows: int, value: int) -> None:
     buffer[start : start + rows] = value
 
 
-class Prepared(NamedTuple):
+class DataParallelSetup(NamedTuple):
     config: EngineConfig
     topology: Topology
     timeline: Timeline
@@ -217,7 +217,7 @@ class Prepared(NamedTuple):
 
 
 @register_protocol("dp_batch", forms=tuple(FORMS))
-class DataParallelBatch(Program[Prepared]):
+class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
     A variant replaces the form or the step.
@@ -225,7 +225,7 @@ class DataParallelBatch(Program[Prepared]):
 
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
-    def prepare(self, args: Arguments) -> Prepared:
+    def prepare(self, args: Arguments) -> DataParallelSetup:
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         if config.num_gpu_blocks_override is not None:
@@ -235,12 +235,12 @@ class DataParallelBatch(Program[Prepared]):
         if args.variant:
             made = variant(args.variant).make
             form, step = (made, step) if issubclass(made, BatchForm) else (form, made)
-        return Prepared(config, topology, timeline, form(), step)
+        return DataParallelSetup(config, topology, timeline, form(), step)
 
-    def steps(self, prepared: Prepared) -> int:
+    def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
 
-    def figures(self, prepared: Prepared, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+    def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Tokens that requests needed against tokens that ranks ran (dummy batches and padding), and steps by mode.
 
         Taken from the decisions of rank 0: steps that were not agreed on do not count.
@@ -264,6 +264,6 @@ class DataParallelBatch(Program[Prepared]):
             "microbatched steps": microbatched,
         }
 
-    async def run(self, rank: Rank, prepared: Prepared) -> None:
+    async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         await prepared.step(rank, dp_index, prepared.config, prepared.form).run(prepared.timeline)

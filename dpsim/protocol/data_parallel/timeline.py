@@ -51,7 +51,7 @@ class Batch(NamedTuple):
 IDLE = Batch((), 0, 0)
 
 
-class Scheduler:
+class RankScheduler:
     """The scheduler of one data-parallel rank."""
 
     def __init__(self, config: EngineConfig) -> None:
@@ -139,7 +139,7 @@ class Timeline:
         aborts = deque(
             sorted((-(-when // step_ns), index) for index in order if (when := requests[index].abort_ns) is not None)
         )
-        schedulers = [Scheduler(config) for _ in range(ranks)]
+        schedulers = [RankScheduler(config) for _ in range(ranks)]
         tick = 0
         while arrivals or any(scheduler.has_work for scheduler in schedulers):
             while arrivals and arrivals[0][0] <= tick:

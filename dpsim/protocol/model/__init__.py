@@ -1,1 +1,6 @@
-"""The stand-in for the model: integer arithmetic, the same on numpy and torch, and its oracle."""
+"""The stand-in for the model: integer arithmetic, exact on every backend.
+
+kernels.py   its arithmetic, and the kernels that compute it on a device
+arrays.py    what kernels need besides arithmetic, the same on numpy and torch
+oracle.py    the same model for one request, a token at a time, without a device
+"""

@@ -7,7 +7,7 @@ or one row in a wrong slot changes all that the request says later. Arithmetic i
 
 A kernel is written against the array API standard, with masks in place of indices that depend on data: the same on
 numpy and torch, bit for bit, and nothing for which a host would have to wait for its device. All rows of state are
-told by a *mapping* from batch rows to slots; what comes with slot -1 changes nothing.
+found by a *mapping* from batch rows to slots; what comes with slot -1 changes nothing.
 
 `dpsim.protocol.model.oracle` is the same model for one request, a token at a time, without a device.
 """
@@ -175,12 +175,12 @@ def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...],
     a draft behind it; and where that draft is.
     """
     starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
-    told = []
+    places = []
     for place in range(width):
         at = tuple(start + min(place, _drafts(span)) for start, span in zip(starts, spans, strict=True))
         drafted = tuple(int(place < _drafts(span)) for span in spans)
-        told.append((at, drafted, tuple(one + more for one, more in zip(at, drafted, strict=True))))
-    return tuple(told)
+        places.append((at, drafted, tuple(one + more for one, more in zip(at, drafted, strict=True))))
+    return tuple(places)
 
 
 __all__ = [

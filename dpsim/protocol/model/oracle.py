@@ -6,21 +6,11 @@
     [3, 20, 37, 186, 775, 885]
 
 Where drafts are accepted a request needs fewer steps, but its tokens are the same: speculative decoding is exact.
-
-A stage's inputs of a step are compared as a whole, for a token alone does not show everything: one that came for the
-former owner of a slot changes the new one's length, its history or what counts as computed, and not its last token
-(specification 6.11, M-PP-1). What differs is an exception; a class for each thing, since findings are named after it:
-CRASH:WRONGTOKEN.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dpsim.protocol.model.kernels import LAYERS, MODULUS, cached, chosen, embedded, guessed, mixed, prompt_token
-
-if TYPE_CHECKING:
-    pass
 
 
 class Oracle:

@@ -1,1 +1,14 @@
-"""Pipeline stages: scheduler, hidden states, sampled tokens, and what judges them."""
+"""Pipelines: hidden states go forward, sampled tokens come back: the program `pp_tokens` (specification 6 and 7).
+
+batches.py          what goes through a pipeline: batches, their rows, results
+scheduler.py        the engine's scheduler: the next batch, and what is known of earlier ones
+history.py          scheduler and batch queue, played from the first request to the last
+slots.py            which request has which slot of the table
+request_table.py    the table of requests on the device, and its kernels
+staging.py          numbers of the host on their way to the device
+sampled_tokens.py   the broadcast of sampled tokens, and the queue in which they wait
+transfer.py         hidden states from one stage to the next
+witness.py          what goes into and comes out of a stage, held against the oracles
+stage.py            one rank's part of all this
+program.py          the pieces chosen, and the program
+"""

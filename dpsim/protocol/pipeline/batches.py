@@ -1,8 +1,23 @@
-"""What goes through a pipeline: batches, their rows, and who is admitted."""
+"""What goes through a pipeline, from the engine's scheduler to the result of a step.
+
+    Batch        the engine to every stage: whose slot is free, who gets one (`Admission`), what runs (`Row`)
+    InputBatch   a stage to its kernels: the batch's rows as slots and spans of tokens
+    StepResult   a stage to the engine: what the step's inputs were and, on the last stage, what was sampled
+
+All of it is data. Every stage gets equal batches, so what two of them have to do alike they compute from the batch:
+whether a row samples, how many drafts it has, how many tokens are computed at most.
+
+    >>> row = Row(request=0, computed=4, scheduled=3, prefill=4, limit=9, position=4)
+    >>> row.prefilling, row.samples, row.drafts  # a decode: the last sampled token, and two drafts
+    (False, True, 2)
+"""
 
 from __future__ import annotations
 
 from typing import NamedTuple
+
+from dpsim.interface import Buffer, Event
+from dpsim.protocol.model.kernels import Span
 
 
 class Row(NamedTuple):
@@ -40,7 +55,7 @@ class Admission(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What the engine tells every stage: requests whose slots are given back, requests that get one, rows to run."""
+    """What every stage does next: requests whose slots are given back, requests that get one, rows to run."""
 
     number: int
     freed: tuple[int, ...]
@@ -50,3 +65,28 @@ class Batch(NamedTuple):
     @property
     def num_tokens(self) -> int:
         return sum(row.scheduled for row in self.rows)
+
+
+class InputBatch(NamedTuple):
+    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie."""
+
+    batch: Batch
+    slots: tuple[int, ...]
+    mapping: Buffer
+    spans: tuple[Span, ...]
+    inputs: Buffer
+
+
+class StepResult(NamedTuple):
+    """What a step leaves for the one who takes its result. `delivered`: the ops that last brought tokens, by row."""
+
+    step: int
+    batch: Batch
+    inputs: Buffer | None
+    tokens: Buffer | None
+    counts: Buffer | None
+    delivered: tuple[str | None, ...]
+    done: Event
+
+
+__all__ = ["Admission", "Batch", "InputBatch", "Row", "StepResult"]

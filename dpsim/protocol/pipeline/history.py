@@ -5,7 +5,7 @@ The whole history of calls is a pure function of requests and configuration, bec
 the step clock; ticks in which the engine has nothing to do are left out.
 
     >>> from dpsim.config import EngineConfig
-    >>> from dpsim.protocol.data_parallel.timeline import Request
+    >>> from dpsim.program import Request
     >>> calls = History([Request(0, 5, 2)], stages=2, config=EngineConfig()).calls
     >>> [[row.scheduled for row in call.batch.rows] for call in calls if call.batch]
     [[5], [], [1], [], []]
@@ -33,7 +33,7 @@ from dpsim.config import EngineConfig
 from dpsim.program import Request, Unsuitable
 from dpsim.protocol.model.oracle import Oracle
 from dpsim.protocol.pipeline.batches import Batch
-from dpsim.protocol.pipeline.scheduler import Outcome, PipelineScheduler, Tracked
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler, RequestState, RowOutput
 
 STEP_NS = 20_000_000
 
@@ -104,13 +104,13 @@ class History:
         aborts = deque(
             sorted((-(-when // step_ns), number) for number in order if (when := requests[number].abort_ns) is not None)
         )
-        queue: deque[list[Outcome]] = deque()
+        queue: deque[list[RowOutput]] = deque()
         tick = 0
         while arrivals or queue or scheduler.has_requests:
             while arrivals and arrivals[0][0] <= tick:
                 _, number = arrivals.popleft()
                 if (abort := requests[number].abort_ns) is None or -(-abort // step_ns) > tick:
-                    scheduler.waiting.append(Tracked(number, requests[number]))
+                    scheduler.waiting.append(RequestState(number, requests[number]))
             while aborts and aborts[0][0] <= tick:
                 scheduler.abort(aborts.popleft()[1])
             batch = None
@@ -123,7 +123,7 @@ class History:
                 continue
             takes = batch is None or not scheduler.returns_early(batch, len(queue))
             if takes:
-                scheduler.hear(queue.popleft())
+                scheduler.update_from_output(queue.popleft())
             self.calls.append(Call(batch, takes))
             self.ticks.append(tick)
             tick += 1

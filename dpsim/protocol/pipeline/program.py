@@ -24,7 +24,7 @@ from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
 from dpsim.registry import register_protocol, variant
 
 
-class Prepared(NamedTuple):
+class PipelineSetup(NamedTuple):
     """What all ranks share: a history for each replica, and the pieces of the protocol: any may be a variant's."""
 
     topology: Topology
@@ -35,7 +35,7 @@ class Prepared(NamedTuple):
 
 
 @register_protocol("pp_tokens", forms=tuple(TRANSFERS))
-class PipelineTokens(Program[Prepared]):
+class PipelineTokens(Program[PipelineSetup]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
     Tensor-parallel ranks of a stage all compute the whole model, and share what is sent from stage to stage. A variant
@@ -44,12 +44,12 @@ class PipelineTokens(Program[Prepared]):
 
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
 
-    def reachable(self, prepared: Prepared) -> tuple[str, ...]:
+    def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:
         """Tokens are on their way where there are several stages, dummy steps where there are several replicas."""
         excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
         return excluded + (self.probes[2:] if len(prepared.histories) > 1 else ())
 
-    def prepare(self, args: Arguments) -> Prepared:
+    def prepare(self, args: Arguments) -> PipelineSetup:
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
@@ -64,12 +64,12 @@ class PipelineTokens(Program[Prepared]):
             made = variant(args.variant).make
             pieces |= {base: made for base in pieces if issubclass(made, base)}
         engines = histories(args.requests, replicas, stages, config, args.step_ns, pieces[PipelineScheduler])
-        return Prepared(topology, engines, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
+        return PipelineSetup(topology, engines, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
 
-    def steps(self, prepared: Prepared) -> int:
+    def steps(self, prepared: PipelineSetup) -> int:
         return len(prepared.histories[0].calls)
 
-    def figures(self, prepared: Prepared, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+    def figures(self, prepared: PipelineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Of the histories alone: they do not depend on the machine."""
         calls = [call for history in prepared.histories for call in history.calls]
         batches = [call.batch for call in calls if call.batch is not None]
@@ -80,7 +80,7 @@ class PipelineTokens(Program[Prepared]):
             **({"dummy steps": sum(call.dummy for call in calls)} if len(prepared.histories) > 1 else {}),
         }
 
-    async def run(self, rank: Rank, prepared: Prepared) -> None:
+    async def run(self, rank: Rank, prepared: PipelineSetup) -> None:
         replica, _, _ = prepared.topology.coordinates(rank.rank)
         history, tensor_parallel_size = prepared.histories[replica], prepared.topology.tensor_parallel_size
         await prepared.stage(rank, history, prepared.tokens, prepared.transfer, tensor_parallel_size).run()

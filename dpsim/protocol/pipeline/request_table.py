@@ -105,7 +105,7 @@ def prepare(
     digest of its request's tokens, and how many are settled. The model needs the first two; the others are looked at.
     """
     xp = namespace(mapping)
-    rows, offsets, prefilling = (of_host(mapping, told) for told in layout(spans))
+    rows, offsets, prefilling = (of_host(mapping, values) for values in layout(spans))
     slots = mapping[rows]
     positions = computed[slots] + offsets
     places = count(ids, ids.shape[1])[None, :]

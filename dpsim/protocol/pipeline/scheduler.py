@@ -2,8 +2,8 @@
 
 An engine with P stages keeps several batches under way. In each *call* it schedules a batch, if there is anything to
 schedule, and puts it into the batch queue; it comes back at once while the queue has room, and else takes the oldest
-batch out, waits for its result and tells the scheduler (specification 7.5, the rule of 0.33: where the queue is not
-full it waits for nothing unless the scheduler has no requests left). A batch without tokens is a batch too.
+batch out, waits for its result and updates the scheduler from it (specification 7.5, the rule of 0.33: where the queue
+is not full it waits for nothing unless the scheduler has no requests left). A batch without tokens is a batch too.
 
 So the scheduler knows a result some steps late. What it counts as computed is an upper bound while drafts may still be
 rejected (6.4), requests end steps after their last token was sampled, and a slot can be given back, by an end, an abort
@@ -24,29 +24,29 @@ from dpsim.protocol.model.oracle import Oracle
 from dpsim.protocol.pipeline.batches import Admission, Batch, Row
 
 
-class Tracked:
+class RequestState:
     """A request, as the scheduler sees it, and its truth."""
 
     def __init__(self, number: int, request: Request) -> None:
         self.number = number
         self.oracle = Oracle(number, request.prompt_tokens)
-        self.prompt, self.wanted = request.prompt_tokens, request.output_tokens
-        self.made = 0  # output tokens that the scheduler has heard of
-        self.computed = 0
+        self.num_prompt_tokens, self.max_tokens = request.prompt_tokens, request.output_tokens
+        self.num_output_tokens = 0  # as far as the results of batches are known
+        self.num_computed_tokens = 0
         self.prefill = request.prompt_tokens
         self.position = 0  # tokens really computed
         self.eligible = 0  # first step that it may run in again
-        self.unheard = 0  # steps whose sampled tokens the scheduler has not heard of
+        self.in_flight = 0  # steps that sample, whose result is not known yet
 
     @property
     def limit(self) -> int:
-        return self.prompt + self.wanted
+        return self.num_prompt_tokens + self.max_tokens
 
 
-class Outcome(NamedTuple):
+class RowOutput(NamedTuple):
     """What came of a row."""
 
-    tracked: Tracked
+    state: RequestState
     sampled: int
     rejected: int
 
@@ -56,14 +56,14 @@ class PipelineScheduler:
 
     def __init__(self, stages: int, config: EngineConfig) -> None:
         self.config, self.stages = config, stages
-        self.waiting: deque[Tracked] = deque()
-        self.running: list[Tracked] = []
-        self.ended: list[int] = []  # the stages have not been told yet
+        self.waiting: deque[RequestState] = deque()
+        self.running: list[RequestState] = []
+        self.finished: list[int] = []  # the stages learn it with the next batch
         self.steps = 0
 
     @property
     def has_requests(self) -> bool:
-        return bool(self.waiting or self.running or self.ended)
+        return bool(self.waiting or self.running or self.finished)
 
     def cadence(self) -> int:
         """Steps from one that samples to the next of the same request: as long as the token is on its way (6.7)."""
@@ -79,102 +79,102 @@ class PipelineScheduler:
 
     def abort(self, number: int) -> None:
         """Drop a request, wherever it is."""
-        self.ended += [tracked.number for tracked in self.running if tracked.number == number]
-        self.running = [tracked for tracked in self.running if tracked.number != number]
-        self.waiting = deque(tracked for tracked in self.waiting if tracked.number != number)
+        self.finished += [state.number for state in self.running if state.number == number]
+        self.running = [state for state in self.running if state.number != number]
+        self.waiting = deque(state for state in self.waiting if state.number != number)
 
-    def schedule(self) -> tuple[Batch, list[Outcome]]:
+    def schedule(self) -> tuple[Batch, list[RowOutput]]:
         """The next batch, and what will come of it."""
         number, budget = self.steps, self.config.max_num_batched_tokens
         self.steps += 1
-        rows: list[tuple[Tracked, int]] = []
+        rows: list[tuple[RequestState, int]] = []
         preempted: list[int] = []
-        for tracked in list(self.running):
-            if tracked not in self.running or not self._may_run(tracked, number):
+        for state in list(self.running):
+            if state not in self.running or not self._may_run(state, number):
                 continue
-            tokens = self._tokens(tracked, budget)
-            while tokens and tracked in self.running and not self._fits(tracked, tokens):
+            tokens = self._tokens(state, budget)
+            while tokens and state in self.running and not self._fits(state, tokens):
                 preempted.append(self._preempt())
-            if tokens and tracked in self.running:
-                rows.append((tracked, tokens))
+            if tokens and state in self.running:
+                rows.append((state, tokens))
                 budget -= tokens
-                tracked.computed += tokens
+                state.num_computed_tokens += tokens
         admitted = []
         while self.waiting and budget and not preempted and len(self.running) < self.config.max_num_seqs:
-            tracked = self.waiting[0]
-            tracked.prefill = tracked.prompt + tracked.made
+            state = self.waiting[0]
+            state.prefill = state.num_prompt_tokens + state.num_output_tokens
             # After a preemption all its tokens are its prompt, so those on their way are waited for.
-            if tracked.unheard or not self._fits(tracked, tracked.prefill):
+            if state.in_flight or not self._fits(state, state.prefill):
                 break
-            tokens = min(tracked.prefill, budget)
+            tokens = min(state.prefill, budget)
             self.running.append(self.waiting.popleft())
-            admitted.append(Admission(tracked.number, tracked.oracle.first(tracked.prefill)))
-            rows.append((tracked, tokens))
+            admitted.append(Admission(state.number, state.oracle.first(state.prefill)))
+            rows.append((state, tokens))
             budget -= tokens
-            tracked.computed = tokens
-        freed, self.ended = tuple(sorted(self.ended + preempted)), []
+            state.num_computed_tokens = tokens
+        freed, self.finished = tuple(sorted(self.finished + preempted)), []
         results, scheduled = [], []
-        for tracked, tokens in rows:
-            computed = tracked.computed - tokens
-            row = Row(tracked.number, computed, tokens, tracked.prefill, tracked.limit, tracked.position)
+        for state, tokens in rows:
+            computed = state.num_computed_tokens - tokens
+            row = Row(state.number, computed, tokens, state.prefill, state.limit, state.position)
             scheduled.append(row)
-            results.append(self._run(tracked, row, number))
+            results.append(self._run(state, row, number))
         return Batch(number, freed, tuple(admitted), tuple(scheduled)), results
 
-    def hear(self, results: Sequence[Outcome]) -> None:
+    def update_from_output(self, results: Sequence[RowOutput]) -> None:
         """The result of a batch. That of a request that was aborted meanwhile changes nothing (I-PS-12)."""
-        for tracked, sampled, rejected in results:
+        for state, sampled, rejected in results:
             if not sampled:
                 continue
-            tracked.unheard -= 1
-            tracked.made = min(tracked.made + sampled, tracked.wanted)
-            if tracked in self.running:  # one that was preempted begins anew, when all is heard
-                tracked.computed -= rejected
-            if tracked.made == tracked.wanted:
-                if tracked in self.running:
-                    self.ended.append(tracked.number)
-                self.running = [other for other in self.running if other is not tracked]
-                self.waiting = deque(other for other in self.waiting if other is not tracked)
+            state.in_flight -= 1
+            state.num_output_tokens = min(state.num_output_tokens + sampled, state.max_tokens)
+            if state in self.running:  # one that was preempted begins anew, when none is in flight
+                state.num_computed_tokens -= rejected
+            if state.num_output_tokens == state.max_tokens:
+                if state in self.running:
+                    self.finished.append(state.number)
+                self.running = [other for other in self.running if other is not state]
+                self.waiting = deque(other for other in self.waiting if other is not state)
 
-    def _may_run(self, tracked: Tracked, number: int) -> bool:
-        """Whether its last token is there, by the clock, and, unless scheduling is asynchronous, was heard of; and
+    def _may_run(self, state: RequestState, number: int) -> bool:
+        """Whether its last token is there, by the clock, and, unless scheduling is asynchronous, is known; and
         whether it needs another one for sure.
         """
-        if number < tracked.eligible or (tracked.unheard and not self.config.async_scheduling):
+        if number < state.eligible or (state.in_flight and not self.config.async_scheduling):
             return False
-        return tracked.made + tracked.unheard < tracked.wanted
+        return state.num_output_tokens + state.in_flight < state.max_tokens
 
-    def _tokens(self, tracked: Tracked, budget: int) -> int:
+    def _tokens(self, state: RequestState, budget: int) -> int:
         """Tokens of its next step: a chunk of its prompt, or one and its drafts, all of them or none."""
-        if tracked.computed < tracked.prefill:
-            return min(tracked.prefill - tracked.computed, budget)
+        if state.num_computed_tokens < state.prefill:
+            return min(state.prefill - state.num_computed_tokens, budget)
         q = self.config.uniform_decode_query_len
         return q if q <= budget else 0
 
-    def _fits(self, tracked: Tracked, tokens: int) -> bool:
+    def _fits(self, state: RequestState, tokens: int) -> bool:
         """Whether the KV cache has blocks for so many more tokens of a request."""
-        blocks, others = self.config.blocks, (other for other in self.running if other is not tracked)
-        held = blocks(tracked.computed + tokens) + sum(blocks(other.computed) for other in others)
+        blocks, others = self.config.blocks, (other for other in self.running if other is not state)
+        held = blocks(state.num_computed_tokens + tokens) + sum(blocks(other.num_computed_tokens) for other in others)
         most = self.config.num_gpu_blocks_override
         return most is None or held <= most
 
     def _preempt(self) -> int:
         """The last that came has to give its slot back, and begins anew later."""
         victim = self.running.pop()
-        victim.computed = victim.position = 0
+        victim.num_computed_tokens = victim.position = 0
         self.waiting.appendleft(victim)
         return victim.number
 
-    def _run(self, tracked: Tracked, row: Row, number: int) -> Outcome:
+    def _run(self, state: RequestState, row: Row, number: int) -> RowOutput:
         """What the model does with a row."""
         if not row.samples:
-            tracked.position += row.scheduled
-            return Outcome(tracked, 0, 0)
-        accepted = tracked.oracle.accepted(tracked.position, row.drafts)
-        tracked.position += row.scheduled if row.prefilling else accepted + 1
-        tracked.eligible = number + self.cadence()
-        tracked.unheard += 1
-        return Outcome(tracked, accepted + 1, row.drafts - accepted)
+            state.position += row.scheduled
+            return RowOutput(state, 0, 0)
+        accepted = state.oracle.accepted(state.position, row.drafts)
+        state.position += row.scheduled if row.prefilling else accepted + 1
+        state.eligible = number + self.cadence()
+        state.in_flight += 1
+        return RowOutput(state, accepted + 1, row.drafts - accepted)
 
 
-__all__ = ["Admission", "Batch", "Outcome", "PipelineScheduler", "Row", "Tracked"]
+__all__ = ["PipelineScheduler", "RequestState", "RowOutput"]

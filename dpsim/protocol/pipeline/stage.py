@@ -4,7 +4,7 @@ Every stage has the same history of calls (`dpsim.protocol.pipeline.history`) an
 worker is that of vLLM's V2 runner (specification 10.1): wait for the sends of the step before, receive, take over the
 tokens that were sampled `stages` steps ago, free slots and fill them, prepare the inputs, run the layers, send; then
 the last stage samples and broadcasts, and the others post the receive of its tokens. A batch without tokens only takes
-over, frees and fills. Slots are handed out last in, first out, by each stage for itself, from what the engine tells.
+over, frees and fills. Each stage hands out slots for itself, from what the batches say.
 
 When the engine takes a result, each stage reads what the inputs of that step were and compares them with the oracle:
 tokens, positions (so the computed counts), lengths, histories. What differs is raised, with request, step and the op
@@ -18,42 +18,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from dpsim.interface import Buffer, Event, Rank
-from dpsim.protocol.model import kernels as model
+from dpsim.interface import Buffer, Rank
+from dpsim.protocol.model import kernels
 from dpsim.protocol.model.kernels import Span
-from dpsim.protocol.pipeline.batches import Batch, Row
+from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row, StepResult
 from dpsim.protocol.pipeline.history import History
 from dpsim.protocol.pipeline.request_table import RequestTable, gather, state
 from dpsim.protocol.pipeline.sampled_tokens import DROPPED, Arrived, SampledTokens
+from dpsim.protocol.pipeline.slots import RequestSlots
 from dpsim.protocol.pipeline.staging import Staging
 from dpsim.protocol.pipeline.transfer import Received, Transfer
 from dpsim.protocol.pipeline.witness import LostTokens, Witness
 
 LAYERS_NS = 20_000  # reference: one small layer
-
-
-class Step(NamedTuple):
-    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie."""
-
-    batch: Batch
-    slots: tuple[int, ...]
-    mapping: Buffer
-    spans: tuple[Span, ...]
-    inputs: Buffer
-
-
-class Result(NamedTuple):
-    """What a step leaves for the one who takes its result. `delivered`: the ops that last brought tokens, by row."""
-
-    step: int
-    batch: Batch
-    inputs: Buffer | None
-    tokens: Buffer | None
-    counts: Buffer | None
-    delivered: tuple[str | None, ...]
-    done: Event
 
 
 class Stage:
@@ -75,7 +53,7 @@ class Stage:
         self.main, self.output = rank.stream("main"), rank.stream("output")
         slots, width = config.max_num_seqs, history.most_tokens
         self.drafts = config.num_speculative_tokens
-        self.layers = tuple(model.stage_layers(self.index, self.stages))
+        self.layers = tuple(kernels.stage_layers(self.index, self.stages))
         self.table = RequestTable(self.main, slots, width, self.drafts)
         self.cache = state(self.main, (len(self.layers), slots, width), "int64", "kv_cache")
         # What a forward takes and leaves: at the same place in each step, as a graph needs it.
@@ -86,11 +64,9 @@ class Stage:
         self.staging = Staging(rank, self.rotations(), slots)
         self.transfer = transfer(rank, tensor_parallel_size) if self.stages > 1 else None
         self.tokens = tokens(rank, slots, self.drafts) if self.stages > 1 else None
-        self.free = list(range(slots))
-        self.slot_of: dict[int, int] = {}
-        self.delivered: dict[int, str] = {}
-        self.results: deque[Result] = deque()
-        self.heard = 0  # batches whose results were taken
+        self.slots = RequestSlots(slots)
+        self.results: deque[StepResult] = deque()
+        self.taken = 0  # batches whose results were taken
         self.witness = Witness(history.oracles)
 
     # ---- the engine
@@ -107,15 +83,15 @@ class Stage:
                 await self.dummy()
         await self.drain()
 
-    def next_result(self) -> Result:
+    def next_result(self) -> StepResult:
         """The oldest: results are told in the order of the batches (I-PS-6)."""
         return self.results.popleft()
 
-    async def take(self, result: Result) -> None:
+    async def take(self, result: StepResult) -> None:
         """Wait for a step's result, and look at it. The scheduler takes it for that of the oldest batch."""
-        number, oldest = result.batch.number, self.heard
+        number, oldest = result.batch.number, self.taken
         assert number == oldest, f"the result of batch {number} is told as that of batch {oldest}"
-        self.heard += 1
+        self.taken += 1
         self.output.wait(result.done)
         if result.inputs is None:
             return
@@ -163,14 +139,14 @@ class Stage:
             received = await self.transfer.receive()
         self.before_inputs(batch)
         if not batch.rows:
-            self.results.append(Result(self.rank.step, batch, None, None, None, (), self.main.record()))
+            self.results.append(StepResult(self.rank.step, batch, None, None, None, (), self.main.record()))
             return
-        step = self.prepare(batch)
-        await self.forward(step, received)
-        delivered = tuple(self.delivered.get(slot) for slot in step.slots)
-        tokens, counts = self.sample(step)
-        self.results.append(Result(self.rank.step, batch, step.inputs, tokens, counts, delivered, self.main.record()))
-        step.mapping.free()
+        input_batch = self.prepare(batch)
+        await self.forward(input_batch, received)
+        inputs, delivered = input_batch.inputs, self.slots.delivered(input_batch.slots)
+        tokens, counts = self.sample(input_batch)
+        self.results.append(StepResult(self.rank.step, batch, inputs, tokens, counts, delivered, self.main.record()))
+        input_batch.mapping.free()
 
     def transfers(self, batch: Batch) -> bool:
         """Whether hidden states are sent and received in this step (I-PS-9)."""
@@ -198,9 +174,8 @@ class Stage:
         if arrived.drafts is not None:
             self.store_drafts(arrived, arrived.drafts, mapping)
         mapping.free()
-        for slot in arrived.mapping:
-            if slot != DROPPED:
-                self.delivered[slot] = f"tokens.receive of step {arrived.step}"
+        taken_over = (slot for slot in arrived.mapping if slot != DROPPED)
+        self.slots.deliver(taken_over, f"tokens.receive of step {arrived.step}")
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         self.table.store_drafts(drafts, mapping)
@@ -208,15 +183,11 @@ class Stage:
     def update_slots(self, batch: Batch) -> None:
         """Free, then fill."""
         for request in self.in_order(batch.freed):
-            slot = self.slot_of.pop(request)
-            self.free.append(slot)
-            self.delivered.pop(slot, None)
+            slot = self.slots.give_back(request)
             if self.tokens is not None:
                 self.tokens.freed(slot)
-        for one in batch.admitted:
-            self.slot_of[one.request] = self.free.pop()
         if batch.admitted:
-            slots = tuple(self.slot_of[one.request] for one in batch.admitted)
+            slots = tuple(self.slots.hand_out(one.request) for one in batch.admitted)
             known = tuple(one.tokens for one in batch.admitted)
             self.table.admit(slots, known)
 
@@ -224,8 +195,8 @@ class Stage:
         """The order of freeing is that of the slots handed out later: the same everywhere."""
         return sorted(freed)
 
-    def prepare(self, batch: Batch) -> Step:
-        slots = tuple(self.slot_of[row.request] for row in batch.rows)
+    def prepare(self, batch: Batch) -> InputBatch:
+        slots = tuple(self.slots.of[row.request] for row in batch.rows)
         spans, start = [], 0
         for row in batch.rows:
             spans.append(Span(start, row.scheduled, row.prefilling, row.samples))
@@ -234,25 +205,25 @@ class Stage:
         inputs = self.table.inputs(mapping, tuple(spans))
         if self.tokens is not None:
             self.rank.decide("need", self.tokens.need(batch.rows), "pp")
-        return Step(batch, slots, mapping, tuple(spans), inputs)
+        return InputBatch(batch, slots, mapping, tuple(spans), inputs)
 
-    async def forward(self, step: Step, received: Received | None) -> None:
+    async def forward(self, input_batch: InputBatch, received: Received | None) -> None:
         """This stage's layers, from the stage before to the one after."""
-        count = step.batch.num_tokens
+        count = input_batch.batch.num_tokens
         hidden = {name: buffer.view(0, count) for name, buffer in self.hidden.items()}
         if self.is_first:
-            self.main.launch("embed", model.embed, reads=[step.inputs], writes=[*hidden.values()])
+            self.main.launch("embed", kernels.embed, reads=[input_batch.inputs], writes=[*hidden.values()])
         elif self.transfer is not None and received is not None:
             for name, buffer in self.transfer.first_access(received).items():
-                self.main.launch(f"{name}.copy", model.copy, reads=[buffer], writes=[hidden[name]])
+                self.main.launch(f"{name}.copy", kernels.copy, reads=[buffer], writes=[hidden[name]])
                 buffer.free()
         outgoing = {name: buffer.view(0, count) for name, buffer in self.outgoing.items()}
         self.main.launch(
             "layers",
-            model.forward,
-            reads=[*hidden.values(), step.inputs, step.mapping],
+            kernels.forward,
+            reads=[*hidden.values(), input_batch.inputs, input_batch.mapping],
             writes=[self.cache, *outgoing.values()],
-            args=(self.layers, step.spans),
+            args=(self.layers, input_batch.spans),
             cost=LAYERS_NS * len(self.layers),
         )
         self.run_experts(count)
@@ -263,41 +234,44 @@ class Stage:
         """Stands for the experts of a layer: where there are several replicas, all take part in every step."""
         if self.replicas > 1:
             load = self.main.alloc((self.experts.size,), "int32", "experts.load")
-            self.main.launch("experts.load", model.put_one, writes=[load], args=(self.experts.index, tokens))
+            self.main.launch("experts.load", kernels.put_one, writes=[load], args=(self.experts.index, tokens))
             self.experts.all_reduce(load, self.main, site="experts.combine")
             load.free()
 
-    def sample(self, step: Step) -> tuple[Buffer | None, Buffer | None]:
-        """The last stage samples and tells the others, who prepare to hear it."""
-        lengths = tuple(row.scheduled for row in step.batch.rows)
+    def sample(self, input_batch: InputBatch) -> tuple[Buffer | None, Buffer | None]:
+        """The last stage samples and broadcasts the tokens; the others post the receive."""
+        lengths = tuple(row.scheduled for row in input_batch.batch.rows)
         if not self.is_last:
             assert self.tokens is not None
-            all_needed = self.tokens.receive(step.batch.rows, step.slots)
-            self.table.advance(step.mapping, lengths)
+            all_needed = self.tokens.receive(input_batch.batch.rows, input_batch.slots)
+            self.table.advance(input_batch.mapping, lengths)
             if not all_needed:
-                self.settle(step, self.tokens.need(step.batch.rows))
+                self.settle(input_batch, self.tokens.need(input_batch.batch.rows))
             return None, None
-        rows, count = step.batch.rows, step.batch.num_tokens
+        rows, count = input_batch.batch.rows, input_batch.batch.num_tokens
         width = self.sampled_width(rows)
         tokens = self.main.alloc((len(rows), width), "int64", "tokens.sampled")
         counts = self.main.alloc((2, len(rows)), "int32", "counts.sampled")
         hidden = [buffer.view(0, count) for buffer in self.outgoing.values()]
         self.main.launch(
-            "sample", model.sample, reads=[*hidden, step.inputs], writes=[tokens, counts], args=(step.spans,)
+            "sample",
+            kernels.sample,
+            reads=[*hidden, input_batch.inputs],
+            writes=[tokens, counts],
+            args=(input_batch.spans,),
         )
         if self.tokens is not None:
             self.tokens.broadcast(rows, tokens, counts)
-        self.table.update(tokens, counts, step.mapping, lengths)
+        self.table.update(tokens, counts, input_batch.mapping, lengths)
         if self.drafts:
-            self.draft_tokens(step)
-        for slot in step.slots:
-            self.delivered[slot] = f"sample of step {self.rank.step}"
+            self.draft_tokens(input_batch)
+        self.slots.deliver(input_batch.slots, f"sample of step {self.rank.step}")
         return tokens, counts
 
-    def settle(self, step: Step, need: tuple[bool, ...] | None) -> None:
+    def settle(self, input_batch: InputBatch, need: tuple[bool, ...] | None) -> None:
         """No tokens come for a chunk of a prompt: what was computed of it is final at once, with nothing rejected."""
-        needed = need or (False,) * len(step.slots)
-        rest = tuple(DROPPED if waits else slot for slot, waits in zip(step.slots, needed, strict=True))
+        needed = need or (False,) * len(input_batch.slots)
+        rest = tuple(DROPPED if waits else slot for slot, waits in zip(input_batch.slots, needed, strict=True))
         mapping = self.put(rest, "settled.mapping")
         self.table.settle(mapping)
         mapping.free()
@@ -306,17 +280,17 @@ class Stage:
         """Places for tokens of a row, as the sampler has them."""
         return 1 + self.drafts if any(row.drafts for row in rows) else 1
 
-    def draft_tokens(self, step: Step) -> None:
+    def draft_tokens(self, input_batch: InputBatch) -> None:
         """Propose what may come after the tokens just sampled, and send it after them."""
-        self.table.propose(step.mapping)
+        self.table.propose(input_batch.mapping)
         if self.tokens is not None:
-            drafts = self.main.alloc((len(step.slots), self.drafts), "int64", "drafts.sent")
-            self.main.launch("drafts.gather", gather, reads=[self.table.drafts, step.mapping], writes=[drafts])
+            drafts = self.main.alloc((len(input_batch.slots), self.drafts), "int64", "drafts.sent")
+            self.main.launch("drafts.gather", gather, reads=[self.table.drafts, input_batch.mapping], writes=[drafts])
             self.tokens.broadcast_drafts(drafts)
             drafts.free()
 
     def put(self, values: tuple[int, ...], site: str) -> Buffer:
         """Numbers of the host, on the device."""
         buffer = self.main.alloc((len(values),), "int64", site)
-        self.main.launch("put", model.put, writes=[buffer], args=(values,), cost=0)
+        self.main.launch("put", kernels.put, writes=[buffer], args=(values,), cost=0)
         return buffer

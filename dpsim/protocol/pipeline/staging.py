@@ -11,7 +11,7 @@ The host's writing is an op of a stream of its own, on which nothing is ever wai
 from __future__ import annotations
 
 from dpsim.interface import Buffer, Rank
-from dpsim.protocol.model import kernels as model
+from dpsim.protocol.model import kernels
 
 
 class Staging:
@@ -26,10 +26,10 @@ class Staging:
         """Numbers on the device, for the main stream."""
         staged = self.buffers[self.used % len(self.buffers)].view(0, len(values))
         self.used += 1
-        self.host.launch(f"{site}.stage", model.put, writes=[staged], args=(values,), cost=0)
+        self.host.launch(f"{site}.stage", kernels.put, writes=[staged], args=(values,), cost=0)
         self.main.wait_stream(self.host)
         buffer = self.main.alloc((len(values),), "int64", site)
-        self.main.launch(f"{site}.copy", model.copy, reads=[staged], writes=[buffer], cost=0)
+        self.main.launch(f"{site}.copy", kernels.copy, reads=[staged], writes=[buffer], cost=0)
         return buffer
 
 

@@ -2,7 +2,7 @@
 
 In each step with tokens a stage first sends, over host memory, what will come (names, types and shapes: a size, then as
 many numbers), then the tensors over the device communicator, in the order in which it named them. The next stage
-allocates by what it was told, receives in that order, and waits before it first looks at them.
+allocates by the description, receives in that order, and waits before it first looks at them.
 
 Among T tensor-parallel ranks each sends only its own slice of a tensor, 1/T of it, if the number of elements can be
 divided by T, and the ranks of the next stage put the slices together again, when they first look at them:
@@ -10,8 +10,8 @@ divided by T, and the ranks of the next stage put the slices together again, whe
     rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
     rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
 
-Descriptions tell whole tensors: both sides conclude from the shape what is sliced (I-PS-10), and all ranks of a stage
-how often to gather, and in which order (I-PS-5). A tensor without elements is told and not sent.
+Descriptions are of whole tensors: both sides conclude from the shape what is sliced (I-PS-10), and all ranks of a stage
+how often to gather, and in which order (I-PS-5). A tensor without elements is described and not sent.
 
 Three published ways, one class each:
 
@@ -60,20 +60,20 @@ class Transfer:
         ranks, stage = self.device.ranks, self.device.index
         self.before = ranks[stage - 1] if stage else None
         self.after = ranks[stage + 1] if stage + 1 < len(ranks) else None
-        self.described: list[Awaitable[HostArray]] = []  # of the step before, each to be awaited once
+        self.handles: list[Awaitable[HostArray]] = []  # of the step before, each to be awaited once
         self.sent: Event | None = None
 
     async def begin(self) -> None:
         """Before anything of a step: what the step before sent may be overwritten from here on."""
-        for work in self.described:
-            await self.settle(work)
-        self.described = []
+        for handle in self.handles:
+            await self.wait_handle(handle)
+        self.handles = []
         if self.sent is not None:
             self.wait_sent(self.sent)
         self.sent = None
 
-    async def settle(self, work: Awaitable[HostArray]) -> None:
-        await work
+    async def wait_handle(self, handle: Awaitable[HostArray]) -> None:
+        await handle
 
     def wait_sent(self, sent: Event) -> None:
         self.main.wait(sent)
@@ -86,7 +86,7 @@ class Transfer:
     # ---- from the stage before
 
     async def receive(self) -> Received:
-        """Hear what comes, and post the receives."""
+        """Take the descriptions of what comes, and post the receives."""
         assert self.before is not None
         size = await self.host.recv(1, "int64", self.before, site="size.receive")
         described = await self.host.recv(int(size[0]), "int32", self.before, site="description.receive")
@@ -138,8 +138,8 @@ class Transfer:
         assert self.after is not None
         described = describe(tensors)
         size = np.array([len(described)], np.int64)
-        self.described += [self.tell(size, "size.send"), self.tell(described, "description.send")]
-        await self.describing()
+        self.handles += [self.send_on_host(size, "size.send"), self.send_on_host(described, "description.send")]
+        await self.wait_for_description()
         stream = self.sending()
         if stream is not self.main:
             stream.wait_stream(self.main)
@@ -148,13 +148,13 @@ class Transfer:
                 self.device.send(self.own_slice(buffer), self.after, stream, site=f"{name}.send")
         self.sent = None if stream is self.main else stream.record()
 
-    def tell(self, array: HostArray, site: str) -> Awaitable[HostArray]:
-        """Send over host memory."""
+    def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
+        """Send over host memory, and give the handle."""
         assert self.after is not None
         return self.host.send(array, self.after, site=site)
 
-    async def describing(self) -> None:
-        """Wait for what the other side was told, or not yet."""
+    async def wait_for_description(self) -> None:
+        """Wait until the other side took the description, or not yet."""
 
     def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
         """Tensors go in the order in which they were named."""
@@ -174,10 +174,10 @@ class Transfer:
 class WaitsForDescription(Transfer):
     """As up to 0.24: the host goes on when its description was taken; tensors are on their way meanwhile."""
 
-    async def describing(self) -> None:
-        for work in self.described:
-            await self.settle(work)
-        self.described = []
+    async def wait_for_description(self) -> None:
+        for handle in self.handles:
+            await self.wait_handle(handle)
+        self.handles = []
 
 
 class Blocking(WaitsForDescription):

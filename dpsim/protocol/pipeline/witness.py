@@ -1,12 +1,21 @@
-"""Sees what goes into and comes out of a stage, and raises what is not as the oracles say."""
+"""What goes into and comes out of a stage, held against the oracles (`dpsim.protocol.model.oracle`).
+
+The inputs of a step are compared as a whole, for a token alone does not show everything. One that came for the former
+owner of a slot changes the new one's length, its history or what counts as computed, and not its last token
+(specification 6.11, M-PP-1). Tokens that come out are compared at the end: an input that was wrong before says more.
+
+What differs is raised. Each thing has a class of its own, since findings are named after it, as CRASH:WRONGTOKEN:
+
+    WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
+    WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next
+    LostTokens      tokens that were sent, are needed, and were never taken over
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from dpsim.protocol.model.oracle import Oracle
+from dpsim.protocol.model.oracle import Oracle
 from dpsim.protocol.pipeline.batches import Row
 
 
@@ -42,7 +51,7 @@ class LostTokens(Wrong):
     """Tokens that somebody needs are left in the queue at the end."""
 
 
-def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], delivered: str | None) -> None:
+def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
     """Raise what differs in a row of the inputs of a step: of each token the token itself, its position, the length of
     its request, a digest of all its request's tokens, and how many are settled. `delivered`: by which op tokens came
     last to its slot.
@@ -53,44 +62,44 @@ def compare(oracle: Oracle, row: Row, step: int, came: Sequence[Sequence[int]], 
         tokens = [oracle.token(position + place) for place in range(count)]
     else:
         tokens = [oracle.token(position), *oracle.drafts(position, row.drafts)]
-    told: tuple[tuple[int, type[Wrong], str, list[int]], ...] = (
+    expected: tuple[tuple[int, type[Wrong], str, list[int]], ...] = (
         (1, WrongCount, "position", [position + place for place in range(count)]),
         (2, WrongLength, "length", [length] * count),
         (0, WrongToken, "token", tokens),
         (3, WrongHistory, "history", [oracle.digest(length)] * count),
         (4, WrongState, "settled", [position] * count),
     )
-    for line, wrong, what, wanted in told:
+    for line, wrong, what, right in expected:
         for place in range(count):
-            if came[line][place] != wanted[place]:
+            if inputs[line][place] != right[place]:
                 raise wrong(
                     f"inputs of step {step}, request {row.request}, place {place} of {count}: "
-                    f"{what} {came[line][place]}, the model says {wanted[place]}; "
+                    f"{what} {inputs[line][place]}, the model says {right[place]}; "
                     f"last delivered to its slot: {delivered or 'nothing'}"
                 )
 
 
 class Witness:
-    """Sees what goes into and comes out of the steps of one stage, and raises what is not as the oracles say."""
+    """Looks at the steps of one stage, and raises what is not as the oracles say."""
 
     def __init__(self, oracles: Sequence[Oracle]) -> None:
         self.oracles = oracles
         self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
 
     def inputs(
-        self, step: int, rows: Sequence[Row], came: Sequence[Sequence[int]], delivered: Sequence[str | None]
+        self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None]
     ) -> None:
         """The inputs of a step, row by row: see `compare`."""
         start = 0
         for row, by in zip(rows, delivered, strict=True):
             end = start + row.scheduled
-            compare(self.oracles[row.request], row, step, [line[start:end] for line in came], by)
+            compare(self.oracles[row.request], row, step, [line[start:end] for line in inputs], by)
             start = end
 
     def sampled(
         self, step: int, rows: Sequence[Row], tokens: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
     ) -> None:
-        """What was sampled in a step. It is looked at in the end: an input that was wrong before explains more."""
+        """What was sampled in a step. It is compared at the end."""
         for row, new, count in zip(rows, tokens, counts[0], strict=True):
             if row.samples:
                 first = row.position + (row.scheduled if row.prefilling else 1)
@@ -101,9 +110,9 @@ class Witness:
         """Raise WrongOutput for the first token that the model would not say."""
         for request, said in sorted(self._sampled.items()):
             for step, position, token in said:
-                wanted = self.oracles[request].token(position)
-                if token != wanted:
+                right = self.oracles[request].token(position)
+                if token != right:
                     raise WrongOutput(
                         f"request {request} got token {token} at position {position} from step {step}, "
-                        f"the model says {wanted}"
+                        f"the model says {right}"
                     )

@@ -15,7 +15,7 @@ from dpsim.checks.judge import judge
 from dpsim.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, Source000
-from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelStep, Prepared
+from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelSetup, DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.registry import variant
 from dpsim.scenario import Scenario
@@ -37,7 +37,7 @@ class Played:
 
     world: World
     run: Run
-    prepared: Prepared
+    prepared: DataParallelSetup
 
     @property
     def findings(self) -> list[Finding]:
@@ -79,7 +79,7 @@ def play(
     """Run a workload."""
     engine = EngineConfig.model_validate(config)
     timeline = Timeline(requests, ranks, engine, STEP_NS)
-    prepared = Prepared(engine, Topology(data_parallel_size=ranks), timeline, form or Source000(), step)
+    prepared = DataParallelSetup(engine, Topology(data_parallel_size=ranks), timeline, form or Source000(), step)
     told = world(ranks, delays=delays)
     return Played(told, SimBackend().run_program(told, DataParallelBatch(), prepared), prepared)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpsim.config import EngineConfig
 from dpsim.program import Request
 from dpsim.protocol.data_parallel import timeline as module
-from dpsim.protocol.data_parallel.timeline import IDLE, Batch, Scheduler, Timeline
+from dpsim.protocol.data_parallel.timeline import IDLE, Batch, RankScheduler, Timeline
 from tests.protocol.data_parallel.batch_worlds import breaks, holds
 
 TICK = 1_000
@@ -182,7 +182,7 @@ def function_of_the_requests(case: Case) -> None:
 # ---- schedulers that break them
 
 
-class Forgets(Scheduler):
+class Forgets(RankScheduler):
     """Loses the last of several running requests."""
 
     def step(self) -> Batch:
@@ -191,7 +191,7 @@ class Forgets(Scheduler):
         return batch
 
 
-class Repeats(Scheduler):
+class Repeats(RankScheduler):
     """Runs the end of a request once more."""
 
     def step(self) -> Batch:
@@ -205,37 +205,37 @@ class Repeats(Scheduler):
         return batch
 
 
-class TwiceTheBudget(Scheduler):
+class TwiceTheBudget(RankScheduler):
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config)
         self.budget *= 2
 
 
-class OneMoreSlot(Scheduler):
+class OneMoreSlot(RankScheduler):
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config)
         self.max_num_seqs += 1
 
 
-class OneFewer(Scheduler):
+class OneFewer(RankScheduler):
     def __init__(self, config: EngineConfig) -> None:
         super().__init__(config)
         self.max_num_seqs = max(self.max_num_seqs - 1, 1)
 
 
-class LastComeFirstServed(Scheduler):
+class LastComeFirstServed(RankScheduler):
     def add(self, index: int, request: Request) -> None:
         self.waiting.appendleft((index, request))
 
 
-class AbortsWaitingOnly(Scheduler):
+class AbortsWaitingOnly(RankScheduler):
     def abort(self, index: int) -> None:
         running = self.running
         super().abort(index)
         self.running = running
 
 
-class Foresees(Scheduler):
+class Foresees(RankScheduler):
     """Does not even take a request that will be aborted."""
 
     def add(self, index: int, request: Request) -> None:
@@ -279,7 +279,7 @@ class TwoTicks(Timeline):
 
 Property = Callable[[Case], None]
 
-PAIRS: list[tuple[Property, type[Scheduler] | type[Timeline], str]] = [
+PAIRS: list[tuple[Property, type[RankScheduler] | type[Timeline], str]] = [
     (tokens_are_conserved, Forgets, "no less"),
     (tokens_are_conserved, Repeats, "no decode after the last|no less"),
     (limits_are_kept, TwiceTheBudget, "budget"),
@@ -297,8 +297,8 @@ PAIRS: list[tuple[Property, type[Scheduler] | type[Timeline], str]] = [
 
 
 @contextmanager
-def swapped(wrong: type[Scheduler] | type[Timeline]) -> Iterator[None]:
-    name = "Timeline" if issubclass(wrong, Timeline) else "Scheduler"
+def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
+    name = "Timeline" if issubclass(wrong, Timeline) else "RankScheduler"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, name, wrong)
         yield
@@ -315,7 +315,9 @@ def test_all_hold() -> None:
 
 
 @pytest.mark.parametrize(("property_", "wrong", "says"), PAIRS)
-def test_a_wrong_scheduler_is_found(property_: Property, wrong: type[Scheduler] | type[Timeline], says: str) -> None:
+def test_a_wrong_scheduler_is_found(
+    property_: Property, wrong: type[RankScheduler] | type[Timeline], says: str
+) -> None:
     with swapped(wrong):
         breaks(property_, cases(), says)
 

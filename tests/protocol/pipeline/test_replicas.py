@@ -40,7 +40,7 @@ class Watched(Stage):
 
     def state_of_step(self) -> Any:
         queue = list(self.tokens.queue) if self.tokens is not None else []
-        return queue, dict(self.slot_of), list(self.free), len(self.results)
+        return queue, dict(self.slots.of), list(self.slots.free), len(self.results)
 
     async def dummy(self) -> None:
         before = self.state_of_step()

@@ -14,7 +14,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.config import EngineConfig
 from dpsim.museum.tokens import NoGeneration
 from dpsim.program import Program, Request
-from dpsim.protocol.model import kernels as model
+from dpsim.protocol.model import kernels
 from dpsim.protocol.model.kernels import LAYERS, Span, stage_layers
 from dpsim.protocol.model.oracle import Oracle
 from dpsim.protocol.pipeline import request_table
@@ -194,9 +194,9 @@ def test_kernels_are_the_same_on_torch() -> None:
         request_table.admit(*take("total computed settled ids"), (1,), ((5, 6, 7),))
         request_table.propose(*take("last mapping drafts"))
         request_table.prepare(*take("ids last drafts computed settled total mapping inputs"), spans)
-        model.embed(*take("inputs hidden residual"))
-        model.forward(*take("hidden residual inputs mapping cache hidden residual"), (1, 2), spans)
-        model.sample(*take("hidden residual inputs tokens counts"), spans)
+        kernels.embed(*take("inputs hidden residual"))
+        kernels.forward(*take("hidden residual inputs mapping cache hidden residual"), (1, 2), spans)
+        kernels.sample(*take("hidden residual inputs tokens counts"), spans)
         request_table.advance(*take("mapping computed"), (2, 3))
         request_table.settle(*take("arrived computed settled"))
         request_table.update(*take("tokens counts mapping last total ids computed settled"), (0, 0))

@@ -14,10 +14,10 @@ import pytest
 
 from dpsim.museum.pipeline import AnotherOrder, LooksAtOnce, NeverWaitsForSends, NewestFirst, WaitsAtOnce
 from dpsim.museum.steps import DeepQueue
-from dpsim.protocol.pipeline.batches import Batch
+from dpsim.protocol.pipeline.batches import Batch, StepResult
 from dpsim.protocol.pipeline.history import History
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
-from dpsim.protocol.pipeline.stage import Result, Stage
+from dpsim.protocol.pipeline.stage import Stage
 from dpsim.protocol.pipeline.transfer import Blocking, describe, parse
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario
@@ -72,11 +72,11 @@ def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
 class NewestFirstOnOne(Stage):
     """The first stage tells its newest result first, and the last its oldest."""
 
-    def next_result(self) -> Result:
+    def next_result(self) -> StepResult:
         return self.results.pop() if self.is_first else super().next_result()
 
-    async def take(self, result: Result) -> None:
-        self.heard = result.batch.number
+    async def take(self, result: StepResult) -> None:
+        self.taken = result.batch.number
         await super().take(result)
 
 
@@ -137,14 +137,14 @@ def late_results_change_nothing(drawn: Drawn, history: History) -> None:
 
 
 class RunsAhead(PipelineScheduler):
-    def _may_run(self, tracked: Any, number: int) -> bool:
-        return number >= tracked.number + self.stages - 1 and tracked.made + tracked.unheard < tracked.wanted
+    def _may_run(self, state: Any, number: int) -> bool:
+        return number >= state.number + self.stages - 1 and state.num_output_tokens + state.in_flight < state.max_tokens
 
 
 class EndsAgain(PipelineScheduler):
-    def hear(self, results: Sequence[Any]) -> None:
-        super().hear(results)
-        self.ended += [one.tracked.number for one in results if one.sampled and one.tracked not in self.running]
+    def update_from_output(self, results: Sequence[Any]) -> None:
+        super().update_from_output(results)
+        self.finished += [one.state.number for one in results if one.sampled and one.state not in self.running]
 
 
 RUNS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str]] = [

@@ -23,7 +23,7 @@ from dpsim.config import EngineConfig, Topology
 from dpsim.explore.strategies.walks import Fifo
 from dpsim.program import Request
 from dpsim.protocol.pipeline.history import STEP_NS, histories
-from dpsim.protocol.pipeline.program import PipelineTokens, Prepared
+from dpsim.protocol.pipeline.program import PipelineSetup, PipelineTokens
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
@@ -55,7 +55,7 @@ class Played:
 
     world: World
     run: Run
-    prepared: Prepared
+    prepared: PipelineSetup
     findings: list[Finding]
 
     @property
@@ -95,7 +95,7 @@ class Drawn(NamedTuple):
             tensor_parallel_size=self.tensor_parallel_size,
         )
 
-    def prepared(self, **pieces: Any) -> Prepared:
+    def prepared(self, **pieces: Any) -> PipelineSetup:
         """`pieces`: stage, tokens, transfer, scheduler, each a class."""
         engines = histories(
             self.requests,
@@ -106,7 +106,7 @@ class Drawn(NamedTuple):
         )
         transfer = pieces.get("transfer", TRANSFERS[self.form])
         stage, tokens = pieces.get("stage", Stage), pieces.get("tokens", SampledTokens)
-        return Prepared(self.topology, engines, stage, tokens, transfer)
+        return PipelineSetup(self.topology, engines, stage, tokens, transfer)
 
     def play(self, eager: bool = True, **pieces: Any) -> Played:
         prepared = self.prepared(**pieces)
