@@ -21,7 +21,7 @@ import numpy as np
 
 from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Buffer, HostArray, Rank
-from dpsim.ops import RawRecord
+from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.data_parallel.batch import FORMS, BatchForm, LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.graphs import ALL_MODES, Descriptor, Dispatcher
@@ -247,13 +247,18 @@ class DataParallelBatch(Program[DataParallelSetup]):
         """
         modes: Counter[str] = Counter()
         real = run = microbatched = 0
-        for record in journals[0]:
-            if record[0] == "decision" and record[2] == "plan" and record[6][1] is not None:
-                run += sum(record[6][1])
-                real += sum(batch.num_tokens for batch in prepared.timeline.batches(record[1]))
-            elif record[0] == "decision" and record[2] == "mode":
-                modes[record[6][0]] += 1
-                microbatched += record[6][1]
+        for raw in journals[0]:
+            if raw[KIND] != "decision":
+                continue
+            if raw[SITE] == "plan":
+                _, num_tokens, _ = raw[DECISION_VALUE]
+                if num_tokens is not None:
+                    run += sum(num_tokens)
+                    real += sum(batch.num_tokens for batch in prepared.timeline.batches(raw[STEP]))
+            elif raw[SITE] == "mode":
+                mode, split = raw[DECISION_VALUE]
+                modes[mode] += 1
+                microbatched += split
         tokens: dict[str, Any] = {}
         if real:  # one rank agrees with nobody, and no count is decided
             overhead = f"{100 * (run - real) / real:.1f} %"

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dpsim.checks import Finding
 from dpsim.checks.judge import judge
 from dpsim.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, Source000
 from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelSetup, DataParallelStep
@@ -53,11 +54,13 @@ class Played:
 
     def decided(self, label: str, rank: int) -> list[Any]:
         """What a rank decided under a label, in order."""
-        return [record[6] for record in self.run.journals[rank] if record[0] == "decision" and record[2] == label]
+        return [
+            raw[DECISION_VALUE] for raw in self.run.journals[rank] if raw[KIND] == "decision" and raw[SITE] == label
+        ]
 
     def count(self, rank: int, kind: str, site: str, step: int) -> int:
         """How many records of a kind a rank has of a site in a step."""
-        return sum(record[:3] == (kind, step, site) for record in self.run.journals[rank])
+        return sum((raw[KIND], raw[STEP], raw[SITE]) == (kind, step, site) for raw in self.run.journals[rank])
 
 
 def world(ranks: int, faults: Sequence[Fault] = (), delays: Sequence[Delay] = ()) -> World:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from dpsim.config import ParallelConfig, RuntimeMode
 from dpsim.interface import HostArray
+from dpsim.ops import COMMUNICATOR, KIND
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from dpsim.protocol.data_parallel.graphs import Descriptor
@@ -352,7 +353,7 @@ class Alone(NamedTuple):
 def asks_nobody(alone: Alone, **wrong: Any) -> None:
     played = play(alone.requests, ranks=1, **alone.config, **wrong)
     assert played.run.finished
-    calls = [record for record in played.run.journals[0] if record[0] == "collective" and record[6] != "ep"]
+    calls = [raw for raw in played.run.journals[0] if raw[KIND] == "collective" and raw[COMMUNICATOR] != "ep"]
     assert calls == [], "I-DP-8: one rank enters no collective"
     for plan, (mode, _) in zip(played.decided("plan", 0), played.decided("mode", 0), strict=True):
         assert plan == (False, None, RuntimeMode[mode]), "I-DP-8: its mode stays as it is"

@@ -23,6 +23,7 @@ from dpsim.museum.tokens import (
     ShorterQueue,
     TakesOverLate,
 )
+from dpsim.ops import BUFFER, COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, OP, SITE, STEP
 from dpsim.program import Request
 from dpsim.protocol.pipeline.batches import Row
 from dpsim.protocol.pipeline.sampled_tokens import Arrived, Entry, SampledTokens
@@ -101,11 +102,15 @@ def nothing_found(drawn: Drawn, played: Played) -> None:
 
 def broadcasts_match(drawn: Drawn, played: Played) -> None:
     sent = [
-        [record[8:12] for record in played.records(rank, "collective") if record[6] == "pp_broadcast"]
+        [
+            (one[OP], one[COUNT], one[DTYPE], one[COLLECTIVE_ROOT])
+            for one in played.records(rank, "collective")
+            if one[COMMUNICATOR] == "pp_broadcast"
+        ]
         for rank in range(drawn.stages)
     ]
     assert all(one == sent[0] for one in sent), "I-PP-3: number, order, sizes and types of broadcasts"
-    assert all(one[0] == "broadcast" and one[3] == drawn.stages - 1 for one in sent[0]), (
+    assert all(op == "broadcast" and root == drawn.stages - 1 for op, _, _, root in sent[0]), (
         "I-PP-3: the last stage is root"
     )
 
@@ -117,8 +122,8 @@ def masks_agree(drawn: Drawn, played: Played) -> None:
 
 def memory_is_given_back(drawn: Drawn, played: Played) -> None:
     for rank in range(drawn.stages):
-        taken = {record[6]: record[2] for record in played.records(rank, "alloc") if record[1] >= 0}
-        given = {record[6] for record in played.records(rank, "free")}
+        taken = {one[BUFFER]: one[SITE] for one in played.records(rank, "alloc") if one[STEP] >= 0}
+        given = {one[BUFFER] for one in played.records(rank, "free")}
         left = sorted({site for buffer, site in taken.items() if buffer not in given})
         assert not left, f"rank {rank} keeps {left}"
 

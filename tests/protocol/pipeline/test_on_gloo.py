@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsim.ops import RawRecord
+from dpsim.ops import ALLOC_PLACE, KIND, SITE, RawRecord
 from dpsim.protocol.pipeline.transfer import TRANSFERS
 from dpsim.runner import run_scenario, warm_backends
 from dpsim.scenario import Scenario, load_scenario
@@ -43,7 +43,7 @@ def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None 
 
 def unplaced(journal: list[RawRecord]) -> list[RawRecord]:
     """Without the places of memory, which are each machine's own."""
-    return [record[:-1] if record[0] == "alloc" else record for record in journal]
+    return [(*raw[:ALLOC_PLACE], *raw[ALLOC_PLACE + 1 :]) if raw[KIND] == "alloc" else raw for raw in journal]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
@@ -70,7 +70,7 @@ def test_fixed_worlds_have_something_in_them() -> None:
             for before in batches[max(0, batch.number - drawn.stages + 1) : batch.number]
             for row in before.rows
         )
-        seen.update({record[2]: 1 for record in drawn.play().records(0, "probe")})
+        seen.update({record[SITE]: 1 for record in drawn.play().records(0, "probe")})
     wanted = {f"{stages} stages" for stages in STAGES} | {f"{drafts} drafts" for drafts in DRAFTS} | {*TRANSFERS}
     wanted |= {"async False", "async True", "chunks", "aborts", "drafts rejected", "frees in flight", "8 requests"}
     wanted |= {"preemptions", "pp.some_excluded", "pp.all_excluded"}

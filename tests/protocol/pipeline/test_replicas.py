@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.subject import Subject
+from dpsim.ops import COMMUNICATOR, SITE, STEP
 from dpsim.program import Request
 from dpsim.protocol.pipeline.program import PipelineTokens
 from dpsim.protocol.pipeline.stage import Stage
@@ -31,7 +32,7 @@ def steps_are_made_together(drawn: Drawn, played: Played) -> None:
     """The experts of a stage meet once in every step, whoever has tokens."""
     steps = list(range(len(played.prepared.histories[0].calls)))
     for rank in range(played.world.size):
-        met = [record[1] for record in played.records(rank, "collective") if record[6].startswith("ep")]
+        met = [one[STEP] for one in played.records(rank, "collective") if one[COMMUNICATOR].startswith("ep")]
         assert met == steps, f"rank {rank} met its peers in steps {met} of {len(steps)}"
 
 
@@ -60,7 +61,7 @@ def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
         calls = played.prepared.histories[rank // drawn.stages].calls
         alone = {step for step, call in enumerate(calls) if call.batch is None and not call.takes}
         last = len(calls) - 1  # in which the rank also ends
-        sites = {record[2] for record in played.run.journals[rank] if record[1] in alone - {last}}
+        sites = {record[SITE] for record in played.run.journals[rank] if record[STEP] in alone - {last}}
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from dpsim.campaign.subject import Subject
 from dpsim.config import Topology
 from dpsim.interface import Buffer, Event, Rank
+from dpsim.ops import COMMUNICATOR, COUNT, DECISION_VALUE, KIND, OP, SITE, STEP
 from dpsim.program import Program, Request
 from dpsim.protocol.pipeline.program import PipelineTokens
 from dpsim.protocol.pipeline.transfer import TRANSFERS, Received, Transfer
@@ -40,7 +41,7 @@ def test_proven_where_everything_is_explored(form: str) -> None:
     subject = Subject(world_of(drawn.topology), PipelineTokens(), drawn.prepared())
     told = holds_in_every_schedule(subject, strategy="dpor", schedules=1000)
     assert (told.verdict, told.exploration.runs) == ("proven", 1)
-    counts = [record[9] for record in drawn.play().records(0, "transfer") if record[6] == "pp.0"]
+    counts = [record[COUNT] for record in drawn.play().records(0, "transfer") if record[COMMUNICATOR] == "pp.0"]
     assert counts == [1, 1, 1, 1], "slices of two elements, then tensors of one"
 
 
@@ -91,7 +92,7 @@ def same_gathers(drawn: Drawn, played: Played) -> None:
     for stage in range(drawn.stages):
         wanted = [(at, f"{name}.gather") for at in sliced if stage for name in ("hidden", "residual")]
         for rank in of_stage(drawn, stage):
-            gathers = [(one[1], one[2]) for one in played.records(rank, "collective") if one[8] == "all_gather"]
+            gathers = [(one[STEP], one[SITE]) for one in played.records(rank, "collective") if one[OP] == "all_gather"]
             assert gathers == wanted, "I-PS-5: number and order of all-gathers"
 
 
@@ -100,8 +101,8 @@ def sliced_on_both_sides(drawn: Drawn, played: Played) -> None:
     numbers = tokens_of_steps(drawn)
     for rank in range(drawn.topology.world_size):
         for record in played.records(rank, "transfer"):
-            number, moved = numbers[record[1]], record[9]
-            assert moved == (number // 2 if number % 2 == 0 else number) or record[6].startswith("pp_cpu"), (
+            number, moved = numbers[record[STEP]], record[COUNT]
+            assert moved == (number // 2 if number % 2 == 0 else number) or record[COMMUNICATOR].startswith("pp_cpu"), (
                 f"I-PS-10: {moved} of {number} elements"
             )
 
@@ -163,10 +164,10 @@ def test_scenario() -> None:
     """Some steps are sliced and some are not; and some tokens are for nobody."""
     result = run_scenario(load_scenario(scenario_path("pp2_tp2_sliced")))
     assert (result.verdict, result.met) == ("held", True)
-    came = Counter(record[2] for record in result.run.journals[2] if record[0] in ("transfer", "collective"))
+    came = Counter(record[SITE] for record in result.run.journals[2] if record[KIND] in ("transfer", "collective"))
     assert 5 <= came["hidden.gather"] <= came["hidden.receive"] - 5
     for rank in result.world.communicators[0].ranks:
-        probes = {record[2] for record in result.run.journals[rank] if record[0] == "probe"}
+        probes = {record[SITE] for record in result.run.journals[rank] if record[KIND] == "probe"}
         assert probes == {"pp.some_excluded", "pp.all_excluded"}
 
 
@@ -185,7 +186,7 @@ def count_up(tensor: Any, start: int) -> None:
     tensor[...] = np.arange(start, start + tensor.size).reshape(tensor.shape)
 
 
-class SendsTensors(Program):
+class SendsTensors(Program[Sent]):
     """The first stage makes tensors and sends them, the last tells what came."""
 
     async def run(self, rank: Rank, prepared: Sent) -> None:
@@ -220,13 +221,13 @@ def sent_is_received(drawn: tuple[int, Sent]) -> None:
         run, findings = Subject(alone(size), SendsTensors(), sent).run(strategy)
         assert findings == [], findings[0].message
         for rank in range(size, 2 * size):
-            came = [record[6] for record in run.journals[rank] if record[0] == "decision"]
+            came = [record[DECISION_VALUE] for record in run.journals[rank] if record[KIND] == "decision"]
             assert came == [
                 (shape, tuple(range(100 * step, 100 * step + math.prod(shape))))
                 for step in range(2)
                 for shape in sent.shapes.values()
             ]
-            moved = {record[2] for record in run.journals[rank] if record[0] in ("transfer", "collective")}
+            moved = {record[SITE] for record in run.journals[rank] if record[KIND] in ("transfer", "collective")}
             assert {f"{name}.receive" in moved for name, shape in sent.shapes.items() if not math.prod(shape)} <= {
                 False
             }

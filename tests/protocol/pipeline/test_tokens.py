@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from dpsim.campaign.subject import Subject
 from dpsim.config import EngineConfig
 from dpsim.museum.tokens import NoGeneration
+from dpsim.ops import ASK_HOW, KIND, SITE
 from dpsim.program import Program, Request
 from dpsim.protocol.model import kernels
 from dpsim.protocol.model.kernels import LAYERS, Span, stage_layers
@@ -57,8 +58,8 @@ def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
 def nobody_polls(played: Played) -> None:
     """What the argument for two schedules rests on."""
     records = [record for journal in played.run.journals for record in journal]
-    assert not {record[0] for record in records} & {"take", "post", "sleep"}
-    assert not [record for record in records if record[0] == "ask" and record[5] == "query"]
+    assert not {record[KIND] for record in records} & {"take", "post", "sleep"}
+    assert not [record for record in records if record[KIND] == "ask" and record[ASK_HOW] == "query"]
 
 
 def test_tokens_are_the_oracles() -> None:
@@ -105,7 +106,7 @@ def what_happens(played: Played) -> Counter[str]:
     )
     seen["several rows"] += any(len(batch.rows) > 1 for batch in batches)
     if played.world.size > 1:
-        seen.update(record[2] for record in played.records(0, "probe"))
+        seen.update(record[SITE] for record in played.records(0, "probe"))
     return seen
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from dpsim.museum.pipeline import AnotherOrder, LooksAtOnce, NeverWaitsForSends, NewestFirst, WaitsAtOnce
 from dpsim.museum.steps import DeepQueue
+from dpsim.ops import COUNT, DTYPE, KIND, SITE, STEP, STREAM
 from dpsim.protocol.pipeline.batches import Batch, StepResult
 from dpsim.protocol.pipeline.history import History
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
@@ -33,14 +34,14 @@ SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
 def transfers_match(drawn: Drawn, played: Played) -> None:
     """I-PS-1: what a stage sends is what the next one receives, and both mean the same tensor by it."""
     for stage in range(drawn.stages - 1):
-        sent = [moved(record) for record in played.records(stage, "transfer") if record[2].endswith(".send")]
-        came = [moved(record) for record in played.records(stage + 1, "transfer") if record[2].endswith(".receive")]
+        sent = [moved(record) for record in played.records(stage, "transfer") if record[SITE].endswith(".send")]
+        came = [moved(record) for record in played.records(stage + 1, "transfer") if record[SITE].endswith(".receive")]
         assert sent == came, "I-PS-1: one transfer of each on both sides, in the same order"
 
 
 def moved(record: Any) -> tuple[Any, ...]:
-    """Step, tensor, and size."""
-    return record[1], record[2].partition(".")[0], record[9:11]
+    """Step, tensor, size and type."""
+    return record[STEP], record[SITE].partition(".")[0], record[COUNT], record[DTYPE]
 
 
 def nothing_found(drawn: Drawn, played: Played) -> None:
@@ -66,7 +67,7 @@ def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
         at for at, call in enumerate(played.prepared.histories[0].calls) if call.batch is None or not call.batch.rows
     }
     for rank in range(drawn.stages):
-        assert not [record for record in played.records(rank, "transfer") if record[1] in empty], "I-PS-9"
+        assert not [record for record in played.records(rank, "transfer") if record[STEP] in empty], "I-PS-9"
 
 
 class NewestFirstOnOne(Stage):
@@ -201,7 +202,7 @@ def test_a_twin_of_the_scheduler_breaks_it(
 def test_blocking_transfers_need_no_other_stream() -> None:
     def one_stream(drawn: Drawn) -> None:
         played = drawn.play(transfer=Blocking)
-        streams = {record[5] for rank in range(drawn.stages) for record in played.records(rank, "transfer")}
+        streams = {record[STREAM] for rank in range(drawn.stages) for record in played.records(rank, "transfer")}
         assert streams <= {"main", None}
 
     holds(one_stream, SEVERAL, examples=20)
@@ -222,5 +223,5 @@ def test_scenarios_free_in_flight(name: str) -> None:
     result = run_scenario(load_scenario(scenario_path(name)))
     assert (result.verdict, result.met) == ("held", True)
     for rank in range(result.world.size - 1):
-        probes = {record[2] for record in result.run.journals[rank] if record[0] == "probe"}
+        probes = {record[SITE] for record in result.run.journals[rank] if record[KIND] == "probe"}
         assert probes == {"pp.some_excluded", "pp.all_excluded"}

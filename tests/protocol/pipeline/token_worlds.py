@@ -21,6 +21,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.checks import Finding
 from dpsim.config import EngineConfig, Topology
 from dpsim.explore.strategies.walks import Fifo
+from dpsim.ops import DECISION_VALUE, KIND, SITE
 from dpsim.program import Request
 from dpsim.protocol.pipeline.history import STEP_NS, histories
 from dpsim.protocol.pipeline.program import PipelineSetup, PipelineTokens
@@ -63,10 +64,12 @@ class Played:
         return [finding.klass for finding in self.findings]
 
     def decided(self, label: str, rank: int) -> list[Any]:
-        return [record[6] for record in self.run.journals[rank] if record[0] == "decision" and record[2] == label]
+        return [
+            raw[DECISION_VALUE] for raw in self.run.journals[rank] if raw[KIND] == "decision" and raw[SITE] == label
+        ]
 
     def records(self, rank: int, *kinds: str) -> list[Any]:
-        return [record for record in self.run.journals[rank] if record[0] in kinds]
+        return [raw for raw in self.run.journals[rank] if raw[KIND] in kinds]
 
 
 def world(stages: int, replicas: int = 1) -> World:
