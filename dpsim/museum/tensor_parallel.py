@@ -1,6 +1,8 @@
 """Variants of the slices that tensor-parallel ranks send: mutants of specification 7.8.
 
-protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
+Each is wrong in one place of `dpsim.protocol.pipeline.transfer`: who sends which slice, or what a stage gathers.
+
+    protocol: {name: pp_tokens, form: source-002, variant: M-PS-2}
 """
 
 from __future__ import annotations
