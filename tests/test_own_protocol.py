@@ -59,8 +59,8 @@ def typed(command: str, folder: Path) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), environment.get("PYTHONPATH", "")])
-    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    return subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, **both).stdout
+    out, both = subprocess.PIPE, subprocess.STDOUT
+    return subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, stdout=out, stderr=both).stdout
 
 
 def follow(text: str, folder: Path) -> list[str]:

@@ -18,6 +18,7 @@ from dpsim.campaign import subject as exploration
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import WorkerLost, explore_all
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.units import Unit, do
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.world import World
@@ -87,9 +88,9 @@ def test_no_time_no_runs() -> None:
 def test_time_ends_within_a_unit() -> None:
     """Not one run begins after the end, though the unit has eight."""
     (subject,) = subjects(["wake_pause 2x2"])
-    part = parallel.do(parallel.Unit(0, "dpor", 0, 8, True), subject, end=0.0)
+    part = do(Unit(0, "dpor", 0, 8, True), subject, end=0.0)
     assert (part.exploration.runs, part.over) == (0, False)
-    assert parallel.do(parallel.Unit(0, "dpor", 0, 8, True), subject).exploration.runs == 8
+    assert do(Unit(0, "dpor", 0, 8, True), subject).exploration.runs == 8
 
 
 # ---- programs that look at more than their schedule

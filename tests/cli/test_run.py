@@ -12,7 +12,7 @@ import pytest
 import dpsim.trace
 from dpsim import runner
 from dpsim.scenario import load_scenario, scenario_from
-from dpsim.trace import TraceError, read_trace, record
+from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import HEALTHY, OTHER_CULPRIT, SKIP, Fake, dpsim_, write
 
 
@@ -137,7 +137,7 @@ def test_a_full_disk_does_not_cost_the_verdict(healthy: Path, tmp_path: Path, mo
     def full(descriptor: int) -> None:
         raise OSError(errno.ENOSPC, "No space left on device", "x.jsonl")
 
-    monkeypatch.setattr(record.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     answer = dpsim_("run", healthy, "--trace", "x.jsonl")
     assert (answer.code, answer.err) == (2, "dpsim: x.jsonl: No space left on device\n")
     assert "HELD  6 steps" in answer.out

@@ -34,6 +34,7 @@ from typing import Any
 
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.ops import RawRecord
 from dpsim.schedule import ByLabel
 from dpsim.world import Progress, Run, World
 
@@ -153,7 +154,8 @@ def _is_filled(cell: Any) -> bool:
 
 def difference(first: Run, second: Run) -> str | None:
     """The first thing in which two runs differ: a record with its rank and index, an end, a time. None if none."""
-    for rank, (a, b) in enumerate(zip_longest(first.journals, second.journals, fillvalue=[])):
+    nothing: list[RawRecord] = []
+    for rank, (a, b) in enumerate(zip_longest(first.journals, second.journals, fillvalue=nothing)):
         if a == b:
             continue
         for index, (one, other) in enumerate(zip_longest(a, b)):

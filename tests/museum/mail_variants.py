@@ -27,7 +27,7 @@ class Mail(Program[Any]):
         group = rank.host("dp_cpu")
         told = np.zeros(1, np.int32)
         if rank.rank == 0:
-            senders = [int(await rank.mailbox("lead").get("lead.get")) for _ in group.ranks[1:]]
+            senders: list[Any] = [await rank.mailbox("lead").get("lead.get") for _ in group.ranks[1:]]
             told[0] = prepared().leader(senders)
         else:
             rank.send(0, "lead", rank.rank, "lead.send")

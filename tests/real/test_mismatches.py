@@ -72,7 +72,7 @@ def said(world: World, run: Run) -> tuple[str, tuple[int, int, str] | None]:
     found = judge(world, run)
     assert found, f"nothing was found; the ranks ended as {run.ends}, {run.observed}"
     culprit = found[0].culprit
-    return found[0].klass, culprit and (culprit.rank, culprit.step, culprit.site)
+    return found[0].klass, (culprit.rank, culprit.step, culprit.site) if culprit is not None else None
 
 
 def both(backend: TorchBackend, size: int, what: str) -> tuple[World, Run, Run]:

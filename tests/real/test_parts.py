@@ -176,7 +176,7 @@ def a_world(size: int) -> World:
 
 @pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
 def test_without_torch(backend: type[GlooBackend], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backends.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module torch"):
         backend().run(a_world(1), "dp_batch", {})
 

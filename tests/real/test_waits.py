@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.ops import RawRecord
 from dpsim.world import End, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile, Standing, standing
@@ -76,7 +77,7 @@ def test_where_a_rank_stands(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     assert standing(path) == Standing(False, 0)
     file = JournalFile(str(path))
-    repeat = [("injected", 0, "sum", 0, "", "repeat")]
+    repeat: list[RawRecord] = [("injected", 0, "sum", 0, "", "repeat")]
     repeat += [("collective", 0, "sum", k, "", None, "dp", k, "barrier", 0, "", None, None, (), (), ()) for k in (0, 1)]
     for record, expected in [
         *[(record, Standing(False, 0)) for record in repeat],

@@ -87,7 +87,7 @@ def test_python_objects_and_mappings_make_the_same_scenario() -> None:
 def test_scenarios_are_frozen_and_can_be_sent_to_workers() -> None:
     scenario = made(faults=[{"kind": "skip", "rank": 0, "at": {"site": "x", "ordinal": 1}}])
     with pytest.raises(ValidationError):
-        scenario.name = "other"  # type: ignore[misc]
+        scenario.name = "other"
     assert pickle.loads(pickle.dumps(scenario)) == scenario
 
 

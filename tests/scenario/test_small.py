@@ -8,6 +8,7 @@ import pytest
 
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.small import LARGEST, Scope, count, scope, small_scenarios
+from dpsim.scenario.workload.model import RequestSpec
 
 REQUEST = {"prompt_tokens": 5, "output_tokens": 6}
 BASE = {"name": "base", "topology": {"data_parallel_size": 2}, "workload": {"requests": [REQUEST]}}
@@ -36,9 +37,14 @@ def test_counted_by_hand() -> None:
     assert count(Scope(ranks=1, requests=1, steps=2, prompt=1, output=1, abort=1)) == 3 + 2
 
 
+def requests_of(one: Scenario) -> tuple[RequestSpec, ...]:
+    assert one.workload.requests is not None
+    return one.workload.requests
+
+
 def test_the_smaller_first() -> None:
     sizes = [
-        (len(one.workload.requests), one.topology.data_parallel_size)
+        (len(requests_of(one)), one.topology.data_parallel_size)
         for one in small_scenarios(base(), Scope(ranks=3, requests=3, steps=2, prompt=1, output=1))
     ]
     assert sizes == sorted(sizes)
@@ -51,7 +57,7 @@ def test_what_varies_and_what_does_not() -> None:
     seen = set()
     for one in small_scenarios(given, Scope(1, 1, 2, 2, 2, 1)):
         assert (one.config, one.protocol) == (given.config, given.protocol)
-        (request,) = one.workload.requests
+        (request,) = requests_of(one)
         abort = None if request.abort is None else request.abort // step
         seen.add((request.arrival // step, request.prompt_tokens, request.output_tokens, abort))
     assert seen == {
@@ -65,7 +71,7 @@ def test_the_step_is_that_of_base() -> None:
     given = base(workload={"requests": [REQUEST], "step_duration": "7ms"})
     last = [*small_scenarios(given, Scope(ranks=1, steps=3))][-1]
     assert last.workload.step_duration == 7_000_000
-    assert last.workload.requests[0].arrival == 14_000_000
+    assert requests_of(last)[0].arrival == 14_000_000
 
 
 def test_faults_of_ranks_that_are_not_there_are_left_out() -> None:

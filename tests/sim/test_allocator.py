@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.sim.allocator import CachingAllocator, Place
+from dpsim.sim.allocator import Block, CachingAllocator, Place
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -121,7 +121,8 @@ def test_memory_is_asked_of_the_device_only_when_no_free_block_fits() -> None:
 
 def test_blocks_never_overlap_and_are_reused() -> None:
     for seed in range(30):
-        rng, pool, live = random.Random(seed), CachingAllocator(expandable=seed % 2 == 0), []
+        rng, pool = random.Random(seed), CachingAllocator(expandable=seed % 2 == 0)
+        live: list[Block] = []
         for _ in range(300):
             if live and rng.random() < 0.5:
                 pool.free(live.pop(rng.randrange(len(live))))

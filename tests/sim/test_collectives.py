@@ -191,9 +191,9 @@ async def siblings_are_independent_and_one_communicator_is_in_order(rank: Rank, 
     that the ranks may come to them in opposite order; on one, the first call pairs with the peer's first."""
     one, two, kind = rank.stream("one"), rank.stream("two"), "e" if right else "d"
     x, y = filled(one, [rank.rank + 1], "x"), filled(two, [10 * (rank.rank + 1)] * 2, "y")
-    calls = [lambda: rank.device("d").all_reduce(x, one), lambda: rank.device(kind).all_reduce(y, two)]
-    for call in calls if rank.rank == 0 else reversed(calls):
-        call()
+    calls = [("d", x, one), (kind, y, two)]
+    for group, buffer, stream in calls if rank.rank == 0 else reversed(calls):
+        rank.device(group).all_reduce(buffer, stream)
     return (*numbers(await x.read("read.x")), *numbers(await y.read("read.y")))
 
 

@@ -123,7 +123,7 @@ async def three_tell_one(rank: Rank) -> Any:
             rank.send(3, "in", (rank.rank, number), "tell")
         return None
     box = rank.mailbox("in")
-    return tuple([await box.get("hear") for _ in range(9)])  # type: ignore[arg-type]
+    return tuple([await box.get("hear") for _ in range(9)])
 
 
 def test_each_sender_is_heard_in_its_order_and_senders_are_mixed() -> None:

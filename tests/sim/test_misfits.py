@@ -114,7 +114,8 @@ def test_a_skipped_collective_pairs_up_silently_and_the_step_names_it(makes_up_f
     end, or, if rank 1 makes one more call, not at all."""
 
     async def script(rank: Rank) -> Any:
-        main, got = rank.stream("main"), []
+        main = rank.stream("main")
+        got: list[int] = []
         for step in range(4):
             rank.step = step
             rounds = 0 if rank.rank == 1 and step == 2 else 2 if rank.rank == 1 and step == 3 and makes_up_for_it else 1
@@ -169,7 +170,8 @@ def test_a_delay_changes_the_time_and_nothing_else(site: str | None, late: int) 
 
 def test_a_fault_skips_a_collective_as_a_program_would() -> None:
     async def script(rank: Rank) -> Any:
-        main, got = rank.stream("main"), []
+        main = rank.stream("main")
+        got: list[int] = []
         for step in range(3):
             rank.step = step
             x = filled(main, [step + 1])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
+from dpsim.interface import Buffer, Rank
 from dpsim.sim.backend import SimBackend
 from dpsim.world import Run
 from tests.sim.programs import Script, Scripted, set_to, told
@@ -24,7 +24,7 @@ def random_program(seed: int) -> Script:
     async def script(rank: Rank) -> None:
         rng = random.Random(seed)  # the same on all ranks
         streams = [rank.stream(name) for name in ("main", "side", "third")]
-        live = []
+        live: list[Buffer] = []
         for number in range(24):
             what = rng.choice(["alloc", "alloc", "step", "reduce", "free", "read"])
             stream = rng.choice(streams)

@@ -18,10 +18,11 @@ from dpsim.backend import work
 from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
-from dpsim.sim import groups as sim_groups
 from dpsim.sim import rank as sim_rank
 from dpsim.sim import streams as sim_streams
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.op import Op
+from dpsim.sim.parts import Part
 from dpsim.testing import CONFORMANCE, check_backend
 from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 
@@ -97,15 +98,15 @@ class ChangesAResult(Twin):
     """The sum that ranks get is one too large."""
 
     def broken(self) -> None:
-        receive = sim_groups.Part.receive
-        self.patch.setattr(sim_groups.Part, "receive", lambda part, wire: receive(part, wire + 1))
+        receive = Part.receive
+        self.patch.setattr(Part, "receive", lambda part, wire: receive(part, wire + 1))
 
 
 class RunsAStreamOutOfOrder(Twin):
     """An op does not wait for the one before it on its stream."""
 
     def broken(self) -> None:
-        def append(stream: sim_streams.SimStream, op: sim_streams.Op) -> None:
+        def append(stream: sim_streams.SimStream, op: Op) -> None:
             stream.tail = op
             stream.rank.machine.submit(op)
 

@@ -17,6 +17,7 @@ import pytest
 
 from dpsim.backend import buffers
 from dpsim.backend import communicators as journaled_groups
+from dpsim.backend.arguments import check_member
 from dpsim.backend.journal import Issue
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.ops import (
@@ -271,7 +272,7 @@ def uses_freed_memory(patch: Patch) -> None:
 
 
 def sends_to_itself(patch: Patch) -> None:
-    patch.setattr(journaled_groups, "check_peer", partial(journaled_groups.check_member, what="peer"))
+    patch.setattr(journaled_groups, "check_peer", partial(check_member, what="peer"))
 
 
 def mixes_streams_in_a_group(patch: Patch) -> None:

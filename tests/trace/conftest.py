@@ -32,10 +32,10 @@ def crashed() -> Run:
 
 
 @pytest.fixture
-def edited(healthy: Run) -> Callable[[int, Callable[[list[RawRecord]], None]], Run]:
+def edited(healthy: Run) -> Callable[[int, Callable[[list[RawRecord]], object]], Run]:
     """`edited(rank, change)`: the healthy run after `change` was done to the journal of `rank`."""
 
-    def edit(rank: int, change: Callable[[list[RawRecord]], None]) -> Run:
+    def edit(rank: int, change: Callable[[list[RawRecord]], object]) -> Run:
         journals = [list(journal) for journal in healthy.journals]
         change(journals[rank])
         return replace(healthy, journals=journals)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -31,7 +31,7 @@ def make_world(*faults: Fault) -> World:
 
 
 @cache
-def simulate(*faults: tuple[str, int, str, int], **args: Any) -> Run:
+def simulate(*faults: tuple[Literal["skip", "repeat", "alter", "die"], int, str, int], **args: Any) -> Run:
     """The run with these faults: (kind, rank, site, ordinal). Must not be changed."""
     planted = (Fault(kind, rank, At(site, ordinal)) for kind, rank, site, ordinal in faults)
     return SimBackend().run(make_world(*planted), "dp_batch", replace(ARGS, **args))

@@ -18,7 +18,7 @@ from dpsim.world import Run
 from tests.records import all_reduce, changed, raw
 from tests.trace.runs import find, records, simulate
 
-Edited = Callable[[int, Callable[[list[RawRecord]], None]], Run]
+Edited = Callable[[int, Callable[[list[RawRecord]], object]], Run]
 
 
 def first(a: Run, b: Run) -> Difference:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from dpsim.checks.judge import judge
 from dpsim.ops import KIND, RawRecord
-from dpsim.trace import Trace, TraceError, check_writable, compare, digest, read_trace, record, write_trace
+from dpsim.trace import Trace, TraceError, check_writable, compare, digest, read_trace, write_trace
 from dpsim.trace.form import canonical
 from dpsim.world import Run
 from tests.records import raw
@@ -131,7 +131,7 @@ def test_nothing_is_left_of_a_write_that_failed(
     def full(descriptor: int) -> None:
         raise error
 
-    monkeypatch.setattr(record.os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(type(error)):
         write(healthy)
     assert os.listdir(tmp_path) == []

@@ -69,9 +69,7 @@ def case(ranks: int = 2, steps: int = 3, domain: str = "host", bug: bool = False
     tokens = tuple(tuple((5 * step + 3 * rank) % 4 for rank in range(ranks)) for step in range(steps))
     return Case(
         name=f"agreement {domain} {ranks}x{steps}{' memory' * memory}{' bug' * bug}",
-        world=world_of(
-            ranks, **({"hosts": ["dp"], "devices": ["ep"]} if domain == "host" else {"devices": ["dp", "ep"]})
-        ),
+        world=world_of(ranks, ["dp"], ["ep"]) if domain == "host" else world_of(ranks, devices=["dp", "ep"]),
         program=SkipIdle() if bug else Agreement(),
         args=(domain, tokens),
         bug="*:COLLECTIVE:*" if bug else None,

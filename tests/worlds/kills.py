@@ -63,10 +63,9 @@ def _mortal(world: World) -> World:
 
 
 def case(ranks: int = 2, steps: int = 4, domain: str = "host", bug: bool = False) -> Case:
-    groups = {"hosts" if domain == "host" else "devices": ["dp"]}
     return Case(
         name=f"kill {domain} {ranks}x{steps}{' bug' * bug}",
-        world=_mortal(world_of(ranks, **groups)),
+        world=_mortal(world_of(ranks, ["dp"]) if domain == "host" else world_of(ranks, devices=["dp"])),
         program=Handshake() if bug else Steps(),
         args=(steps, domain),
         bug="HANG:MAILBOX:NO_MESSAGE" if bug else None,

@@ -33,7 +33,7 @@ class OneTarget(Program):
 
 def targets(polls: int = 2) -> list[tuple[int, int]]:
     """One for each class."""
-    return list(itertools.product(range(polls + 1), repeat=2))
+    return list(itertools.product(range(polls + 1), range(polls + 1)))
 
 
 def case(target: tuple[int, int] | None, polls: int = 2) -> Case:

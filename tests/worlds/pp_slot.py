@@ -44,7 +44,8 @@ class SlotFree(Program):
         slot = rank.mailbox("slot")
         owner, updates = await slot.get("bound"), 1
         for _ in range(BATCHES):
-            batch, request, needs = await rank.mailbox("batch").get("batch")  # type: ignore[misc,str-unpack]
+            issued: Any = await rank.mailbox("batch").get("batch")
+            batch, request, needs = issued
             update = await slot.poll("update")
             if update is None and updates < needs:
                 update = await slot.get("bound")

@@ -149,9 +149,8 @@ def _together(rng: random.Random, kinds: str, ranks: int) -> Action:
     """What all ranks do, in the same order."""
     device = ("collective", rng.choice(DEVICES), rng.choice(STREAMS), rng.choice("xy"))
     move = ("transfer", rng.choice(("h", "a")), tuple(rng.sample(range(ranks), 2)))
-    return rng.choice(
-        {"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}.get(kinds, [device, device, move])
-    )
+    apart: dict[str, list[Action]] = {"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}
+    return rng.choice(apart.get(kinds, [device, device, move]))
 
 
 def _alone(rng: random.Random, kinds: str, ranks: int, rank: int, queries: bool) -> Action:

@@ -6,6 +6,7 @@ machine offers other choices.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -20,11 +21,8 @@ from tests.worlds.commute import Walk
 FAST = 500  # schedules
 
 
-def counted() -> list[object]:
-    rows = []
-    for name, row in COUNTED.items():
-        rows.append(pytest.param(name, id=name, marks=[pytest.mark.slow] * (row[0] > FAST)))
-    return rows
+def counted() -> Sequence[object]:
+    return [pytest.param(name, id=name, marks=[pytest.mark.slow] * (row[0] > FAST)) for name, row in COUNTED.items()]
 
 
 @pytest.mark.parametrize("name", counted())

@@ -96,13 +96,13 @@ def deaf(self: Dpor, candidates: Sequence[Candidate]) -> None:
 
 def deaf_until_the_end(self: Dpor, candidates: Sequence[Candidate]) -> None:
     """They are heard of when the run is over: what the machine promises at least."""
-    self.told = candidates
+    vars(self)["told"] = candidates
 
 
 def heard_at_the_end(self: Dpor, whole: bool) -> None:
-    if whole and getattr(self, "told", None):
+    if whole and vars(self).get("told"):
         happened = {step.label for step in self.order.steps}
-        BLOCKED(self, [one for one in self.told if one.label not in happened])
+        BLOCKED(self, [one for one in vars(self)["told"] if one.label not in happened])
     END(self, whole)
 
 

@@ -127,7 +127,7 @@ def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]
 # ---- properties, and the proof that they can fail
 
 
-def holds(property_: Callable[[T], None], values: st.SearchStrategy[T], examples: int = 100) -> None:
+def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:
     """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
 
     @settings(
@@ -143,7 +143,9 @@ def holds(property_: Callable[[T], None], values: st.SearchStrategy[T], examples
     run()
 
 
-def breaks(property_: Callable[[T], None], values: st.SearchStrategy[T], match: str = "", examples: int = 1000) -> None:
+def breaks(
+    property_: Callable[[T], object], values: st.SearchStrategy[T], match: str = "", examples: int = 1000
+) -> None:
     """A value is drawn for which the property does not hold, and it says so in these words. Always the same value."""
 
     @settings(

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import Phase, find, settings
@@ -66,7 +67,11 @@ def test_only_beside_an_eager_rank() -> None:
 def test_beside_a_rank_without_an_adapter() -> None:
     """Example A-31 in 0.14: the dummy finds no graph, and the rank with an adapter finds a PIECEWISE one."""
     requests = line_up(decodes(3, lora="french"), [])
-    config = {"enable_lora": True, "cudagraph_specialize_lora": False, "cudagraph_capture_sizes": (1, 2, 4, 8)}
+    config: dict[str, Any] = {
+        "enable_lora": True,
+        "cudagraph_specialize_lora": False,
+        "cudagraph_capture_sizes": (1, 2, 4, 8),
+    }
     assert "DISAGREEMENT:MODE" in play(requests, form=Release014(), **config).classes
     assert play(requests, form=Source000(), **config).classes == []
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dpsim.config import EngineConfig, RuntimeMode
+from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import FORMS, LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.graphs import Descriptor, Dispatcher
@@ -123,11 +123,11 @@ def test_why_a_step_is_not_split() -> None:
 @pytest.mark.parametrize(
     ("mode", "expected"),
     [
-        ("FULL_AND_PIECEWISE", (PIECEWISE, Descriptor(8))),
-        ("FULL_DECODE_ONLY", (NONE, Descriptor(5))),
+        (CUDAGraphMode.FULL_AND_PIECEWISE, (PIECEWISE, Descriptor(8))),
+        (CUDAGraphMode.FULL_DECODE_ONLY, (NONE, Descriptor(5))),
     ],
 )
-def test_decodes_without_a_decode_graph(mode: str, expected: tuple[RuntimeMode, Descriptor]) -> None:
+def test_decodes_without_a_decode_graph(mode: CUDAGraphMode, expected: tuple[RuntimeMode, Descriptor]) -> None:
     """A-14: five decodes need the graph of eight, which only PIECEWISE has where six requests are the most."""
     config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6, cudagraph_mode=mode)
     assert Dispatcher(config).dispatch(5, uniform_decode=True) == expected

@@ -69,7 +69,7 @@ def decided(form: BatchForm, group: Group) -> StepPlan | None:
         return None
 
 
-def decided_naively(naive: Naive, group: Group) -> Decision | None:
+def decided_naively(naive: Naive, group: Group) -> tuple[object, ...] | None:
     try:
         return naive([RankInput(*local) for local in group.ranks], group.microbatches)
     except AssertionError:

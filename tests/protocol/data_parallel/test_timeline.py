@@ -70,7 +70,7 @@ def cases(draw: st.DrawFn) -> Case:
     requests = []
     for _ in range(draw(st.integers(1, 8))):
         arrival = draw(times)
-        later = st.sampled_from([1, TICK, 2 * TICK, 5 * TICK]).map(lambda after, arrival=arrival: arrival + after)
+        later = st.sampled_from([arrival + after for after in (1, TICK, 2 * TICK, 5 * TICK)])
         abort = draw(st.one_of(st.none(), st.none(), later))
         requests.append(Request(arrival, draw(st.integers(1, 25)), draw(st.integers(1, 4)), abort))
     return Case(requests, draw(st.integers(1, 3)), config)

@@ -241,11 +241,13 @@ def test_a_twin_breaks_it(property_: Callable[[Drawn, Played], None], twin: dict
 
 def test_receivers_keep_memory_apart_twice() -> None:
     """Either of the two is enough (6.8, rules 4 and 5), and without both memory is used again too early."""
+
+    def clean_with(twin: type[SampledTokens]) -> Callable[[Drawn], None]:
+        return lambda drawn: nothing_found(drawn, drawn.play(tokens=twin))
+
     for twin in (ReceivesUntold, ReceivesAtOnce):
-        holds(lambda drawn, twin=twin: nothing_found(drawn, drawn.play(tokens=twin)), SEVERAL, examples=15)
-    breaks(
-        lambda drawn: nothing_found(drawn, drawn.play(tokens=ReceivesUntoldAtOnce)), SEVERAL, "RACE:REUSED_IN_FLIGHT"
-    )
+        holds(clean_with(twin), SEVERAL, examples=15)
+    breaks(clean_with(ReceivesUntoldAtOnce), SEVERAL, "RACE:REUSED_IN_FLIGHT")
 
 
 class EndsEarly(Stage):

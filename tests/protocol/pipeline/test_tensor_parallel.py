@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -202,7 +203,9 @@ class SendsTensors(Program[Sent]):
                 await transfer.send(tensors)
             else:
                 for name, tensor in transfer.first_access(await transfer.receive()).items():
-                    came = (await tensor.read(f"{name}.read")).reshape(-1) if math.prod(tensor.shape) else []
+                    came: Iterable[Any] = (
+                        (await tensor.read(f"{name}.read")).reshape(-1) if math.prod(tensor.shape) else []
+                    )
                     rank.decide(name, (tensor.shape, tuple(map(int, came))), "tp")
                     tensor.free()
         await transfer.begin()

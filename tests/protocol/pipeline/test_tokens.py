@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -189,21 +190,21 @@ def test_kernels_are_the_same_on_torch() -> None:
     spans = (Span(0, 2, True, False), Span(2, 3, False, True))
 
     def steps(on: dict[str, Any]) -> None:
-        def take(names: str) -> list[Any]:
-            return [on[name] for name in names.split()]
+        def do(kernel: Callable[..., None], names: str, *args: Any) -> None:
+            kernel(*[on[name] for name in names.split()], *args)
 
-        request_table.admit(*take("total computed settled ids"), (1,), ((5, 6, 7),))
-        request_table.propose(*take("last mapping drafts"))
-        request_table.prepare(*take("ids last drafts computed settled total mapping inputs"), spans)
-        kernels.embed(*take("inputs hidden residual"))
-        kernels.forward(*take("hidden residual inputs mapping cache hidden residual"), (1, 2), spans)
-        kernels.sample(*take("hidden residual inputs tokens counts"), spans)
-        request_table.advance(*take("mapping computed"), (2, 3))
-        request_table.settle(*take("arrived computed settled"))
-        request_table.update(*take("tokens counts mapping last total ids computed settled"), (0, 0))
-        request_table.propose(*take("last mapping drafts"))
-        request_table.gather(*take("drafts mapping rows"))
-        request_table.store(*take("rows arrived drafts"))
+        do(request_table.admit, "total computed settled ids", (1,), ((5, 6, 7),))
+        do(request_table.propose, "last mapping drafts")
+        do(request_table.prepare, "ids last drafts computed settled total mapping inputs", spans)
+        do(kernels.embed, "inputs hidden residual")
+        do(kernels.forward, "hidden residual inputs mapping cache hidden residual", (1, 2), spans)
+        do(kernels.sample, "hidden residual inputs tokens counts", spans)
+        do(request_table.advance, "mapping computed", (2, 3))
+        do(request_table.settle, "arrived computed settled")
+        do(request_table.update, "tokens counts mapping last total ids computed settled", (0, 0))
+        do(request_table.propose, "last mapping drafts")
+        do(request_table.gather, "drafts mapping rows")
+        do(request_table.store, "rows arrived drafts")
 
     counts = set()
     for seed in range(20):

@@ -139,7 +139,8 @@ def late_results_change_nothing(drawn: Drawn, history: History) -> None:
 
 class RunsAhead(PipelineScheduler):
     def _may_run(self, state: Any, number: int) -> bool:
-        return number >= state.number + self.stages - 1 and state.num_output_tokens + state.in_flight < state.max_tokens
+        tokens = state.num_output_tokens + state.in_flight
+        return bool(number >= state.number + self.stages - 1 and tokens < state.max_tokens)
 
 
 class EndsAgain(PipelineScheduler):
