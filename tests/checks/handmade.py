@@ -15,7 +15,8 @@ from typing import Any
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.ops import RawRecord, Ref
-from dpsim.world import CommunicatorSpec, Run, World
+from dpsim.world import Run
+from tests.programs import world_of
 from tests.records import raw
 
 
@@ -128,9 +129,7 @@ class Made:
 
     def __init__(self, ranks: int) -> None:
         self.hands = [Hand(rank) for rank in range(ranks)]
-        everyone = tuple(range(ranks))
-        specs = [CommunicatorSpec(name, name, "device", everyone) for name in ("dp", "ep", "pp")]
-        self.world = World(ranks, (*specs, CommunicatorSpec("cpu", "cpu", "host", everyone)))
+        self.world = world_of(ranks, ["cpu"], ["dp", "ep", "pp"])
 
     def __getitem__(self, rank: int) -> Hand:
         return self.hands[rank]

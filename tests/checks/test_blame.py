@@ -13,7 +13,8 @@ from dpsim.ops import ADDRESS, COUNT, KIND, SITE, STEP, RawRecord
 from dpsim.program import Arguments, Request
 from dpsim.sim.backend import SimBackend
 from dpsim.words import ranks_text
-from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
+from dpsim.world import At, Delay, Fault, Run, World
+from tests.programs import world_of
 
 CLASSES = {
     "skip": {"HANG:COLLECTIVE:MISSING_RANK", "MISMATCH:COLLECTIVE:STEP"},
@@ -25,16 +26,7 @@ CLASSES = {
 
 
 def world(ranks: int, **more: Any) -> World:
-    everyone = tuple(range(ranks))
-    return World(
-        ranks,
-        (
-            CommunicatorSpec("dp", "dp", "device", everyone),
-            CommunicatorSpec("dp_cpu", "dp_cpu", "host", everyone),
-            CommunicatorSpec("ep", "ep", "device", everyone),
-        ),
-        **more,
-    )
+    return world_of(ranks, ["dp_cpu"], ["dp", "ep"], **more)
 
 
 def arguments(rng: random.Random, ranks: int) -> dict[str, Any]:

@@ -10,10 +10,9 @@ import pytest
 from dpsim.checks import Finding
 from dpsim.checks.judge import judge
 from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.sim.backend import SimBackend
 from dpsim.world import CommunicatorSpec, World
 from tests.checks.handmade import Made
+from tests.programs import Script, run, set_to, world_of
 
 INVERTED = "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
 
@@ -162,25 +161,22 @@ def test_transfers_may_be_why_a_device_stands() -> None:
 # ---- on the simulation
 
 
-class Scripted(Program):
-    def __init__(self, orders: Sequence[str], streams: str) -> None:
-        self.orders, self.streams = orders, streams
+def reduces_in(orders: Sequence[str], streams: str) -> Script:
+    """An all-reduce on each communicator in each of two steps; in the second, each rank in its own order."""
+    stream_of = dict(zip("de", streams.split(), strict=True))
 
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        streams = dict(zip("de", self.streams.split(), strict=True))
+    async def script(rank: Rank) -> None:
         for rank.step in range(2):
             buffers = []
-            for kind in self.orders[rank.rank] if rank.step else "de":
-                stream = rank.stream(streams[kind])
+            for kind in orders[rank.rank] if rank.step else "de":
+                stream = rank.stream(stream_of[kind])
                 buffers.append(stream.alloc(1, "int32", kind))
-                stream.launch("fill", _fill, writes=buffers[-1:], args=(1,))
+                stream.launch("fill", set_to, writes=buffers[-1:], args=(1,))
                 rank.device(kind).all_reduce(buffers[-1], stream)
             for buffer in buffers:
                 await buffer.read("read")
 
-
-def _fill(buffer: Any, value: int) -> None:
-    buffer[:] = value
+    return script
 
 
 def _first(label: str, options: Sequence[str]) -> int:
@@ -202,13 +198,10 @@ def _first(label: str, options: Sequence[str]) -> int:
     ],
 )
 def test_simulated(choose: Any, orders: list[str], streams: str, residency: int | None, hangs: bool) -> None:
-    everyone = tuple(range(len(orders)))
-    world = World(
-        len(orders), tuple(CommunicatorSpec(kind, kind, "device", everyone) for kind in "de"), residency=residency
-    )
-    run = SimBackend(choose=choose).run_program(world, Scripted(orders, streams), None)
-    findings = judge(world, run)
-    assert run.finished == (not hangs)
+    world = world_of(len(orders), devices="de", residency=residency)
+    done = run(world, reduces_in(orders, streams), choose=choose)
+    findings = judge(world, done)
+    assert done.finished == (not hangs)
     if not hangs:
         assert findings == []
         return

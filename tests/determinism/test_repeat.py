@@ -19,11 +19,12 @@ from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, CommunicatorSpec, Delay, Run, World
+from dpsim.world import At, Delay, Run, World
 from tests.determinism.repeat import NotDeterministic, Repeats, captured, difference
+from tests.programs import Scripted, world_of
 
 ROOT = Path(__file__).resolve().parents[2]
-WORLD = World(2, (CommunicatorSpec("dp_cpu", "dp_cpu", "host", (0, 1)),))
+WORLD = world_of(2, ["dp_cpu"])
 PLAIN = getattr(SimBackend.run_program, "__wrapped__", SimBackend.run_program)
 """What the backend itself does, without the repetition that this session puts around it."""
 
@@ -198,23 +199,20 @@ def test_a_strategy_that_notes_nothing_is_left_alone_unless_it_is_a_function(cho
 # ---- what it leaves alone
 
 
-class Scripted(Program):
-    """A program given as a function, as tests have them."""
-
-    def __init__(self, script: Any) -> None:
-        self.script = script
-
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        self.script(rank)
-
-
 def test_a_program_that_writes_into_its_test_runs_once() -> None:
     seen: list[int] = []
     repeats = Repeats(100)
-    run(Scripted(lambda rank: seen.append(rank.rank)), repeats)
+
+    async def writes(rank: Rank) -> None:
+        seen.append(rank.rank)
+
+    async def reads(rank: Rank) -> None:
+        assert len(seen) == 2
+
+    run(Scripted(writes), repeats)
     assert (seen, repeats.repeated) == ([0, 1], 0)
     assert len(repeats.left_alone) == 1
-    run(Scripted(lambda rank: len(seen)), repeats)
+    run(Scripted(reads), repeats)
     assert repeats.repeated == 1
 
 
@@ -224,7 +222,10 @@ def test_what_a_program_captured_is_seen_through_functions_and_objects() -> None
     def inner() -> None:
         box["a"].append(1)
 
-    program = Scripted(lambda rank: inner())
+    async def script(rank: Rank) -> None:
+        inner()
+
+    program = Scripted(script)
     before = captured(program)
     inner()
     assert captured(program) != before

@@ -7,7 +7,8 @@ import pytest
 from dpsim.checks.judge import judge
 from dpsim.diagnose.report import report
 from dpsim.ops import KIND, RawRecord
-from dpsim.world import CommunicatorSpec, End, Run, World
+from dpsim.world import End, Run, World
+from tests.programs import world_of
 from tests.records import all_reduce, raw
 
 
@@ -29,8 +30,7 @@ def steps(*tags: int) -> list[RawRecord]:
 
 
 def told(ranks: int, *groups: str) -> World:
-    everyone = tuple(range(ranks))
-    return World(ranks, tuple(CommunicatorSpec(name, name, "host", everyone) for name in groups or ("dp",)))
+    return world_of(ranks, groups or ("dp",))
 
 
 def run(journals: list[list[RawRecord]], ends: list[End]) -> Run:

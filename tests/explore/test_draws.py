@@ -6,32 +6,10 @@ through, with the same results, where some do not. So DPOR tries the strictest f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
-from typing import Any
-
 import numpy as np
 
-from dpsim.campaign.explored import Explored, explore_subject
-from dpsim.campaign.subject import Subject
 from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import CommunicatorSpec, World
-
-Script = Callable[[Rank], Coroutine[Any, Any, None]]
-
-
-class Scripted(Program):
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        rank.step = 0
-        await self.script(rank)
-
-
-def explored(script: Script, ranks: int) -> Explored:
-    world = World(ranks, (CommunicatorSpec("h", "h", "host", tuple(range(ranks))),))
-    return explore_subject(Subject(world, Scripted(script)), "dpor", schedules=200)
+from tests.programs import explored, world_of
 
 
 async def passes_on(rank: Rank) -> None:
@@ -44,7 +22,7 @@ async def passes_on(rank: Rank) -> None:
 
 
 def test_without_a_step_the_strictest_run_is_the_proof() -> None:
-    found = explored(passes_on, 3)
+    found = explored(world_of(3, ["h"]), passes_on)
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 
 
@@ -54,7 +32,7 @@ async def both_send_first(rank: Rank) -> None:
 
 
 def test_what_holds_only_if_sends_are_eager_is_found_at_once() -> None:
-    found = explored(both_send_first, 2)
+    found = explored(world_of(2, ["h"]), both_send_first)
     assert (found.verdict, found.exploration.runs) == ("violated", 1)
 
 
@@ -75,6 +53,6 @@ async def only_if_eager(rank: Rank) -> None:
 
 def test_where_there_are_steps_every_draw_is_tried() -> None:
     """The twin: were draws left out here too, this would be proven."""
-    found = explored(only_if_eager, 3)
+    found = explored(world_of(3, ["h"]), only_if_eager)
     assert found.verdict == "violated"
     assert found.exploration.runs > 1, "the strictest run holds"

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.world import BackendUnavailable, CommunicatorSpec, Kill, World
+from dpsim.world import BackendUnavailable, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
 from real.journal_file import JournalFile, journal_size, last_step, read_journal
 from real.waiting import Patience, Unfinished
+from tests.programs import world_of
 
 RECORD = ("decision", 4, "plan", 4, "a.py:88", "dp_cpu", (False, (8, 8), None, 1.5, "FULL"))
 
@@ -171,7 +172,7 @@ def test_importing_the_backends_imports_no_torch() -> None:
 
 
 def a_world(size: int) -> World:
-    return World(size, (CommunicatorSpec("dp_cpu", "dp_cpu", "host", tuple(range(size))),))
+    return world_of(size, ["dp_cpu"])
 
 
 @pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])

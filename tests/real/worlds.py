@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from dpsim.world import CommunicatorSpec, World
+from dpsim.world import World
 from real.backend import GlooBackend, NcclBackend, TorchBackend
+from tests.programs import world_of
 
 
 class AbortingGloo(GlooBackend):
@@ -19,13 +22,6 @@ BACKENDS: dict[str, type[TorchBackend]] = {"gloo": GlooBackend, "aborting": Abor
 NCCL = pytest.param("nccl", marks=pytest.mark.gpu(2))
 
 
-def make_world(size: int = 2, **changes: object) -> World:
+def make_world(size: int = 2, **changes: Any) -> World:
     """Ranks in one group of each kind. What shall hang sets a shorter stall; what shall not has a minute."""
-    ranks = tuple(range(size))
-    specs = (
-        CommunicatorSpec("dp_cpu", "dp_cpu", "host", ranks),
-        CommunicatorSpec("dp", "dp", "device", ranks),
-        CommunicatorSpec("ep", "ep", "device", ranks),
-    )
-    settings = {"stall_ns": 60_000_000_000, **changes}
-    return World(size, specs, **settings)  # type: ignore[arg-type]
+    return world_of(size, ["dp_cpu"], ["dp", "ep"], **{"stall_ns": 60_000_000_000, **changes})

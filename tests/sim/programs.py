@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,39 +32,17 @@ from dpsim.checks.finding import Finding, matches
 from dpsim.checks.judge import judge
 from dpsim.interface import Buffer, HostArray, Rank, Stream
 from dpsim.ops import DType
-from dpsim.program import Program
 from dpsim.schedule import Choose
-from dpsim.sim.backend import SimBackend
 from dpsim.world import CommunicatorSpec, Run, World
+from tests.programs import OWN, Script, run, world_of
 
-Script = Callable[[Rank], Coroutine[Any, Any, Any]]
 Switched = Callable[[Rank, bool], Coroutine[Any, Any, Any]]
-
-OWN = "own"
-"""The kind of the communicator that each rank has for itself."""
-
 
 # ---- kernels
 
 
-def set_to(target: Any, value: int) -> None:
-    target[:] = value
-
-
 def fill(target: Any, *values: Any) -> None:
     target[:] = values
-
-
-def copy(source: Any, target: Any) -> None:
-    target[:] = source
-
-
-def add(source: Any, target: Any) -> None:
-    target[:] += source
-
-
-def touch(*arrays: Any) -> None:
-    """Reads and writes, and what it computes does not matter."""
 
 
 def filled(
@@ -82,11 +60,9 @@ def filled(
 
 def told(ranks: int = 2, groups: Sequence[str] = ("d", "e"), **more: Any) -> World:
     """A world whose ranks are all in device communicators `groups` and in the host communicators h and g."""
-    everyone = tuple(range(ranks))
-    specs = [CommunicatorSpec(name, name, "device", everyone) for name in groups]
-    specs += [CommunicatorSpec(name, name, "host", everyone) for name in ("h", "g")]
-    specs += [CommunicatorSpec(OWN, f"{OWN} {rank}", "host", (rank,)) for rank in everyone]
-    return World(ranks, tuple(specs), **more)
+    world = world_of(ranks, ["h", "g"], groups, **more)
+    own = [CommunicatorSpec(OWN, f"{OWN} {rank}", "host", (rank,)) for rank in range(ranks)]
+    return replace(world, communicators=(*world.communicators, *own))
 
 
 def first(label: str, options: Sequence[str]) -> int:
@@ -117,19 +93,6 @@ MODES: dict[str, Choose | None] = {
 # ---- runs
 
 
-class Scripted(Program):
-    """A program given as a coroutine function."""
-
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        rank.step = 0
-        learned = await self.script(rank)
-        if learned is not None:
-            rank.decide("learned", learned, OWN)
-
-
 @dataclass(frozen=True)
 class Seen:
     """A run and what the checks say of it."""
@@ -152,8 +115,8 @@ class Seen:
 def see(script: Script, world: World | None = None, mode: str = "timed", **options: Any) -> Seen:
     """Run a script in one mode; `options` are the backend's."""
     world = world or told()
-    run = SimBackend(choose=MODES[mode], **options).run_program(world, Scripted(script), None)
-    return Seen(mode, run, judge(world, run))
+    done = run(world, script, choose=MODES[mode], **options)
+    return Seen(mode, done, judge(world, done))
 
 
 def everywhere(script: Script, world: World | None = None, **options: Any) -> list[Seen]:
@@ -230,10 +193,17 @@ class Twins(list[Twin]):
 
         return take
 
-    @property
-    def each(self) -> pytest.MarkDecorator:
-        """Runs a test with every twin, as `twin`."""
-        return pytest.mark.parametrize("twin", list(self), ids=str)
+    def tests(self) -> tuple[Callable[[Twin], None], Callable[[Twin], None]]:
+        """The tests of all twins so far: that the healthy program holds, and that the wrong one is caught."""
+        each = pytest.mark.parametrize("twin", list(self), ids=str)
+
+        def holds_(twin: Twin) -> None:
+            twin.check_right()
+
+        def is_caught(twin: Twin) -> None:
+            twin.check_wrong()
+
+        return each(holds_), each(is_caught)
 
 
 def numbers(array: HostArray) -> tuple[int, ...]:

@@ -9,7 +9,8 @@ import pytest
 
 from dpsim.interface import Rank
 from dpsim.world import At, Delay
-from tests.sim.programs import Script, Twin, Twins, everywhere, filled, holds, numbers, see, set_to, told, touch
+from tests.programs import Script, set_to, touch
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 
 twins = Twins()
 
@@ -270,14 +271,7 @@ async def delays_do_not_change_what_was_waited_for(rank: Rank, right: bool) -> A
     return got
 
 
-@twins.each
-def test_the_healthy_program_holds(twin: Twin) -> None:
-    twin.check_right()
-
-
-@twins.each
-def test_the_wrong_twin_is_caught(twin: Twin) -> None:
-    twin.check_wrong()
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 @pytest.mark.parametrize(("late", "waited"), [(0, 1_000_000), (1, 0)])

@@ -7,6 +7,7 @@ a dead rank had under way never happens, and its peers wait; a collective that w
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.interface import Rank
-from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Fault, Kill
-from tests.sim.programs import Scripted, Twin, Twins, everywhere, filled, holds, numbers, see, seeded, told
+from dpsim.world import At, CommunicatorSpec, Fault, Kill
+from tests.programs import run
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, seeded, told
 
 twins = Twins()
 
@@ -90,9 +91,8 @@ def test_behind_a_kernel_error_nothing_happens_on_that_device() -> None:
             rank.device("pair").all_reduce(x, main)
         return numbers(await x.read("read"))
 
-    world = told(3)
-    pair = world.communicators[0]._replace(kind="pair", name="pair", ranks=(0, 1))
-    world = type(world)(3, (*world.communicators, pair))
+    world, pair = told(3), CommunicatorSpec("pair", "pair", "device", (0, 1))
+    world = replace(world, communicators=(*world.communicators, pair))
     for seen in everywhere(script, world):
         assert seen.run.ends == ["blocked", "raised", "finished"], seen.mode
         assert seen.classes == ["CRASH:KERNELERROR"], "the wait of rank 0 follows from it"
@@ -211,9 +211,9 @@ def test_untimed_a_kill_can_come_anywhere() -> None:
                 return kill
             return next((i for i in range(len(options)) if i != kill), 0)
 
-        run = SimBackend(choose=choose).run_program(world, Scripted(rounds), None)
-        ends.append(tuple(run.ends))
-        assert all(finding.klass in (DEAD, "DEATH:RANK") for finding in judge(world, run))
+        done = run(world, rounds, choose=choose)
+        ends.append(tuple(done.ends))
+        assert all(finding.klass in (DEAD, "DEATH:RANK") for finding in judge(world, done))
     assert ("blocked", "died") in ends
     assert ("finished", "finished") in ends
 
@@ -260,10 +260,8 @@ def test_some_schedule_hangs_with_one_slot_and_none_with_two(residency: int | No
     async def script(rank: Rank) -> Any:
         return await two_streams(rank, False)
 
-    world, ends = told(residency=residency), []
-    for seed in range(60):
-        run = SimBackend(choose=seeded(seed)).run_program(world, Scripted(script), None)
-        ends.append(run.finished)
+    world = told(residency=residency)
+    ends = [run(world, script, choose=seeded(seed)).finished for seed in range(60)]
     assert any(ends), "a slot may come free in time"
     assert hangs == (not all(ends))
 
@@ -276,18 +274,11 @@ def test_with_one_slot_side_by_side_collectives_may_hang_even_in_one_order_of_is
             rank.device(kind).all_reduce(filled(rank.stream(kind), [1], kind), rank.stream(kind))
 
     world = told(residency=1)
-    ends = [SimBackend(choose=seeded(seed)).run_program(world, Scripted(script), None) for seed in range(60)]
-    assert {run.finished for run in ends} == {True, False}
+    ends = [run(world, script, choose=seeded(seed)).finished for seed in range(60)]
+    assert set(ends) == {True, False}
 
 
-@twins.each
-def test_the_healthy_program_holds(twin: Twin) -> None:
-    twin.check_right()
-
-
-@twins.each
-def test_the_wrong_twin_is_caught(twin: Twin) -> None:
-    twin.check_wrong()
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 def fails_meanwhile(wait: str) -> Any:

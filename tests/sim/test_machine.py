@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from dpsim.interface import Rank
-from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
+from tests.programs import Scripted, set_to, world_of
 
 FREE = Costs(*[0] * len(Costs._fields))
 
@@ -49,24 +49,8 @@ def test_long_chains_of_free_ops_do_not_recurse() -> None:
     assert ops[-1].at == 0
 
 
-class Scripted(Program):
-    """A program given as a coroutine function."""
-
-    def __init__(self, script: Any) -> None:
-        self.script = script
-
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        await self.script(rank)
-
-
 def run(script: Any, ranks: int = 2, costs: Costs = FREE, **more: Any) -> Run:
-    everyone = tuple(range(ranks))
-    groups = (CommunicatorSpec("h", "h", "host", everyone), CommunicatorSpec("d", "d", "device", everyone))
-    return SimBackend(costs).run_program(World(ranks, groups, **more), Scripted(script), None)
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
+    return SimBackend(costs).run_program(world_of(ranks, ["h"], ["d"], **more), Scripted(script), None)
 
 
 def fail(buffer: Any) -> None:

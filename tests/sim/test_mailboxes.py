@@ -7,7 +7,8 @@ from typing import Any
 
 from dpsim.interface import Rank
 from dpsim.world import CommunicatorSpec
-from tests.sim.programs import Twin, Twins, everywhere, filled, numbers, see, set_to, told
+from tests.programs import set_to
+from tests.sim.programs import Twins, everywhere, filled, numbers, see, told
 
 twins = Twins()
 
@@ -107,14 +108,7 @@ async def a_message_goes_to_a_rank_there_is(rank: Rank, right: bool) -> Any:
     rank.send(0 if right else 1, "in", 0, "send")
 
 
-@twins.each
-def test_the_healthy_program_holds(twin: Twin) -> None:
-    twin.check_right()
-
-
-@twins.each
-def test_the_wrong_twin_is_caught(twin: Twin) -> None:
-    twin.check_wrong()
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 async def three_tell_one(rank: Rank) -> Any:

@@ -11,7 +11,8 @@ import pytest
 
 from dpsim.interface import Rank
 from dpsim.sim.allocator import Place
-from tests.sim.programs import Twin, Twins, copy, everywhere, filled, holds, numbers, see, set_to, told
+from tests.programs import copy, set_to
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 
 twins = Twins()
 
@@ -148,14 +149,7 @@ async def segments_that_grow_reuse_by_the_same_rule(rank: Rank, right: bool) -> 
     return await beside(rank, keeps=right)
 
 
-@twins.each
-def test_the_healthy_program_holds(twin: Twin) -> None:
-    twin.check_right()
-
-
-@twins.each
-def test_the_wrong_twin_is_caught(twin: Twin) -> None:
-    twin.check_wrong()
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 # ---- the wrong numbers

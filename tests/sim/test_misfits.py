@@ -13,7 +13,8 @@ import pytest
 
 from dpsim.interface import HostArray, Rank
 from dpsim.world import At, Delay, Fault
-from tests.sim.programs import MODES, Script, add, everywhere, filled, holds, numbers, see, told
+from tests.programs import Script, add
+from tests.sim.programs import MODES, everywhere, filled, holds, numbers, see, told
 
 MISSING = "HANG:COLLECTIVE:MISSING_RANK"
 

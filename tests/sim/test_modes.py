@@ -15,7 +15,8 @@ from dpsim.checks.judge import judge
 from dpsim.interface import Buffer, Rank
 from dpsim.sim.backend import SimBackend
 from dpsim.world import Run
-from tests.sim.programs import Script, Scripted, set_to, told
+from tests.programs import Script, Scripted, run, set_to
+from tests.sim.programs import told
 
 
 def random_program(seed: int) -> Script:
@@ -63,7 +64,7 @@ def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
     def replay(label: str, options: Sequence[str]) -> int:
         return options.index(next(order)) if label == "op" else 0
 
-    again = SimBackend(choose=replay).run_program(told(), Scripted(script), None)
+    again = run(told(), script, choose=replay)
     assert seen.finished
     assert judge(told(), seen) == []
 

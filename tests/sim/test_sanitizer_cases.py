@@ -31,7 +31,8 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.interface import Event, Rank
-from tests.sim.programs import Script, everywhere, see, told, touch
+from tests.programs import Script, touch
+from tests.sim.programs import everywhere, see, told
 
 
 class Step(NamedTuple):

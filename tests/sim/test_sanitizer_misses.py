@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from dpsim.interface import Rank
-from tests.sim.programs import everywhere, see, told, touch
+from tests.programs import touch
+from tests.sim.programs import everywhere, see, told
 
 
 def heard(*kernels: tuple[int, str, str]) -> list[Any]:

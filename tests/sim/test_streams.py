@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from dpsim.interface import Rank
-from tests.sim.programs import MODES, Twin, Twins, add, copy, everywhere, filled, numbers, see, set_to, told, touch
+from tests.programs import add, copy, set_to, touch
+from tests.sim.programs import MODES, Twins, everywhere, filled, numbers, see, told
 
 twins = Twins()
 
@@ -213,14 +214,7 @@ async def what_alloc_gives_has_to_be_written_first(rank: Rank, right: bool) -> A
     return numbers(await (filled(main, 7) if right else main.alloc(2, "int32", "x")).read("read"))
 
 
-@twins.each
-def test_the_healthy_program_holds(twin: Twin) -> None:
-    twin.check_right()
-
-
-@twins.each
-def test_the_wrong_twin_is_caught(twin: Twin) -> None:
-    twin.check_wrong()
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 # ---- what only time or the numbers show

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from dpsim.interface import Rank
-from tests.sim.programs import Twin, Twins, everywhere, filled, holds, numbers, see, set_to, told, touch
+from tests.programs import set_to, touch
+from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 
 twins = Twins()
 
@@ -216,14 +217,7 @@ async def a_group_is_on_one_stream(rank: Rank, right: bool) -> Any:
     return numbers(await came.read("read"))
 
 
-@twins.each
-def test_the_healthy_program_holds(twin: Twin) -> None:
-    twin.check_right()
-
-
-@twins.each
-def test_the_wrong_twin_is_caught(twin: Twin) -> None:
-    twin.check_wrong()
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
 
 
 @pytest.mark.parametrize(("count", "ends"), [(16_384, "finished"), (16_385, "blocked")])

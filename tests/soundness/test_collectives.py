@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Rank, Stream
-from tests.soundness.worlds import Script, copy, filled, not_yet, prove, shows, world_of
+from tests.programs import Script, copy, explored, world_of
+from tests.soundness.worlds import filled, not_yet, shows
 
 TOLD_EARLY = "CRASH:ASSERTIONERROR"
 
@@ -89,47 +90,47 @@ def test_the_root_of_a_host_broadcast_waits_for_nobody() -> None:
     """dpsim says proven. A root has its data already. A library that buffers lets it go on; gloo lets it go on before
     those come to which others pass the data.
     """
-    assert shows(prove(world_of(2, hosts=["h"]), through_on_the_host(host_broadcast)), TOLD_EARLY)
+    assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_broadcast)), TOLD_EARLY)
 
 
 @not_yet("a piece of no elements is waited for")
 def test_a_host_all_to_all_waits_for_no_empty_piece() -> None:
     """dpsim says proven. Nothing comes from rank 1, so the contract gives rank 0 nothing to wait for."""
-    assert shows(prove(world_of(2, hosts=["h"]), through_on_the_host(host_all_to_all)), TOLD_EARLY)
+    assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_to_all)), TOLD_EARLY)
 
 
 @not_yet("a device broadcast is a meeting of all members")
 def test_receivers_of_a_device_broadcast_do_not_wait_for_each_other() -> None:
     """dpsim says proven. A receiver is through when it has the root's data; the chain may pass a late one last."""
-    assert shows(prove(world_of(3, devices=["d"]), through_on_the_device(device_broadcast, 1, 2)), TOLD_EARLY)
+    assert shows(explored(world_of(3, devices=["d"]), through_on_the_device(device_broadcast, 1, 2)), TOLD_EARLY)
 
 
 @not_yet("a collective of no elements is a meeting of all members")
 def test_a_device_collective_of_nothing_is_no_meeting() -> None:
     """dpsim says proven. NCCL discards a collective without elements when it is issued."""
     world = world_of(2, devices=["d"])
-    assert shows(prove(world, through_on_the_device(device_all_reduce_of_nothing, 0, 1)), TOLD_EARLY)
+    assert shows(explored(world, through_on_the_device(device_all_reduce_of_nothing, 0, 1)), TOLD_EARLY)
 
 
 @not_yet("a collective of no elements is a meeting of all members")
 def test_a_host_collective_of_nothing_is_no_meeting() -> None:
     """dpsim says proven. An all_reduce of gloo returns at once if there is nothing to reduce."""
-    assert shows(prove(world_of(2, hosts=["h"]), through_on_the_host(host_all_reduce_of_nothing)), TOLD_EARLY)
+    assert shows(explored(world_of(2, hosts=["h"]), through_on_the_host(host_all_reduce_of_nothing)), TOLD_EARLY)
 
 
 @pytest.mark.parametrize("call", [host_all_reduce, host_barrier])
 def test_a_host_collective_of_something_is_a_meeting(call: Callable[[HostCommunicator], Awaitable[HostArray]]) -> None:
-    assert prove(world_of(2, hosts=["h"]), through_on_the_host(call)).verdict == "proven"
+    assert explored(world_of(2, hosts=["h"]), through_on_the_host(call)).verdict == "proven"
 
 
 def test_a_device_collective_of_something_is_a_meeting() -> None:
     world = world_of(3, devices=["d"])
-    assert prove(world, through_on_the_device(device_all_reduce, 1, 2)).verdict == "proven"
+    assert explored(world, through_on_the_device(device_all_reduce, 1, 2)).verdict == "proven"
 
 
 def test_nobody_is_through_a_device_broadcast_before_its_root_comes() -> None:
     world = world_of(3, devices=["d"])
-    assert prove(world, through_on_the_device(device_broadcast, 1, 0)).verdict == "proven"
+    assert explored(world, through_on_the_device(device_broadcast, 1, 0)).verdict == "proven"
 
 
 # ---- what they order
@@ -161,11 +162,11 @@ def uses_after_a_peer(waits: bool) -> Script:
 @not_yet("a collective ends on all members at once")
 def test_that_a_peer_is_through_does_not_say_that_i_am() -> None:
     """dpsim says proven. That rank 1 has its sum says that rank 0 came, and not that rank 0 has written its own."""
-    assert shows(prove(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=False)), "RACE")
+    assert shows(explored(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=False)), "RACE")
 
 
 def test_a_stream_that_waits_for_its_own_collective_may_use_it() -> None:
-    assert prove(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=True)).verdict == "proven"
+    assert explored(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=True)).verdict == "proven"
 
 
 def one_communicator_on_two_streams(waits: bool) -> Script:
@@ -192,7 +193,7 @@ def one_communicator_on_two_streams(waits: bool) -> Script:
 )
 def test_a_communicator_orders_its_collectives_across_streams(waits: bool) -> None:
     """dpsim says RACE without an event, a false alarm. The contract of a device communicator promises that order."""
-    assert prove(world_of(2, devices=["d"]), one_communicator_on_two_streams(waits)).verdict == "proven"
+    assert explored(world_of(2, devices=["d"]), one_communicator_on_two_streams(waits)).verdict == "proven"
 
 
 # ---- what they occupy
@@ -216,7 +217,7 @@ def test_a_collective_takes_no_slot_before_its_turn(slots: int) -> None:
     """dpsim says HANG with one slot, a false alarm. The second collective has to follow the first one, so its kernel
     does not start before that one has left the slot.
     """
-    assert prove(world_of(2, devices=["d"], residency=slots), two_streams_one_slot).verdict == "proven"
+    assert explored(world_of(2, devices=["d"], residency=slots), two_streams_one_slot).verdict == "proven"
 
 
 async def crossed(rank: Rank) -> None:
@@ -231,10 +232,10 @@ def test_a_verdict_names_the_residency_that_it_assumes() -> None:
     """dpsim says proven, and no more. A GPU has room for so many waiting kernels only, and then this world hangs: the
     verdict has to say "assumes: no rank dies; unlimited residency".
     """
-    assert "unlimited residency" in prove(world_of(2, devices=["a", "b"]), crossed).summary()
+    assert "unlimited residency" in explored(world_of(2, devices=["a", "b"]), crossed).summary()
 
 
 def test_crossed_communicators_hang_in_one_slot() -> None:
-    explored = prove(world_of(2, devices=["a", "b"], residency=1), crossed)
-    assert shows(explored, "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
-    assert "unlimited residency" not in explored.summary()
+    result = explored(world_of(2, devices=["a", "b"], residency=1), crossed)
+    assert shows(result, "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
+    assert "unlimited residency" not in result.summary()

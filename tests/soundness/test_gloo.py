@@ -10,8 +10,9 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
+from tests.programs import world_of
 from tests.soundness import programs
-from tests.soundness.worlds import not_yet, world_of
+from tests.soundness.worlds import not_yet
 
 pytest.importorskip("torch")
 from real.backend import GlooBackend

@@ -6,7 +6,8 @@ import numpy as np
 
 from dpsim.interface import Rank
 from dpsim.world import Kill
-from tests.soundness.worlds import all_ends, not_yet, world_of
+from tests.programs import world_of
+from tests.soundness.worlds import all_ends, not_yet
 
 # ---- in a collective
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dpsim.interface import Rank
-from tests.soundness.worlds import copy, filled, look, not_yet, prove, shows, timed, world_of
+from tests.programs import copy, explored, judged, touch, world_of
+from tests.soundness.worlds import filled, not_yet, shows
 
 RACE = "RACE:REUSED_IN_FLIGHT"
 LONG_NS = 1_000_000
@@ -19,7 +20,7 @@ async def one_of_two_streams_is_recorded(rank: Rank) -> None:
     block, result = filled(main, "block", value=7), main.alloc(4, "int32", "result")
     recorded.wait_stream(main)
     other.wait_stream(main)
-    recorded.launch("short", look, reads=[block])
+    recorded.launch("short", touch, reads=[block])
     other.launch("long", copy, reads=[block], writes=[result], cost=LONG_NS)
     block.record_stream(recorded)
     block.free()
@@ -30,11 +31,11 @@ async def one_of_two_streams_is_recorded(rank: Rank) -> None:
 @not_yet("untimed, a recorded block is reused only if the host has heard of the stream's end")
 def test_a_recorded_block_may_be_reused_though_the_host_heard_nothing() -> None:
     """dpsim says proven, though its own timed run races. The allocator asks the device, whatever the host knows."""
-    assert shows(prove(world_of(1), one_of_two_streams_is_recorded), RACE)
+    assert shows(explored(world_of(1), one_of_two_streams_is_recorded), RACE)
 
 
 def test_the_timed_run_reuses_the_block() -> None:
-    assert shows(timed(world_of(1), one_of_two_streams_is_recorded), RACE)
+    assert shows(judged(world_of(1), one_of_two_streams_is_recorded), RACE)
 
 
 # ---- what a draw changes
@@ -53,7 +54,7 @@ async def a_draw_decides_which_block_is_free(rank: Rank) -> None:
     unrecorded.wait_stream(main)
     side.launch("use.x", copy, reads=[x], writes=[z])
     x.record_stream(side)
-    unrecorded.launch("use.y", look, reads=[y])
+    unrecorded.launch("use.y", touch, reads=[y])
     a.send(z, 1, side)
     x.free()
     y.free()
@@ -74,11 +75,11 @@ def test_a_draw_decides_which_block_is_given_out(strategy: str) -> None:
     """dpsim says proven under dpor, and random walks find the race. Which sends end early decides what the host knows,
     and so which block it gets.
     """
-    assert shows(prove(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free, strategy), RACE)
+    assert shows(explored(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free, strategy), RACE)
 
 
 def test_the_timed_run_gives_the_block_out() -> None:
-    assert shows(timed(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free), RACE)
+    assert shows(judged(world_of(2, devices=["a", "b"]), a_draw_decides_which_block_is_free), RACE)
 
 
 # ---- what the allocator's layout changes
@@ -91,7 +92,7 @@ async def fits_into_a_segment_that_grew(rank: Rank) -> None:
     filled(main, "small", 1 << 16)
     freed = filled(main, "freed", 1 << 18)
     side.wait_stream(main)
-    side.launch("use", look, reads=[freed])
+    side.launch("use", touch, reads=[freed])
     freed.free()
     filled(main, "new", 1 << 16)
 
@@ -99,9 +100,9 @@ async def fits_into_a_segment_that_grew(rank: Rank) -> None:
 @not_yet("exploring knows one layout of the allocator")
 def test_exploring_knows_expandable_segments() -> None:
     """dpsim says proven. With expandable segments the new block takes the memory that the side stream still reads."""
-    assert shows(prove(world_of(1), fits_into_a_segment_that_grew), RACE)
+    assert shows(explored(world_of(1), fits_into_a_segment_that_grew), RACE)
 
 
 def test_only_expandable_segments_reuse_the_block() -> None:
-    assert shows(timed(world_of(1), fits_into_a_segment_that_grew, expandable=True), RACE)
-    assert not timed(world_of(1), fits_into_a_segment_that_grew)
+    assert shows(judged(world_of(1), fits_into_a_segment_that_grew, expandable=True), RACE)
+    assert not judged(world_of(1), fits_into_a_segment_that_grew)

@@ -13,7 +13,8 @@ from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.interface import Rank
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
-from tests.soundness.worlds import Script, not_yet, prove, run_under, world_of
+from tests.programs import Script, explored, run, world_of
+from tests.soundness.worlds import not_yet
 
 pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
 
@@ -49,7 +50,7 @@ def replayed(script: Script) -> None:
     """A replay of a schedule without steps."""
     replay = Replay([])
     replay.begin()
-    run_under(world_of(2, hosts=["h"]), script, replay)
+    run(world_of(2, hosts=["h"]), script, choose=replay, memory=False)
 
 
 @not_yet("the program catches what a strategy raises in a draw")
@@ -109,4 +110,4 @@ def test_exploring_stops_at_a_run_that_does_not_repeat(second: Script) -> None:
     """dpsim says violated, with CRASH:DIVERGED, if a draw comes where a step came before. Nothing can be said of a
     world whose runs are no functions of their schedules.
     """
-    assert raised(lambda: prove(world_of(2, hosts=["h"]), in_turn(writes_or_polls, second))) is Diverged
+    assert raised(lambda: explored(world_of(2, hosts=["h"]), in_turn(writes_or_polls, second))) is Diverged

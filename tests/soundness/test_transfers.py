@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpsim.interface import Rank
-from tests.soundness.worlds import Script, filled, not_yet, prove, put, shows, timed, world_of
+from tests.programs import Script, explored, judged, set_to, world_of
+from tests.soundness.worlds import filled, not_yet, shows
 
 # ---- which sends are eager
 
@@ -44,13 +45,13 @@ async def second_device_send_waits(rank: Rank) -> None:
 @not_yet("one draw decides for all sends of a size between two ranks")
 def test_a_host_send_may_end_early_and_the_next_one_not() -> None:
     """dpsim says proven. A buffer that has room for one message and not for two makes rank 1 wait for ever."""
-    assert shows(prove(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
+    assert shows(explored(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
 
 
 @not_yet("one draw decides for all sends of a size between two ranks")
 def test_a_device_send_may_end_early_and_the_next_one_not() -> None:
     """dpsim says proven. NCCL lets a send end that fits into the FIFO of its connection; the next may find it full."""
-    assert shows(prove(world_of(2, devices=["d"]), second_device_send_waits), "HANG")
+    assert shows(explored(world_of(2, devices=["d"]), second_device_send_waits), "HANG")
 
 
 # ---- what a transfer occupies
@@ -73,11 +74,11 @@ async def receive_before_a_collective(rank: Rank) -> None:
 @not_yet("a transfer takes no slot of its device")
 def test_a_transfer_takes_a_slot() -> None:
     """dpsim says proven. The kernel of a receive spins on the GPU like that of a collective, here in the only slot."""
-    assert shows(prove(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
+    assert shows(explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
 
 
 def test_a_transfer_and_a_collective_fit_into_two_slots() -> None:
-    assert prove(world_of(2, devices=["d", "p"], residency=2), receive_before_a_collective).verdict == "proven"
+    assert explored(world_of(2, devices=["d", "p"], residency=2), receive_before_a_collective).verdict == "proven"
 
 
 # ---- what a transfer orders
@@ -99,7 +100,7 @@ def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
                 b.recv(x, 0, left)
                 b.send(y, 0, left)
             return
-        left.launch("write.x", put, writes=[x], args=(2,))
+        left.launch("write.x", set_to, writes=[x], args=(2,))
         a.send(z, 1, left)
         if waits:
             right.wait_stream(left)
@@ -124,12 +125,12 @@ def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> N
     """dpsim says proven where the receive is listed first. The transfers of a group run in no order among themselves,
     so the send may read x while the other stream writes it.
     """
-    assert shows(prove(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
+    assert shows(explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
 
 
 @pytest.mark.parametrize("receive_first", [False, True])
 def test_a_group_comes_after_what_its_stream_waits_for(receive_first: bool) -> None:
-    assert prove(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, True)).verdict == "proven"
+    assert explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, True)).verdict == "proven"
 
 
 def overwrites_what_was_acknowledged(named: bool) -> Script:
@@ -149,7 +150,7 @@ def overwrites_what_was_acknowledged(named: bool) -> Script:
             device.send(x, peer, side)
         for _ in range(2):
             await rank.mailbox("acks").get("count")
-        main.launch("overwrite", put, writes=[x], args=(2,))
+        main.launch("overwrite", set_to, writes=[x], args=(2,))
 
     return script
 
@@ -165,7 +166,7 @@ def test_counted_acknowledgements_order_an_overwrite(named: bool) -> None:
     """dpsim says RACE where the two acknowledgements are equal, a false alarm. Whoever has counted both knows that both
     peers have what was sent.
     """
-    assert prove(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
+    assert explored(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
 
 
 # ---- what is left over
@@ -210,7 +211,7 @@ def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
     """dpsim says that the world holds. A transfer without a partner shifts all later ones, and an operation that nobody
     awaits may fail unheard.
     """
-    assert timed(world_of(2, hosts=["h"]), script)
+    assert judged(world_of(2, hosts=["h"]), script)
 
 
 @pytest.mark.parametrize(
@@ -223,10 +224,10 @@ def test_a_timed_run_reports_what_is_left_over(script: Script) -> None:
 )
 def test_exploring_reports_what_is_left_over(script: Script) -> None:
     """dpsim says proven where nobody awaits the transfer. It is left over in every schedule."""
-    assert prove(world_of(2, hosts=["h"]), script).verdict == "violated"
+    assert explored(world_of(2, hosts=["h"]), script).verdict == "violated"
 
 
 def test_nothing_is_reported_where_nothing_is_left() -> None:
     world = world_of(2, hosts=["h"])
-    assert not timed(world, leaves_nothing)
-    assert prove(world, leaves_nothing).verdict == "proven"
+    assert not judged(world, leaves_nothing)
+    assert explored(world, leaves_nothing).verdict == "proven"

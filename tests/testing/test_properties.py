@@ -24,7 +24,7 @@ from dpsim.program import Program
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
-from dpsim.world import CommunicatorSpec, World
+from tests.programs import world_of
 
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
 ONE_TOKEN = {"prompt_tokens": 1, "output_tokens": 1}
@@ -116,8 +116,7 @@ class WakesWhenever(Wakes):
 
 
 def woken(kind: type[Wakes], ranks: int, steps: int, duplicates: int) -> Subject:
-    world = World(ranks, (CommunicatorSpec("h", "h", "host", tuple(range(ranks))),))
-    return Subject(world, kind(), (steps, duplicates))
+    return Subject(world_of(ranks, ["h"]), kind(), (steps, duplicates))
 
 
 flat = {"ranks": st.integers(2, 3), "steps": st.integers(1, 3), "duplicates": st.integers(0, 2)}

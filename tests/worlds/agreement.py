@@ -11,16 +11,13 @@ import numpy as np
 
 from dpsim.interface import Rank
 from dpsim.program import Program
-from tests.worlds.case import Case, world_of
+from tests.programs import set_to, world_of
+from tests.worlds.case import Case
 
 
 def mine(table: Any, index: int, value: int) -> None:
     table[:] = 0
     table[index] = value
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
 
 
 class Agreement(Program):

@@ -14,7 +14,6 @@ their ops conflict, so the case has as many classes as before, and far more sche
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +23,7 @@ from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.world import CommunicatorSpec, Run, World
+from dpsim.world import Run, World
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,6 @@ def faults(case: Case, run: Run) -> list[str]:
     """Classes of what does not hold, the primary one first."""
     classes = [finding.klass for finding in judge(case.world, run)]
     return [klass for klass in classes if not any(matches(klass, pattern) for pattern in case.tolerated)]
-
-
-def world_of(size: int, hosts: Sequence[str] = (), devices: Sequence[str] = (), among: int = 0, **more: Any) -> World:
-    """A world with communicators over the first `among` ranks; all of them if it is 0."""
-    members = tuple(range(among or size))
-    specs = [CommunicatorSpec(kind, kind, "host", members) for kind in hosts]
-    specs += [CommunicatorSpec(kind, kind, "device", members) for kind in devices]
-    return World(size, tuple(specs), **more)
 
 
 def unrelated(case: Case, ranks: int = 4, rounds: int = 1) -> Case:

@@ -11,15 +11,8 @@ from typing import Any
 
 from dpsim.interface import Event, Rank
 from dpsim.program import Program
-from tests.worlds.case import Case, world_of
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
-
-
-def copy(source: Any, target: Any) -> None:
-    target[:] = source
+from tests.programs import copy, set_to, world_of
+from tests.worlds.case import Case
 
 
 class Overlap(Program):

@@ -11,7 +11,8 @@ from typing import Any
 
 from dpsim.interface import Rank
 from dpsim.program import Program
-from tests.worlds.case import Case, world_of
+from tests.programs import world_of
+from tests.worlds.case import Case
 
 WRITER, READER = range(2)
 

@@ -14,15 +14,12 @@ import numpy as np
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.world import Kill, World
-from tests.worlds.case import Case, world_of
+from tests.programs import set_to, world_of
+from tests.worlds.case import Case
 from tests.worlds.pipeline import Pipeline, Scope, pipeline_world
 
 VICTIM = 1
 TOLERATED = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK")
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
 
 
 class Steps(Program):

@@ -12,7 +12,8 @@ from typing import Any
 
 from dpsim.interface import Rank
 from dpsim.program import Program
-from tests.worlds.case import Case, world_of
+from tests.programs import world_of
+from tests.worlds.case import Case
 
 
 class OneTarget(Program):

@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 from dpsim.interface import Buffer, Event, Rank, Stream
 from dpsim.program import Program
 from dpsim.world import CommunicatorSpec, World
+from tests.programs import set_to
 from tests.worlds.case import Case
 
 ROWS = 4  # rows of a step at most
@@ -102,10 +103,6 @@ def schedule(scope: Scope) -> list[Step]:
 def begin(last: Any, length: Any, slot: int, prompt: int) -> None:
     last[slot] = prompt
     length[slot] = 0
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
 
 
 def embed(last: Any, length: Any, hidden: Any, slots: tuple[int, ...]) -> None:

@@ -18,16 +18,13 @@ import numpy as np
 from dpsim.interface import Buffer, Event, Rank
 from dpsim.program import Program
 from dpsim.world import Kill
-from tests.worlds.case import Case, world_of
+from tests.programs import set_to, world_of
+from tests.worlds.case import Case
 
 Action: TypeAlias = tuple[Any, ...]
 
 STREAMS = ("left", "right")
 DEVICES = ("a", "b")
-
-
-def put(buffer: Any, value: int) -> None:
-    buffer[:] = value
 
 
 def add(source: Any, target: Any) -> None:
@@ -61,7 +58,7 @@ class _Host:
         if name not in self.buffers:
             main = self.rank.stream("left")
             self.buffers[name] = main.alloc(1, "int32", name)
-            main.launch(f"begin.{name}", put, writes=[self.buffers[name]], args=(self.rank.rank,))
+            main.launch(f"begin.{name}", set_to, writes=[self.buffers[name]], args=(self.rank.rank,))
             for stream in STREAMS[1:]:
                 self.rank.stream(stream).wait_stream(main)
         return self.buffers[name]

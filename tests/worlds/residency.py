@@ -15,11 +15,8 @@ from typing import Any
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.world import Kill
-from tests.worlds.case import Case, world_of
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
+from tests.programs import set_to, world_of
+from tests.worlds.case import Case
 
 
 class TwoGroups(Program):

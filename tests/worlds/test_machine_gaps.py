@@ -5,29 +5,17 @@ What they share: an explorer that trusted the machine called a world proven, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
 from typing import Any
 
 import numpy as np
 
 from dpsim.interface import Rank
-from dpsim.program import Program
 from dpsim.world import Kill, Run, World
+from tests.programs import Script, Scripted, set_to, world_of
 from tests.worlds.brute import Found, enumerate_schedules, schedules
-from tests.worlds.case import Case, world_of
+from tests.worlds.case import Case
 from tests.worlds.commute import complaints
 from tests.worlds.explored import missed
-
-Script = Callable[[Rank], Coroutine[Any, Any, None]]
-
-
-class Scripted(Program):
-    def __init__(self, script: Script) -> None:
-        self.script = script
-
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        rank.step = 0
-        await self.script(rank)
 
 
 def case_of(world: World, script: Script, memory: bool = False) -> Case:
@@ -44,10 +32,6 @@ def runs(world: World, script: Script, memory: bool = False) -> list[Run]:
 
 def learned(run: Run, rank: int) -> list[Any]:
     return [raw[5] for raw in run.journals[rank] if raw[0] == "learned"]
-
-
-def set_to(buffer: Any, value: int) -> None:
-    buffer[:] = value
 
 
 def fails(buffer: Any) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-import pytest
-from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from dpsim.checks import Finding
@@ -21,7 +19,8 @@ from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.registry import variant
 from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
-from dpsim.world import CommunicatorSpec, Delay, Fault, Run, World
+from dpsim.world import Delay, Fault, Run, World
+from tests.programs import world_of
 
 STEP_NS = 20_000_000
 ARRIVAL = 1_000_000
@@ -65,9 +64,7 @@ class Played:
 
 def world(ranks: int, faults: Sequence[Fault] = (), delays: Sequence[Delay] = ()) -> World:
     """Data-parallel ranks and nothing else."""
-    group = tuple(range(ranks))
-    specs = CommunicatorSpec("dp_cpu", "dp_cpu", "host", group), CommunicatorSpec("dp", "dp", "device", group)
-    return World(ranks, (*specs, CommunicatorSpec("ep", "ep", "device", group)), tuple(faults), tuple(delays))
+    return world_of(ranks, ["dp_cpu"], ["dp", "ep"], faults=tuple(faults), delays=tuple(delays))
 
 
 def play(
@@ -122,48 +119,6 @@ def decodes(count: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
 
 def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]:
     return [Request(ARRIVAL, tokens, output_tokens, **fields)]
-
-
-# ---- properties, and the proof that they can fail
-
-
-def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:
-    """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
-
-    @settings(
-        max_examples=examples * max(settings().max_examples, 100) // 100,
-        deadline=None,
-        report_multiple_bugs=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(values)
-    def run(value: T) -> None:
-        property_(value)
-
-    run()
-
-
-def breaks(
-    property_: Callable[[T], object], values: st.SearchStrategy[T], match: str = "", examples: int = 1000
-) -> None:
-    """A value is drawn for which the property does not hold, and it says so in these words. Always the same value."""
-
-    @settings(
-        max_examples=examples,
-        derandomize=True,
-        database=None,
-        deadline=None,
-        phases=[Phase.generate],
-        report_multiple_bugs=False,
-        print_blob=False,
-        suppress_health_check=list(HealthCheck),
-    )
-    @given(values)
-    def run(value: T) -> None:
-        property_(value)
-
-    with pytest.raises(AssertionError, match=match):
-        run()
 
 
 def request_lists(

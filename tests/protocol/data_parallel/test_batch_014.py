@@ -18,7 +18,8 @@ from hypothesis.errors import NoSuchExample
 
 from dpsim.checks import matches
 from dpsim.protocol.data_parallel.batch import Release014, Source000
-from tests.protocol.data_parallel.batch_worlds import Drawn, decodes, drawn_worlds, holds, line_up, play
+from tests.properties import holds
+from tests.protocol.data_parallel.batch_worlds import Drawn, decodes, drawn_worlds, line_up, play
 
 QUIET = settings(database=None, deadline=None, max_examples=150)
 SEARCH = settings(QUIET, phases=[Phase.generate])

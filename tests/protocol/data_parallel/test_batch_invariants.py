@@ -23,14 +23,13 @@ from dpsim.protocol.data_parallel.graphs import Descriptor
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
 from dpsim.protocol.data_parallel.step import DataParallelStep, Execution
 from dpsim.protocol.data_parallel.timeline import Batch
+from tests.properties import breaks, holds
 from tests.protocol.data_parallel.batch_worlds import (
     Drawn,
     Played,
-    breaks,
     configs,
     decodes,
     drawn_worlds,
-    holds,
     line_up,
     pieces,
     play,

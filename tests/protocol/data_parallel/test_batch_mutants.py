@@ -18,13 +18,12 @@ from dpsim.registry import variants
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario, requests
 from dpsim.scenario.locate import scenario_path
+from tests.properties import breaks, holds
 from tests.protocol.data_parallel.batch_worlds import (
     Drawn,
     Played,
-    breaks,
     decodes,
     drawn_worlds,
-    holds,
     line_up,
     pieces,
     play,

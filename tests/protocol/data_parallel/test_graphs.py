@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.protocol.data_parallel.batch import Release014, Source000
 from dpsim.protocol.data_parallel.graphs import ALL_MODES, Descriptor, Dispatcher
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 
 NONE, PIECEWISE, FULL = RuntimeMode
 

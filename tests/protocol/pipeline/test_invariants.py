@@ -28,7 +28,7 @@ from dpsim.program import Request
 from dpsim.protocol.pipeline.batches import Row
 from dpsim.protocol.pipeline.sampled_tokens import Arrived, Entry, SampledTokens
 from dpsim.protocol.pipeline.stage import Stage
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 from tests.protocol.pipeline.token_worlds import Drawn, Played, drawn_worlds
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from dpsim.checks import matches
 from dpsim.registry import variant, variants
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces
 
 KNOWN = {entry.name: entry.expected for entry in variants("pp_tokens")}

@@ -18,7 +18,7 @@ from dpsim.protocol.pipeline.program import PipelineTokens
 from dpsim.protocol.pipeline.stage import Stage
 from dpsim.registry import variant
 from dpsim.testing import holds as holds_in_every_schedule
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world_of
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=4, replicas=2)

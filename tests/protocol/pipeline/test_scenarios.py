@@ -12,7 +12,7 @@ from dpsim.checks import matches
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
 from dpsim.scenario.strategies import pipeline_configs, pipelines, scenarios, workloads
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 
 SHRINK = settings(max_examples=500, database=None, derandomize=True)
 SITES = ["hidden.send", "size.receive", "tokens.send", "tokens.receive", "layers"]

@@ -26,7 +26,7 @@ from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.world import World
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 from tests.protocol.pipeline.test_tokens import every_request_has_its_tokens
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawing, Drawn, Played, drawn_worlds, world_of
 

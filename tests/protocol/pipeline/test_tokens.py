@@ -23,7 +23,7 @@ from dpsim.protocol.pipeline import request_table
 from dpsim.protocol.pipeline.history import STEP_NS, History
 from dpsim.protocol.pipeline.program import PipelineTokens
 from dpsim.testing import holds as holds_in_every_schedule
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
 
 

@@ -23,7 +23,7 @@ from dpsim.protocol.pipeline.transfer import Blocking, describe, parse
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
+from tests.properties import breaks, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)

@@ -1,0 +1,58 @@
+"""Properties of values that Hypothesis draws, and the proof that each can fail.
+
+A property that never failed proves nothing. So a test of one has a *faulty twin*, the same with one mistake, and a
+value is drawn that shows it:
+
+    holds(lambda drawn: nothing_found(drawn.play()), worlds)
+    breaks(lambda drawn: nothing_found(drawn.play(tokens=Faulty)), worlds, "RACE")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+T = TypeVar("T")
+
+
+def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:
+    """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
+
+    @settings(
+        max_examples=examples * max(settings().max_examples, 100) // 100,
+        deadline=None,
+        report_multiple_bugs=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values)
+    def run(value: T) -> None:
+        property_(value)
+
+    run()
+
+
+def breaks(
+    property_: Callable[[T], object], values: st.SearchStrategy[T], match: str = "", examples: int = 1000
+) -> None:
+    """A value is drawn for which the property does not hold, and it says so in these words. Always the same value."""
+
+    @settings(
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        report_multiple_bugs=False,
+        print_blob=False,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values)
+    def run(value: T) -> None:
+        property_(value)
+
+    with pytest.raises(AssertionError, match=match):
+        run()
