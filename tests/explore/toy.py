@@ -26,6 +26,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from dpsim.schedule import Candidate, Footprint, Strategy, kill_label, visit_label
+from tests.answers import Answers
 
 
 class Seen(NamedTuple):
@@ -151,38 +152,23 @@ class _Run:
         return frozenset([*pairs, *self.draws])
 
 
-class Answers(Strategy):
-    """Gives the answers of a list, then always the first option."""
-
-    def __init__(self, answers: list[int]) -> None:
+class Answering(Strategy):
+    def __init__(self, answers: Answers) -> None:
         self.answers = answers
-        self.options: list[int] = []
-
-    def _next(self, options: int) -> int:
-        at = len(self.options)
-        self.options.append(options)
-        if at == len(self.answers):
-            self.answers.append(0)
-        return self.answers[at]
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
-        return self._next(len(candidates))
+        return self.answers.next(len(candidates))
 
     def draw(self, label: str, options: Sequence[str]) -> int:
-        return self._next(len(options))
+        return self.answers.next(len(options))
 
 
 def every(toy: Toy) -> Iterator[Seen]:
     """All runs."""
-    answers: list[int] = []
-    while True:
-        strategy = Answers(answers)
-        yield toy.run(strategy)
-        while answers and answers[-1] + 1 == strategy.options[len(answers) - 1]:
-            answers.pop()
-        if not answers:
-            return
-        answers[-1] += 1
+    answers: Answers | None = Answers()
+    while answers is not None:
+        yield toy.run(Answering(answers))
+        answers = answers.following()
 
 
 WORDS = ("rx", "wx", "ry", "wy", "wx", "as", "ls", "?x", "px", "rz", "at", "lt")

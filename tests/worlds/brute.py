@@ -24,6 +24,7 @@ from typing import NamedTuple, TypeAlias
 
 from dpsim.schedule import Candidate, Footprint, Strategy, conflict
 from dpsim.world import Run
+from tests.answers import Answers
 from tests.worlds.case import Case, execute, faults
 
 Order: TypeAlias = frozenset[Hashable]
@@ -110,26 +111,18 @@ def outcome_of(run: Run) -> Outcome:
     return tuple(tuple(journal) for journal in run.journals), tuple(run.ends)
 
 
-class Script(Recorder):
-    """Gives the answers of a list, then always the first option."""
+class Answering(Recorder):
+    """Gives the answers, then always the first option."""
 
-    def __init__(self, answers: Sequence[int] = ()) -> None:
+    def __init__(self, answers: Answers) -> None:
         super().__init__()
-        self.answers = list(answers)
-        self.options: list[int] = []
+        self.answers = answers
 
     def choose(self, labels: Sequence[str]) -> int:
-        return self._next(len(labels))
+        return self.answers.next(len(labels))
 
     def answer(self, label: str, options: Sequence[str]) -> int:
-        return self._next(len(options))
-
-    def _next(self, options: int) -> int:
-        at = len(self.options)
-        self.options.append(options)
-        if at == len(self.answers):
-            self.answers.append(0)
-        return self.answers[at]
+        return self.answers.next(len(options))
 
 
 @dataclass
@@ -160,27 +153,22 @@ class Found:
         return self.schedules, len(self.classes), len(self.outcomes), self.failing
 
 
-def schedules(case: Case) -> Iterator[tuple[Script, Run]]:
+def schedules(case: Case) -> Iterator[tuple[Answering, Run]]:
     """Every schedule of a case, once."""
-    answers: list[int] = []
-    while True:
-        script = Script(answers)
-        run = execute(case, script)
-        yield script, run
-        answers = script.answers
-        while answers and answers[-1] + 1 == script.options[len(answers) - 1]:
-            answers.pop()
-        if not answers:
-            return
-        answers[-1] += 1
+    answers: Answers | None = Answers()
+    while answers is not None:
+        strategy = Answering(answers)
+        run = execute(case, strategy)
+        yield strategy, run
+        answers = answers.following()
 
 
 def enumerate_schedules(case: Case, limit: int = 20_000) -> Found:
     """All schedules, or the first `limit`."""
     found = Found()
-    for script, run in schedules(case):
+    for strategy, run in schedules(case):
         if found.schedules == limit:
             return found
-        found.add(case, script, run)
+        found.add(case, strategy, run)
     found.complete = True
     return found

@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 from dpsim.checks.finding import matches
+from tests.answers import Answers
 from tests.worlds import last_class, pipeline, wake_pause
-from tests.worlds.brute import Script, enumerate_schedules, outcome_of, schedules
+from tests.worlds.brute import Answering, enumerate_schedules, outcome_of, schedules
 from tests.worlds.case import execute, faults, unrelated
 from tests.worlds.cases import CASES, COUNTED
 from tests.worlds.commute import Walk
@@ -57,10 +58,14 @@ def test_large_worlds_sampled(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(COUNTED, key=lambda name: COUNTED[name])[::3])
 def test_the_same_answers_give_the_same_run(name: str) -> None:
-    for number, (script, run) in enumerate(schedules(CASES[name])):
-        again = Script(script.answers)
+    for number, (strategy, run) in enumerate(schedules(CASES[name])):
+        again = Answering(Answers(strategy.answers.made))
         assert outcome_of(execute(CASES[name], again)) == outcome_of(run)
-        assert (again.fired, again.options, again.draws) == (script.fired, script.options, script.draws)
+        assert (again.fired, again.answers.options, again.draws) == (
+            strategy.fired,
+            strategy.answers.options,
+            strategy.draws,
+        )
         if number == 30:
             break
 
@@ -96,9 +101,9 @@ def bad_scopes(bug: str | None, every: int) -> tuple[int, int]:
     scopes = list(pipeline.small_scopes())[::every]
     bad = 0
     for scope in scopes:
-        case, script = pipeline.case(scope, bug), Script()
-        run = execute(case, script)
-        assert all(options == 1 for options in script.options)
+        case, answers = pipeline.case(scope, bug), Answers()
+        run = execute(case, Answering(answers))
+        assert answers.following() is None, "there was a choice"
         bad += not run.finished
     return len(scopes), bad
 
