@@ -5,7 +5,33 @@
     result = dpsim.run_scenario(dpsim.load_scenario(dpsim.scenario_path("quickstart")))
     result.verdict, result.met
 
-Importing dpsim imports nothing else: the names below are looked up when they are first used (PEP 562), so that `dpsim
+    interface.py       the contract between a protocol and whatever runs it
+    ops.py             what a journal is made of: records and addresses
+    world.py           what a backend is told, and the run that it gives back
+    program.py         what a protocol is: prepared once, then run by every rank
+    registry.py        protocols and variants by name
+    config.py          the engine's configuration, in vLLM's names
+    protocol/          the protocol, written once
+    museum/            known mistakes of it, each beside its healthy twin
+
+    backend/           what every backend shares; the package `real` is built on it too
+    sim/               the simulated machine
+    schedule.py        the seam between that machine and whoever picks a schedule
+    explore/           which schedules there are, and which are worth a run
+    campaign/          many runs: a world explored whole, over processes, replayed
+
+    scenario/          what is run, what goes wrong, and what must come out
+    runner.py          one run, judged
+    checks/            what must hold, as folds over journals
+    diagnose/          findings in words
+    trace/             a run as a file, and two of them compared
+
+    cli/               the command `dpsim`
+    pytest_plugin.py   scenario files as tests
+    testing/           for tests of protocols and of backends
+    words.py           small pieces of text: what was meant, how many, how long
+
+Importing dpsim imports nothing else: the public names are looked up when they are first used (PEP 562), so that `dpsim
 --help` answers at once and a protocol can import `dpsim.interface` without the rest. The contract of a protocol is
 `dpsim.interface`; protocols and variants are registered with `dpsim.registry`.
 """

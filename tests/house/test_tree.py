@@ -1,0 +1,121 @@
+"""The tree keeps its rules, and a tree that breaks one is told so."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.house.tree import LONG, MODULES, MOST_LINES, OF_SEVERAL, ROOMS, complaints
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def test_the_tree_keeps_its_rules() -> None:
+    found = complaints(ROOT)
+    assert not found, "\n".join([f"{len(found)} things are not in their place:", *found])
+
+
+# ---- trees that break a rule
+
+
+def write(file: Path, text: str = "") -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """A small tree in which all is in its place."""
+    lines = [f"    {name}.py    it" for name in MODULES] + [f"    {name}/    it" for name in ROOMS]
+    write(tmp_path / "dpsim" / "__init__.py", "\n".join(['"""All of it.', "", *lines, '"""']))
+    for name in MODULES:
+        long = f"dpsim/{name}.py" in LONG
+        write(tmp_path / "dpsim" / f"{name}.py", "x = 1\n" * (MOST_LINES + long))
+    for name in ROOMS:
+        write(tmp_path / "dpsim" / name / "__init__.py", '"""A room."""\n')
+    write(tmp_path / "dpsim" / "sim" / "__init__.py", '"""A room.\n\n    op.py  other.py  two\n    deep/  more\n"""\n')
+    for name in ("op.py", "other.py"):
+        write(tmp_path / "dpsim" / "sim" / name)
+    write(tmp_path / "dpsim" / "sim" / "deep" / "__init__.py", '"""Nothing yet."""\n')
+    write(tmp_path / "real" / "__init__.py", '"""A package."""\n')
+    for name in ("sim", "sim/deep", "runner", *OF_SEVERAL):
+        write(tmp_path / "tests" / name / "__init__.py")
+    return tmp_path
+
+
+def test_a_tree_in_which_all_is_in_its_place(tree: Path) -> None:
+    assert complaints(tree) == []
+
+
+def a_module_in_the_hall(tree: Path) -> None:
+    write(tree / "dpsim" / "words_of_findings.py")
+
+
+def a_package_that_nobody_planned(tree: Path) -> None:
+    write(tree / "dpsim" / "utils" / "__init__.py")
+
+
+def a_room_that_is_gone(tree: Path) -> None:
+    (tree / "dpsim" / "trace" / "__init__.py").unlink()
+
+
+def a_module_that_is_gone(tree: Path) -> None:
+    (tree / "dpsim" / "words.py").unlink()
+
+
+def a_module_that_the_map_lacks(tree: Path) -> None:
+    write(tree / "dpsim" / "sim" / "deep" / "hole.py")
+
+
+def a_package_without_a_docstring(tree: Path) -> None:
+    write(tree / "real" / "__init__.py", "import os\n")
+    write(tree / "real" / "pool.py")
+
+
+def a_name_in_the_map_that_is_gone(tree: Path) -> None:
+    (tree / "dpsim" / "sim" / "other.py").unlink()
+
+
+def a_name_that_another_name_ends_with(tree: Path) -> None:
+    write(tree / "dpsim" / "sim" / "her.py")
+
+
+def a_folder_of_tests_of_nothing(tree: Path) -> None:
+    write(tree / "tests" / "sim" / "memory" / "__init__.py")
+
+
+def a_folder_of_tests_that_is_no_package(tree: Path) -> None:
+    write(tree / "tests" / "trace" / "test_it.py")
+
+
+def a_file_that_is_too_long(tree: Path) -> None:
+    write(tree / "dpsim" / "sim" / "op.py", "x = 1\n" * (MOST_LINES + 1))
+
+
+def a_long_file_that_became_short(tree: Path) -> None:
+    write(tree / "dpsim" / "ops.py", "x = 1\n")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (a_module_in_the_hall, "dpsim/words_of_findings.py: belongs into one of the packages"),
+        (a_package_that_nobody_planned, "dpsim/utils/: is no room of the list"),
+        (a_room_that_is_gone, "dpsim/trace: is in the list and not there"),
+        (a_module_that_is_gone, "dpsim/words: is in the list and not there"),
+        (a_module_that_the_map_lacks, "dpsim/sim/deep/__init__.py: its docstring does not name hole.py"),
+        (a_package_without_a_docstring, "real/__init__.py: its docstring does not name pool.py"),
+        (a_name_in_the_map_that_is_gone, "dpsim/sim/__init__.py: its docstring names other.py, which is not there"),
+        (a_name_that_another_name_ends_with, "dpsim/sim/__init__.py: its docstring does not name her.py"),
+        (a_folder_of_tests_of_nothing, "tests/sim/memory: has no namesake in dpsim/ and is none of "),
+        (a_folder_of_tests_that_is_no_package, "tests/trace: is no package, it has no __init__.py"),
+        (a_file_that_is_too_long, "dpsim/sim/op.py: has 301 lines, more than 300"),
+        (a_long_file_that_became_short, "dpsim/ops.py: is no longer long; take it out of LONG"),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_broken_rule_is_told(tree: Path, wrong: Callable[[Path], None], says: str) -> None:
+    wrong(tree)
+    assert any(complaint.startswith(says) for complaint in complaints(tree)), complaints(tree)

@@ -1,0 +1,127 @@
+"""The rules of the tree: what lies where, as functions that say what is wrong with a tree.
+
+    complaints(ROOT)       # one line for each thing that breaks a rule; empty where all is in its place
+
+* In `dpsim/` itself lie only the modules that everybody may use by name, and the packages, each one room.
+* The docstring of a package is its map: it names each of its modules (`name.py`) and packages (`name/`), and nothing
+  that is not there.
+* A folder of tests has the name of what it tests, or is one of the few that test more than one room.
+* No file has more than 300 lines, but for a few, each with its reason.
+
+A new room is a new name here. That is on purpose: whoever adds one sees what there is.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGES = ("dpsim", "real")
+
+MODULES = (
+    "config",
+    "interface",
+    "ops",
+    "program",
+    "pytest_plugin",
+    "registry",
+    "runner",
+    "schedule",
+    "words",
+    "world",
+)
+"""The modules that lie in dpsim/ itself."""
+
+ROOMS = (
+    "backend",
+    "campaign",
+    "checks",
+    "cli",
+    "diagnose",
+    "explore",
+    "museum",
+    "protocol",
+    "scenario",
+    "sim",
+    "testing",
+    "trace",
+)
+"""The packages of dpsim."""
+
+OF_SEVERAL = {
+    "determinism": "the same again, whatever runs it: all of dpsim and real",
+    "house": "the tree itself",
+    "plugin": "dpsim/pytest_plugin.py, in projects of its own",
+    "real": "the package real",
+    "soundness": "what exploring must not call proven: sim, explore and checks together",
+    "worlds": "small worlds with all their schedules: sim, explore and checks, and the benchmarks",
+}
+"""Folders of tests without a namesake in dpsim, and what they test."""
+
+NAME = r"(?<=  )\w+(?:\.py|/)(?=\s|$)"
+"""A module or package in a line of a map: such a line is indented, and begins with a name; there may be two columns."""
+
+MOST_LINES = 300
+
+LONG = {
+    "dpsim/interface.py": "the contract, one file on purpose: to be read from top to bottom",
+    "dpsim/ops.py": "every record of a journal and the names of its fields: one table",
+    "dpsim/pytest_plugin.py": "pytest takes all hooks of a plugin from one module",
+}
+"""Files that may be longer, and why."""
+
+
+def complaints(root: Path) -> list[str]:
+    """What is wrong with the tree."""
+    rules = (_rooms, _maps, _folders_of_tests, _lengths)
+    return [complaint for rule in rules for complaint in rule(root)]
+
+
+def _rooms(root: Path) -> Iterator[str]:
+    modules, packages = contents(root / "dpsim")
+    for name in sorted({*modules} - {*MODULES}):
+        yield f"dpsim/{name}.py: belongs into one of the packages"
+    for name in sorted({*packages} - {*ROOMS}):
+        yield f"dpsim/{name}/: is no room of the list"
+    for name in [*sorted({*MODULES} - {*modules}), *sorted({*ROOMS} - {*packages})]:
+        yield f"dpsim/{name}: is in the list and not there"
+
+
+def _maps(root: Path) -> Iterator[str]:
+    for init in sorted(init for package in PACKAGES for init in (root / package).rglob("__init__.py")):
+        modules, packages = contents(init.parent)
+        there = {*(f"{name}.py" for name in modules), *(f"{name}/" for name in packages)}
+        text = ast.get_docstring(ast.parse(init.read_text()), clean=False) or ""
+        named = {name for line in re.findall(r"^    \w.*", text, re.MULTILINE) for name in re.findall(NAME, line)}
+        for name in sorted(there - named):
+            yield f"{init.relative_to(root)}: its docstring does not name {name}"
+        for name in sorted(named - there):
+            yield f"{init.relative_to(root)}: its docstring names {name}, which is not there"
+
+
+def _folders_of_tests(root: Path) -> Iterator[str]:
+    for folder in sorted({file.parent for file in (root / "tests").rglob("*.py")} - {root / "tests"}):
+        name = folder.relative_to(root / "tests").as_posix()
+        tested = root / "dpsim" / name
+        if not (folder / "__init__.py").exists():
+            yield f"tests/{name}: is no package, it has no __init__.py"
+        if not (tested.is_dir() or tested.with_suffix(".py").exists() or name in OF_SEVERAL):
+            yield f"tests/{name}: has no namesake in dpsim/ and is none of {', '.join(OF_SEVERAL)}"
+
+
+def _lengths(root: Path) -> Iterator[str]:
+    for package in PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            name, lines = file.relative_to(root).as_posix(), len(file.read_text().splitlines())
+            if lines > MOST_LINES and name not in LONG:
+                yield f"{name}: has {lines} lines, more than {MOST_LINES}"
+            if lines <= MOST_LINES and name in LONG:
+                yield f"{name}: is no longer long; take it out of LONG"
+
+
+def contents(folder: Path) -> tuple[list[str], list[str]]:
+    """The names of a package's modules and packages, but for what Python finds by itself: `__init__`, `__main__`."""
+    modules = [file.stem for file in folder.glob("*.py") if not file.stem.startswith("__")]
+    return sorted(modules), sorted(init.parent.name for init in folder.glob("*/__init__.py"))
