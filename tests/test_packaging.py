@@ -20,8 +20,8 @@ from pathlib import Path
 import pytest
 
 from dpsim.scenario import locate
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 KINDS = {".py", ".typed", ".yaml", ".json", ".csv"}
 
 # Builds, installs and lints are run one after the other, on one worker.

@@ -12,8 +12,9 @@ import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
+from tests import ROOT
 
-README = (Path(__file__).parent.parent / "README.md").read_text()
+README = (ROOT / "README.md").read_text()
 SHOWN = re.findall(r"^    \$ \.venv/bin/dpsim (.*)\n((?:    .*\n|\n)+)", README, re.MULTILINE)
 
 

@@ -1,9 +1,9 @@
 """The trace digests of some scenarios, as JSON on stdout: what other processes and interpreters must come to as well.
 
-    python tests/determinism/digests.py
+    python -m tests.determinism.digests        # in the root of the repository
 
-Needs dpsim and its dependencies to be importable, but not to be installed: the simulation is called directly, and not
-found by its entry point.
+Needs dpsim's dependencies, but not dpsim to be installed: it is found where the command is typed, and the simulation is
+called directly, not found by its entry point.
 """
 
 from __future__ import annotations
@@ -11,18 +11,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
-
-if __name__ == "__main__":  # this checkout, whatever is installed
-    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from dpsim.checks.judge import judge
 from dpsim.scenario import Scenario, load_scenario, program_args, requests, scenario_from, world
 from dpsim.sim.backend import SimBackend
 from dpsim.trace import digest
+from tests import ROOT
 
-SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+SCENARIOS = ROOT / "scenarios"
 FILES = ("quickstart", "skip_one", "skip_expert", "late_rank", "forced_eager_014", "azure_code_dp2")
 LORAS = ("ada", "bea", "cid", None)
 

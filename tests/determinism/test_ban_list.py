@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.determinism.ban_list import SET_ORDER, violations
 
-ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/protocol", "dpsim/checks", "dpsim/museum")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 

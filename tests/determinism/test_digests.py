@@ -13,13 +13,12 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.determinism.digests import digests, scenarios
 
-SCRIPT = Path(__file__).with_name("digests.py")
 VERSIONS = ("3.11", "3.12", "3.13")
 LACKING = "import sys; print('%d.%d' % sys.version_info[:2]); import numpy, pydantic, simpy, typer, yaml"
 
@@ -31,7 +30,8 @@ def here() -> Mapping[str, str]:
 
 def elsewhere(python: str, seed: str = "random") -> Mapping[str, str]:
     done = subprocess.run(
-        [python, str(SCRIPT)],
+        [python, "-m", "tests.determinism.digests"],
+        cwd=ROOT,
         env={**os.environ, "PYTHONHASHSEED": seed},
         capture_output=True,
         text=True,
@@ -83,8 +83,10 @@ print(digest(SimBackend().run_program(world, Faulty(), None).journals))
 
 
 def digest_of_a_set(seed: str) -> str:
-    told = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(SCRIPT.parents[2])}
-    done = subprocess.run([sys.executable, "-c", FAULTY], env=told, capture_output=True, text=True, check=True)
+    told = {**os.environ, "PYTHONHASHSEED": seed}
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTY], cwd=ROOT, env=told, capture_output=True, text=True, check=True
+    )
     return done.stdout.strip()
 
 

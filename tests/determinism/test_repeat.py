@@ -8,7 +8,6 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +19,10 @@ from dpsim.program import Program
 from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Delay, Run, World
+from tests import ROOT
 from tests.determinism.repeat import NotDeterministic, Repeats, captured, difference
 from tests.programs import Scripted, world_of
 
-ROOT = Path(__file__).resolve().parents[2]
 WORLD = world_of(2, ["dp_cpu"])
 PLAIN = getattr(SimBackend.run_program, "__wrapped__", SimBackend.run_program)
 """What the backend itself does, without the repetition that this session puts around it."""
@@ -285,9 +284,10 @@ def test_a_world_that_runs_often_is_sampled_too() -> None:
 
 def test_the_sample_is_the_same_in_another_process() -> None:
     script = "from tests.determinism.test_repeat import sample; print(sample())"
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
-    told = {**os.environ, "PYTHONHASHSEED": "7", "PYTHONPATH": path}
-    done = subprocess.run([sys.executable, "-c", script], env=told, capture_output=True, text=True, check=True)
+    told = {**os.environ, "PYTHONHASHSEED": "7"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, env=told, capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == sample()
 
 

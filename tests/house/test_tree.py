@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import ROOT
 from tests.house.tree import LONG, MODULES, MOST_LINES, OF_SEVERAL, ROOMS, complaints
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_the_tree_keeps_its_rules() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dpsim import registry
@@ -13,8 +11,9 @@ from dpsim.cli.list_text import as_text, scenarios
 from dpsim.explore import STRATEGIES
 from dpsim.registry import VariantEntry
 from dpsim.scenario import load_scenario
+from tests import ROOT
 
-FOLDER = Path(__file__).resolve().parents[2] / "scenarios" / "museum"
+FOLDER = ROOT / "scenarios" / "museum"
 UNLESS_EAGER = ("pp-blocking-metadata",)
 """Not found where every send is eager, as in the one schedule that fifo tries."""
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.museum.")]

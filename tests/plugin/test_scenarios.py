@@ -2,9 +2,10 @@
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+
+from tests import ROOT
 
 pytest_plugins = ["pytester"]
 
@@ -261,7 +262,7 @@ def test_what_a_backend_cannot_show_is_skipped(
     """The journals of this one are held by tests/runner/test_not_claimed.py."""
     from dpsim.runner import Result
 
-    exhibit = Path(__file__).parents[2] / "scenarios" / "museum" / "m-pp-10.yaml"
+    exhibit = ROOT / "scenarios" / "museum" / "m-pp-10.yaml"
     scenario("scenarios/reuse.yaml", exhibit.read_text().replace("variant: M-PP-10", "form: source-002"))
     monkeypatch.setattr(Result, "unclaimed", "RACE:REUSED_IN_FLIGHT is not claimed here")
     result = pytester.runpytest("-k", "sim")

@@ -19,6 +19,7 @@ import pytest
 from dpsim.world import At, Fault, World
 from real.backend import TorchBackend
 from real.folder import PoolFolder
+from tests import ROOT
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
 
@@ -30,9 +31,8 @@ pytestmark = pytest.mark.xdist_group("gloo")
 PARENT = """
 import signal
 
-import programs
-from tests.real import worlds
 from real.backend import GlooBackend, TorchBackend
+from tests.real import programs, worlds
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 backend = GlooBackend()
@@ -65,11 +65,10 @@ def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
 @pytest.mark.parametrize("how", ["kill -9", "Ctrl-C"])
 def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
-    environment["TMPDIR"] = str(tmp_path)
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT],
-        env=environment,
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 import yaml
 
 from dpsim.scenario import ScenarioError, parse_scenario
 from dpsim.scenario.yaml import nodes as yaml_nodes
+from tests import ROOT
 from tests.scenario.bad_files import BAD_FILES, Bad
-
-ROOT = Path(__file__).resolve().parents[2]
 
 IDS = [bad.what for bad in BAD_FILES]
 

@@ -8,8 +8,9 @@ import pytest
 
 from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.scenario import Scenario, dump_scenario, load_scenario, parse_scenario, requests
+from tests import ROOT
 
-FOLDER = Path(__file__).resolve().parents[2] / "scenarios"
+FOLDER = ROOT / "scenarios"
 FILES = sorted(FOLDER.glob("*.yaml"))
 
 

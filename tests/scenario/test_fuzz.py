@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from dpsim.program import Request
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
 from dpsim.scenario.workload.azure_csv import read_azure_csv
+from tests import ROOT
 
-SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
+SCENARIOS = ROOT / "scenarios"
 TEXTS = [file.read_text() for file in sorted(SCENARIOS.glob("*.yaml"))]
 SNIPPETS = [
     "*a", "&a ", "!!python/name:os.system ", "<<: *a", "\t", "...", "---\n", "? ", "|\n", ">-\n", "[", "{", "]", "}",

@@ -15,8 +15,8 @@ from hypothesis import given
 from dpsim.scenario import Scenario, dump_scenario
 from dpsim.scenario.schema import DRAFT, schema, schema_text
 from dpsim.scenario.strategies import scenarios
+from tests import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / "docs" / "scenario.schema.json"
 SCHEMA = schema()
 TYPES: dict[str, Any] = {

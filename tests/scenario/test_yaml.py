@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.scenario.yaml import nodes as yaml_nodes
+from tests import ROOT
 
 GOOD = "name: good\nworkload:\n  requests:\n    - {prompt_tokens: 4, output_tokens: 2}\n"
 
@@ -190,11 +191,9 @@ def test_importing_scenarios_is_light() -> None:
     program = (
         "import sys, dpsim.scenario; print([name for name in ('hypothesis', 'torch', 'simpy') if name in sys.modules])"
     )
-    root = Path(__file__).resolve().parents[2]
     done = subprocess.run(
         [sys.executable, "-c", program],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )

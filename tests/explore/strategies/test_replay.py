@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +18,7 @@ from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.schedule import CutOff, Strategy
+from tests import ROOT
 from tests.explore.toy import Seen, Toy
 
 TOY = Toy("wx rx", "rx wx", "?x")
@@ -209,7 +210,7 @@ replay.end(True)
 def test_a_schedule_means_the_same_in_every_process() -> None:
     noted, seen = schedules(TOY, 7)[-1]
     for seed in "01":
-        env = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join([str(Path(__file__).parent), *sys.path])}
+        env = os.environ | {"PYTHONHASHSEED": seed}
         command = [sys.executable, "-c", PROGRAM, "|".join(noted)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=env)
         assert re.sub(r"\s+", "", done.stdout) == re.sub(r"\s+", "", str(seen.outcome)), done.stderr
