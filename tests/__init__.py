@@ -2,6 +2,7 @@
 
     programs.py     a program that is one function, a world in a line, kernels
     properties.py   properties of drawn values, and the proof that they can fail
+    records.py      records of a journal, written by hand
     answers.py      every answer to all that a run asks: brute force
     documents.py    documents are followed, word for word
 

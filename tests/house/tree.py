@@ -60,8 +60,8 @@ OF_SEVERAL = {
 }
 """Folders of tests without a namesake in dpsim, and what they test."""
 
-NAME = r"(?<=  )\w+(?:\.py|/)(?=\s|$)"
-"""A module or package in a line of a map: such a line is indented, and begins with a name; there may be two columns."""
+NAME = r"(?:^|(?<=  ))\w+(?:\.py|/)(?=\s|$)"
+"""A module or package in a map: at the beginning of a line or of a column."""
 
 MOST_LINES = 300
 
@@ -94,7 +94,7 @@ def _maps(root: Path) -> Iterator[str]:
         modules, packages = contents(init.parent)
         there = {*(f"{name}.py" for name in modules), *(f"{name}/" for name in packages)}
         text = ast.get_docstring(ast.parse(init.read_text()), clean=False) or ""
-        named = {name for line in re.findall(r"^    \w.*", text, re.MULTILINE) for name in re.findall(NAME, line)}
+        named = set(re.findall(NAME, text, re.MULTILINE))
         for name in sorted(there - named):
             yield f"{init.relative_to(root)}: its docstring does not name {name}"
         for name in sorted(named - there):
