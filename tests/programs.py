@@ -32,7 +32,7 @@ OWN = "own"
 """The kind of a communicator that a rank has for itself."""
 
 
-class Scripted(Program):
+class Scripted(Program[Any]):
     """Every rank runs the script, in step 0. What it returns, if anything, is a decision in its group OWN."""
 
     def __init__(self, script: Script) -> None:

@@ -19,7 +19,7 @@ from dpsim.testing import holds
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 
 
-class Looks(Program):
+class Looks(Program[Any]):
     """Rank 0 looks into its box, and does something of its own where it comes late enough."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

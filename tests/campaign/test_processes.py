@@ -96,10 +96,10 @@ def test_time_ends_within_a_unit() -> None:
 # ---- programs that look at more than their schedule
 
 
-class Acting(Program):
+class Acting(Program[Any]):
     """Does something, once in each run, and then what another program does."""
 
-    def __init__(self, inner: Program, act: Callable[[], None]) -> None:
+    def __init__(self, inner: Program[Any], act: Callable[[], None]) -> None:
         self.inner = inner
         self.act = act
 
@@ -207,7 +207,7 @@ def test_an_interrupt_leaves_no_processes() -> None:
     assert done.stdout == "interrupted []\n", done.stderr
 
 
-class Polls(Program):
+class Polls(Program[Any]):
     async def run(self, rank: Rank, prepared: Any) -> None:
         while await rank.mailbox("nothing").poll("for.ever") is None:
             pass

@@ -28,7 +28,7 @@ def scenario(name: str, ranks: int = 2, more: str = "") -> str:
 
 
 @register_protocol("t_look")
-class Look(Program):
+class Look(Program[Any]):
     """Looks twice; whatever it sees is right."""
 
     probes = ("early", "late", "nobody")
@@ -68,7 +68,7 @@ class Two(Look):
 
 
 @register_protocol("t_polls")
-class Polls(Program):
+class Polls(Program[Any]):
     """Polls until something comes, which nobody sends."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
@@ -97,7 +97,7 @@ class Deadly(Look):
 
 
 @register_protocol("t_cross")
-class Cross(Program):
+class Cross(Program[Any]):
     """Both send first: it hangs if no send ends before it is received."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -28,7 +28,7 @@ PLAIN = getattr(SimBackend.run_program, "__wrapped__", SimBackend.run_program)
 """What the backend itself does, without the repetition that this session puts around it."""
 
 
-class Decides(Program):
+class Decides(Program[Any]):
     """Decides three times; what, is to be said below. Rank 0 decides nothing but zeros."""
 
     def value(self, rank: Rank) -> Any:
@@ -57,7 +57,7 @@ class Identity(Decides):
         return id(self.kept[-1])
 
 
-class Late(Program):
+class Late(Program[Any]):
     """Faulty: the second run ends earlier."""
 
     turns = itertools.count()
@@ -67,7 +67,7 @@ class Late(Program):
             rank.decide("what", step, "dp_cpu")
 
 
-def run(program: Program, repeats: Repeats | None = None, prepared: Any = None) -> Run:
+def run(program: Program[Any], repeats: Repeats | None = None, prepared: Any = None) -> Run:
     checked = (repeats or Repeats(100)).around(PLAIN)
     return checked(SimBackend(), WORLD, program, prepared)
 
@@ -76,7 +76,7 @@ def run(program: Program, repeats: Repeats | None = None, prepared: Any = None) 
 
 
 @pytest.mark.parametrize("faulty", [Random, Identity])
-def test_a_program_that_is_not_deterministic_is_caught(faulty: type[Program]) -> None:
+def test_a_program_that_is_not_deterministic_is_caught(faulty: type[Program[Any]]) -> None:
     with pytest.raises(NotDeterministic) as caught:
         run(faulty())
     head, place, first, second = str(caught.value).split("\n")
@@ -110,7 +110,7 @@ def test_ends_and_times_are_compared_too() -> None:
 # ---- under a strategy
 
 
-class Polls(Program):
+class Polls(Program[Any]):
     """Rank 0 polls for what rank 1 sends, and goes on by what came."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:
@@ -141,7 +141,7 @@ class Draws(Polls):
         rank.decide("what", random.random(), "dp_cpu")
 
 
-def searched(program: Program, repeats: Repeats) -> list[tuple[list[str], Run]]:
+def searched(program: Program[Any], repeats: Repeats) -> list[tuple[list[str], Run]]:
     """All runs of an exploration, with their schedules."""
     search, found = Dpor(), []
     while search.begin():
@@ -166,7 +166,7 @@ def test_a_run_under_a_strategy_is_repeated_along_its_schedule_and_the_strategy_
     (Forgets, r"the run ended after step|step \d+ of \d+ of the schedule: expected"),
     (Draws, r"rank \d, record \d+\n  first:  \('decision'"),
 ])  # fmt: skip
-def test_a_program_that_does_not_follow_its_schedule_is_caught(faulty: type[Program], says: str) -> None:
+def test_a_program_that_does_not_follow_its_schedule_is_caught(faulty: type[Program[Any]], says: str) -> None:
     with pytest.raises(NotDeterministic, match=says):
         searched(faulty(), Repeats(100))
 

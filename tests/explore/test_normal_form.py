@@ -19,7 +19,7 @@ from tests.explore.toy import Toy, at_random
 def runs(toy: Toy, number: int) -> list[tuple[Picker, object]]:
     """Random runs, each with its outcome; all masks are of the same labels."""
     first = RandomWalk()
-    found: list[tuple[Search, object]] = []
+    found: list[tuple[Picker, object]] = []
     for seed in range(number):
         walk = RandomWalk(first.labels, seed=seed)
         walk.begin()

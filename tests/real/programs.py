@@ -16,7 +16,7 @@ from dpsim.registry import register_protocol
 
 
 @register_protocol("real_rounds")
-class Rounds(Program):
+class Rounds(Program[Any]):
     """`rounds` steps, each with an all_reduce on the host and one on the device; then a last one on the host."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -33,7 +33,7 @@ class Rounds(Program):
 
 
 @register_protocol("real_groups")
-class Groups(Program):
+class Groups(Program[Any]):
     """In groups smaller than the world: sums, and broadcasts from the last member, named by its global rank."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -50,7 +50,7 @@ class Groups(Program):
 
 
 @register_protocol("real_misbehaves")
-class Misbehaves(Program):
+class Misbehaves(Program[Any]):
     """Rank 1 does what `how` says. With `wait` the ranks meet in an all_reduce afterwards, or would if they could."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -84,7 +84,7 @@ class Misbehaves(Program):
 
 
 @register_protocol("real_waits")
-class Waits(Program):
+class Waits(Program[Any]):
     """Rank 1 does what `how` says, the others what `others` says."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -124,7 +124,7 @@ class Waits(Program):
 
 
 @register_protocol("real_mismatch")
-class Mismatch(Program):
+class Mismatch(Program[Any]):
     """Five steps with a sum and a broadcast, each on a communicator of its own; in the third one rank 0 does `what`
     differently. 64 bytes in each call. It is not the root of the broadcast: a root that need not wait for anybody would
     get through in any order.
@@ -159,7 +159,7 @@ class Mismatch(Program):
 
 
 @register_protocol("real_answered")
-class Answered(Program):
+class Answered(Program[Any]):
     """Rank 0 posts the receive of its answer on a side stream before it asks on the main one; rank 1 answers what it
     got. `back`: the communicator of the answer.
     """
@@ -187,7 +187,7 @@ class Answered(Program):
 
 
 @register_protocol("real_prints")
-class Prints(Program):
+class Prints(Program[Any]):
     """Each rank prints an environment variable."""
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -195,7 +195,7 @@ class Prints(Program):
 
 
 @register_protocol("real_unprepared")
-class Unprepared(Program):
+class Unprepared(Program[Any]):
     """Its arguments are never right."""
 
     def prepare(self, args: Any) -> Any:

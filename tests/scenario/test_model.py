@@ -56,7 +56,7 @@ def other_protocol(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))
 
     @register_protocol("other", forms=("old", "new"))
-    class Other(Program):
+    class Other(Program[Any]):
         async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
             pass
 

@@ -40,7 +40,7 @@ async def one_call(host: HostCommunicator, what: str) -> HostArray:
 
 
 @register_protocol("sound_late")
-class Late(Program):
+class Late(Program[Mapping[str, Any]]):
     """Rank `late` comes late to the collective `what`. Whoever is through tells it; the late rank fails at the end if
     somebody told it before it came.
     """

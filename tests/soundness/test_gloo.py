@@ -38,8 +38,7 @@ def on_gloo(backend: GlooBackend, ranks: int, args: dict[str, Any]) -> set[str]:
 
 def explored(ranks: int, args: dict[str, Any]) -> set[str]:
     """The classes of the findings of the first failure; empty if the world is proven."""
-    program = programs.Late()
-    found = explore_subject(Subject(world_of(ranks, hosts=["h"]), program, program.prepare(args)), "dpor")
+    found = explore_subject(Subject(world_of(ranks, hosts=["h"]), programs.Late(), args), "dpor")
     assert found.verdict in ("proven", "violated")
     return {finding.klass for finding in found.findings}
 

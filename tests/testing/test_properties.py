@@ -80,7 +80,7 @@ def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Pat
 # ---- a protocol of one's own, on flat scenarios
 
 
-class Wakes(Program):
+class Wakes(Program[Any]):
     """Rank 0 wakes the others for a wave of steps, and may say so more than once. A wake that comes after its wave is
     stale.
     """
@@ -197,7 +197,7 @@ def test_a_planted_fault_that_never_happens_is_no_success() -> None:
     assert str(raised.value) == "drawn: never applied: skip: rank 1 never came to dp.agre[0]; did you mean dp.agree?"
 
 
-class Fails(Program):
+class Fails(Program[Any]):
     async def run(self, rank: Rank, prepared: Any) -> None:
         raise ValueError("as it was told")
 

@@ -20,7 +20,7 @@ def mine(table: Any, index: int, value: int) -> None:
     table[index] = value
 
 
-class Agreement(Program):
+class Agreement(Program[Any]):
     """`prepared`: (domain, tokens of each rank in each step)."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

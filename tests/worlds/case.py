@@ -37,7 +37,7 @@ class Case:
 
     name: str
     world: World
-    program: Program
+    program: Program[Any]
     args: Any = None
     bug: str | None = None
     always: bool = False
@@ -63,10 +63,10 @@ def unrelated(case: Case, ranks: int = 4, rounds: int = 1) -> Case:
     return replace(case, name=f"{case.name} +{ranks}", world=world, program=_Beside(case.program, size, ranks, rounds))
 
 
-class _Beside(Program):
+class _Beside(Program[Any]):
     """A program on the first ranks. The others pass messages round, each of them `rounds` times."""
 
-    def __init__(self, program: Program, first: int, ranks: int, rounds: int) -> None:
+    def __init__(self, program: Program[Any], first: int, ranks: int, rounds: int) -> None:
         self.program = program
         self.first = first
         self.ranks = ranks

@@ -16,7 +16,7 @@ from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 
 
-class CrossGroups(Program):
+class CrossGroups(Program[Any]):
     """`prepared`: (ranks, domain). The rank after the last sends the flags."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

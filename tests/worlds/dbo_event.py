@@ -15,7 +15,7 @@ from tests.programs import copy, set_to, world_of
 from tests.worlds.case import Case
 
 
-class Overlap(Program):
+class Overlap(Program[Any]):
     """`prepared`: (ranks, layers). The rank after the last hands out turns."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

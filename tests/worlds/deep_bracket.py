@@ -17,7 +17,7 @@ from tests.worlds.case import Case
 WRITER, READER = range(2)
 
 
-class Bracket(Program):
+class Bracket(Program[Any]):
     """`prepared`: (local ops between the probes, length of a decoy). Ranks from 2 are decoys."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -16,7 +16,7 @@ from tests.programs import world_of
 from tests.worlds.case import Case
 
 
-class Wave(Program):
+class Wave(Program[Any]):
     """`prepared`: (ranks, steps). The rank after the last is the front end, which sends each one piece of work."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -14,7 +14,7 @@ from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 
 
-class Asks(Program):
+class Asks(Program[Any]):
     """`prepared`: queries."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

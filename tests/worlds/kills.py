@@ -22,7 +22,7 @@ VICTIM = 1
 TOLERATED = ("DEATH", "HANG:COLLECTIVE:DEAD_RANK")
 
 
-class Steps(Program):
+class Steps(Program[Any]):
     """`prepared`: (steps, domain). A collective in every step."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

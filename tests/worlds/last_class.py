@@ -16,7 +16,7 @@ from tests.programs import world_of
 from tests.worlds.case import Case
 
 
-class OneTarget(Program):
+class OneTarget(Program[Any]):
     """`prepared`: (polls, target): for each box the number of the poll that finds the message; `polls` for never."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -220,7 +220,7 @@ class Stage:
             assert got == oracle(request, count), f"request {number} got {got}"
 
 
-class Pipeline(Program):
+class Pipeline(Program[Any]):
     """`prepared`: a Scope."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -18,7 +18,7 @@ SCHEDULER, FIRST, LAST = range(3)
 BATCHES = 3
 
 
-class SlotFree(Program):
+class SlotFree(Program[Any]):
     """Ranks: scheduler, first stage, last stage."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -31,7 +31,7 @@ def add(source: Any, target: Any) -> None:
     target[:] = (3 * target + source) % 97
 
 
-class Random(Program):
+class Random(Program[Any]):
     """`prepared`: for each rank what it does."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

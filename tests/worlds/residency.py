@@ -19,7 +19,7 @@ from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 
 
-class TwoGroups(Program):
+class TwoGroups(Program[Any]):
     """`prepared`: names of the two streams, and whether odd ranks issue in the opposite order."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

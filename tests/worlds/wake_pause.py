@@ -16,7 +16,7 @@ from tests.programs import world_of
 from tests.worlds.case import Case
 
 
-class Engines(Program):
+class Engines(Program[Any]):
     """`prepared`: (ranks, steps, duplicates). After the engines come the front end and the admin."""
 
     async def run(self, rank: Rank, prepared: Any) -> None:

@@ -86,8 +86,8 @@ def test_the_seed_and_nothing_else(name: str) -> None:
         strategy, found = search(name, seed), []
         for _ in range(20):
             strategy.begin()
-            Toy("wx wx", "rx rx", "?x").run(strategy)
-            found.append(strategy.schedule)
+            Toy("wx wx", "rx rx", "?x").run(strategy.current)
+            found.append(strategy.current.schedule)
             strategy.end(True)
         return found
 

@@ -15,7 +15,6 @@ from dpsim.program import Request
 from dpsim.protocol.data_parallel import timeline as module
 from dpsim.protocol.data_parallel.timeline import IDLE, Batch, RankScheduler, Timeline
 from tests.properties import breaks, holds
-from tests.protocol.data_parallel.batch_worlds import breaks, holds
 
 TICK = 1_000
 
