@@ -5,6 +5,7 @@ GPUs.
     pool.py            the parent: one worker process a rank, kept warm, killed or recovered after a hang
     folder.py          the parent: where sockets and journals are, removed also after a kill
     child.py           the parent: a worker process as it is seen from there
+    fork_server.py     a process with torch that does nothing but fork: each worker on a CPU is a copy of it
     watch.py           the parent: is anybody moving? how did each rank end?
     messages.py        what the two sides say to one another
     worker.py          the child: runs the coroutine of its rank with one `send(None)`

@@ -2,14 +2,14 @@
 
 Upwards, each file knows those above it:
 
-    subject    a program on a world, under a search: run after run, judged by all checks; what is planted and happened
-    explored   what is known of a subject in the end: each failure with the run that shows it, and is it as expected?
-    units      some schedules of a subject, done in any process, and their results merged
-    processes  several subjects over several processes: who does which unit, and what if a worker dies
-    traces     the trace of a judged run, with its scenario and verdict
-    files      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
-    replay     the run of a trace made again: is it the same?
-    museum     what finds each known mistake, how soon, and does its healthy twin hold?
+    subject.py    a program on a world, under a search: run after run, judged by all checks
+    explored.py   what is known of a subject in the end: each failure with its run, and is it as expected?
+    units.py      some schedules of a subject, done in any process, and their results merged
+    processes.py  several subjects over several processes: who does which unit, and what if a worker dies
+    traces.py     the trace of a judged run, with its scenario and verdict
+    files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
+    replay.py     the run of a trace made again: is it the same?
+    museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
 
 Which schedules there are and which are worth a run is the business of `dpsim.explore`, which knows nothing of programs,
 worlds and checks. Here the two meet.

@@ -11,6 +11,7 @@ order_inversion.py   device collectives that keep one another from starting; a p
 race.py              two accesses of one piece of memory that nothing orders
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks
 run_index.py         what checks look at: the journals of a run, indexed once
+expected.py          what a scenario expects, and why what came is not that
 usual_step.py        what a step usually looks like, for where there is no majority
 stuck.py             where each rank of a hang stands
 happens_before/      the order of a run's accesses, rebuilt from its journals

@@ -2,10 +2,10 @@
 
     explore(once, search("portfolio"), Budget(schedules=1000)).summary()
 
-    order        the order of one run: which steps commute, which race, when two runs are of one class
-    normal_form  the causes of a failure alone, in an order that a person can read
-    strategies/  how schedules are chosen, one strategy a file
-    explorer     the loop over runs, and the verdict
+    order.py        the order of one run: which steps commute, which race, when two runs are of one class
+    normal_form.py  the causes of a failure alone, in an order that a person can read
+    strategies/     how schedules are chosen, one strategy a file
+    explorer.py     the loop over runs, and the verdict
 
 All of it is pure: it knows ops by label, footprint and what came before them (`dpsim.schedule`), and neither the
 machine nor the checks. `dpsim.campaign.subject` puts these together; that is what scenarios, tests and the command line
