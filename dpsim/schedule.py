@@ -26,7 +26,7 @@ A footprint is a tuple of (resource, mode), modes
   releases commute.
 
 `conflict` says so. What must come first because the other waits for it (the op before it on its stream, a
-message for its receiver) is no conflict but an edge; of edges a strategy learns through `past`.
+message for its receiver) is no conflict but an edge; of edges a strategy learns through `causes`.
 
 Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's transitions.
 """
@@ -48,7 +48,7 @@ class Candidate(Protocol):
     """An op that may happen next."""
 
     label: str
-    past: int
+    causes: int
     """Bits of what happened before, through edges and through what hosts learned. The machine carries bits from an op
     to all that comes after it; to set one is the strategy's business, when the op is picked."""
 

@@ -126,10 +126,10 @@ def problem(finding: Finding, machine: SimBackend) -> Problem:
     """A finding as exploration sees it. A hang depends on everything, all else on what the ranks knew in its step."""
     if finding.klass.startswith(("HANG", "DEATH")):
         return Problem(finding.klass, identity(finding))
-    past = 0
+    causes = 0
     for learned in machine.learned:
-        past |= next((known for step, known in reversed(learned) if step <= finding.position[0]), 0)
-    return Problem(finding.klass, identity(finding), past)
+        causes |= next((known for step, known in reversed(learned) if step <= finding.position[0]), 0)
+    return Problem(finding.klass, identity(finding), causes)
 
 
 def identity(finding: Finding) -> str:

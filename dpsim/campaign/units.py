@@ -88,7 +88,7 @@ def do(
 
 def in_words(key: ClassKey, labels: Labels) -> bytes:
     """A class by its labels: the same in every process."""
-    steps = sorted((labels.named(bit), sorted(labels.named(past))) for bit, past in key)
+    steps = sorted((labels.named(bit), sorted(labels.named(causes))) for bit, causes in key)
     return hashlib.sha256(repr(steps).encode()).digest()[:12]
 
 

@@ -32,13 +32,13 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "violated"]
 
 
 class Problem(NamedTuple):
-    """Something wrong in a run. `what` is equal for the same problem in two runs. `past`: the steps that it depends
+    """Something wrong in a run. `what` is equal for the same problem in two runs. `causes`: the steps that it depends
     on, as a mask of the strategy's bits; None for all.
     """
 
     klass: str
     what: str
-    past: int | None = None
+    causes: int | None = None
 
 
 class Budget(NamedTuple):
@@ -193,7 +193,7 @@ def _count(result: Exploration, current: Picker, whole: bool) -> None:
 
 
 def _fail(result: Exploration, current: Picker, problem: Problem) -> None:
-    steps = normal_form(current.order.steps, problem.past)
+    steps = normal_form(current.order.steps, problem.causes)
     labels = [*sorted(current.order.unusual), *(step.label for step in steps)]
     failure = Failure(problem, current.schedule, labels, result.runs, current.name)
     known = result.failures.setdefault(problem.what, failure)

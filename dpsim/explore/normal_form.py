@@ -20,17 +20,17 @@ from dpsim.explore.order import Step
 from dpsim.schedule import actor
 
 
-def normal_form(steps: Sequence[Step], past: int | None = None) -> list[Step]:
-    """The steps in `past` (default: all), ordered so that actors change seldom: go on with the present actor while
+def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
+    """The steps in `causes` (default: all), ordered so that actors change seldom: go on with the present actor while
     it has a step whose causes are all there, else take the least label.
     """
-    left = [step for step in steps if past is None or past & step.bit]
+    left = [step for step in steps if causes is None or causes & step.bit]
     wanted = 0
     for step in left:
         wanted |= step.bit
     done, order, now = 0, [], ""
     while left:
-        able = [step for step in left if not step.past & wanted & ~done & ~step.bit]
+        able = [step for step in left if not step.causes & wanted & ~done & ~step.bit]
         own = [step for step in able if actor(step.label) == now]
         step = min(own or able, key=lambda one: one.label)
         left.remove(step)

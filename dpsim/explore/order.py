@@ -1,13 +1,13 @@
 """The order of one run: which of its steps happened before which, and which could have come the other way round.
 
-A *step* is an op that a strategy picked. Two steps are ordered by edges (the machine carries those bits in `past`) or
+A *step* is an op that a strategy picked. Two steps are ordered by edges (the machine carries those bits in `causes`) or
 because their footprints conflict, and by everything these two give together. What has no order commutes: two runs
 whose steps have the same order are the same to everybody, and make one **class** (a Mazurkiewicz trace).
 
 Sets of steps are bit masks. A bit belongs to a label, not to a position, so masks of two runs can be compared; labels
 get bits when they are first seen (`Labels`), and all strategies of an exploration share them.
 
-    step = order.add(label, footprint, past)      # step.past: with all that conflicts; step.races
+    step = order.add(label, footprint, causes)      # step.causes: with all that conflicts; step.races
 
 Two steps *race* if they conflict and neither edges nor a third step that races lie between them. A release between two
 acquires does not count as a third step: it would hide that the acquires compete. A release and an acquire race like any
@@ -47,15 +47,15 @@ class Labels:
 
 
 class Step:
-    """A step as it happened. `past`: all before it, and itself."""
+    """A step as it happened. `causes`: all before it, and itself."""
 
-    __slots__ = ("at", "bit", "footprint", "label", "past", "races")
+    __slots__ = ("at", "bit", "causes", "footprint", "label", "races")
 
-    def __init__(self, label: str, bit: int, footprint: Footprint, past: int, races: list[Step]) -> None:
+    def __init__(self, label: str, bit: int, footprint: Footprint, causes: int, races: list[Step]) -> None:
         self.label = label
         self.bit = bit
         self.footprint = footprint
-        self.past = past
+        self.causes = causes
         self.races = races
         self.at = -1  # free for the strategy
 
@@ -71,10 +71,10 @@ class Order:
         """The draws that did not take the first option, in words."""
         self._touched: dict[Any, list[tuple[Step, str]]] = {}
 
-    def add(self, label: str, footprint: Footprint, past: int) -> Step:
-        """The next step; `past` are the bits of what is before it by edges."""
+    def add(self, label: str, footprint: Footprint, causes: int) -> Step:
+        """The next step; `causes` are the bits of what is before it by edges."""
         bit = self.labels.bit(label)
-        step = Step(label, bit, footprint, bit | self.past(footprint, past), self.races(footprint, past))
+        step = Step(label, bit, footprint, bit | self.causes(footprint, causes), self.races(footprint, causes))
         touched = self._touched
         for resource, mode in footprint:
             if mode == "w" or resource not in touched:
@@ -90,21 +90,21 @@ class Order:
         if index:
             self.unusual.append(words)
 
-    def past(self, footprint: Footprint, past: int) -> int:
-        """`past`, and all steps that conflict with a step with this footprint, and what is before these."""
+    def causes(self, footprint: Footprint, causes: int) -> int:
+        """`causes`, and all steps that conflict with a step with this footprint, and what is before these."""
         for resource, mode in footprint:
             for other, was in self._touched.get(resource, ()):
                 if conflict(was, mode):
-                    past |= other.past
-        return past
+                    causes |= other.causes
+        return causes
 
-    def races(self, footprint: Footprint, past: int) -> list[Step]:
+    def races(self, footprint: Footprint, causes: int) -> list[Step]:
         """The steps that a step with this footprint would race with."""
         found: list[Step] = []
         acquires = releases = 0  # among those found, where this one acquires
         for resource, mode in footprint:
             for other, was in self._touched.get(resource, ()):
-                if not past & other.bit and conflict(was, mode):
+                if not causes & other.bit and conflict(was, mode):
                     if other not in found:
                         found.append(other)
                     if mode == was == "a":
@@ -117,14 +117,14 @@ class Order:
             one
             for one in found
             if not any(
-                other is not one and other.past & one.bit and not (acquires & one.bit and releases & other.bit)
+                other is not one and other.causes & one.bit and not (acquires & one.bit and releases & other.bit)
                 for other in found
             )
         ]
 
     def class_key(self) -> ClassKey:
         """Equal for runs of the same class only."""
-        return frozenset([(step.bit, step.past) for step in self.steps] + [(bit, 0) for bit in self.draws])
+        return frozenset([(step.bit, step.causes) for step in self.steps] + [(bit, 0) for bit in self.draws])
 
 
 def overlap(one: Footprint, other: Footprint) -> bool:

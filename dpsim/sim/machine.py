@@ -87,7 +87,7 @@ class Machine:
                 before.successors.append(after)
         elif not self.timed:
             after.known |= before.known
-            after.past |= before.past
+            after.causes |= before.causes
 
     def edges(self, before: Sequence[Op], after: Op) -> None:
         """An edge from each of them."""
@@ -100,7 +100,7 @@ class Machine:
                     op.successors.append(after)
             elif not self.timed:
                 after.known |= op.known
-                after.past |= op.past
+                after.causes |= op.causes
 
     def submit(self, op: Op) -> None:
         """The op exists now: all edges that its issuer knows of are drawn."""
@@ -119,7 +119,7 @@ class Machine:
                 return  # one thing more and one thing less to wait for
             if not self.timed:
                 op.known |= before.known
-                op.past |= before.past
+                op.causes |= before.causes
         op.pending -= 1
         if not op.pending:
             self.ready(op)
@@ -223,10 +223,10 @@ class Machine:
                 successors = op.successors
                 if successors is not None:
                     op.successors = None
-                    known, past = op.known, op.past
+                    known, causes = op.known, op.causes
                     for after in successors:
                         after.known = after.known | known if after.known else known
-                        after.past |= past
+                        after.causes |= causes
                         after.pending -= 1
                         if not after.pending:
                             (fired if after.footprint is None else enabled).append(after)

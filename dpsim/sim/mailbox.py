@@ -91,7 +91,7 @@ class Mailboxes:
     def _learn(op: Op, delivery: Op) -> None:
         """Who takes a message comes after it."""
         op.known |= delivery.known
-        op.past |= delivery.past
+        op.causes |= delivery.causes
 
     def _position(self, rank: int, name: str, position: int, mode: str) -> Footprint:
         return ((("mailbox", rank, name, position), mode),)

@@ -25,12 +25,13 @@ class Op:
     `footprint` may be a function, for what depends on how far others are. `life`: what the op dies with: the device
     of rank r (r), its host (~r), or nothing (None). `guard`: what has to be open for it to fire. Untimed, two sets of
     bits go along the edges: `known`, the marks that whoever knows of this op knows of (its own is `mark`, or 0), and
-    `past`, which is the strategy's.
+    `causes`, which is the strategy's.
     """
 
     __slots__ = (
         "args",
         "at",
+        "causes",
         "cost",
         "effect",
         "footprint",
@@ -39,7 +40,6 @@ class Op:
         "label",
         "life",
         "mark",
-        "past",
         "pending",
         "successors",
         "value",
@@ -66,7 +66,7 @@ class Op:
         self.life = life
         self.guard: Guard | None = None
         self.known = self.mark = 0
-        self.past = 0
+        self.causes = 0
         self.pending = 1
         self.successors: list[Op] | None = None
         self.at = -1

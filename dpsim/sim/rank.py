@@ -51,13 +51,13 @@ class SimRank(JournaledRank):
         self._waiter = machine.waiter()
         self._at_device: Op | None = None
         self.known = 0
-        self.past = 0
+        self.causes = 0
         """Untimed: what its host knows, as of an op; see `Op`."""
         self.issued: Op | None = None
         """Where the rank may be killed: the last of what it did that others can see, all in a chain."""
         self._unsure: deque[tuple[Op, int]] = deque()
         self.learned: list[tuple[int, int]] = []
-        """Untimed: (its step, `past`), whenever the host has learned something."""
+        """Untimed: (its step, `causes`), whenever the host has learned something."""
         self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
         self._resumed = 0
         self._boxes = boxes
@@ -74,7 +74,7 @@ class SimRank(JournaledRank):
 
     def before(self, op: Op) -> None:
         """Untimed: an op comes after what the host knows and has issued."""
-        op.past |= self.past
+        op.causes |= self.causes
         op.known = op.known | self.known if op.known else self.known
         if self.issued is not None:
             self.machine.edge(self.issued, op)
@@ -159,13 +159,13 @@ class SimRank(JournaledRank):
             machine.submit(after)
             if after.at < 0:
                 yield machine.until(after, waiter)
-            op.past |= after.past
+            op.causes |= after.causes
         if op.at < 0:
             yield machine.until(op, waiter)
         self.known |= op.known
-        if op.past & ~self.past:
-            self.past |= op.past
-            self.learned.append((self.journal.step, self.past))
+        if op.causes & ~self.causes:
+            self.causes |= op.causes
+            self.learned.append((self.journal.step, self.causes))
         return op.value if result is None else result
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:

@@ -144,7 +144,7 @@ class SimEvent(JournaledEvent):
                 raise rank.error
             if yes and point is not None:
                 rank.known |= point.known
-                rank.past |= point.past
+                rank.causes |= point.causes
             return yes
 
         return outcome

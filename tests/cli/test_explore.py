@@ -202,8 +202,8 @@ def test_a_wrong_footprint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin of every confirmation: deliveries that say that they touch nothing are left out of the normal form."""
     from dpsim.explore.normal_form import normal_form
 
-    def shorter(steps: Any, past: Any = None) -> Any:
-        return [step for step in normal_form(steps, past) if "first" not in step.label and "second" not in step.label]
+    def shorter(steps: Any, causes: Any = None) -> Any:
+        return [step for step in normal_form(steps, causes) if "first" not in step.label and "second" not in step.label]
 
     monkeypatch.setattr("dpsim.explore.explorer.normal_form", shorter)
     monkeypatch.setattr("dpsim.explore.strategies.replay.ordinary", lambda candidates: len(candidates) - 1)

@@ -72,7 +72,7 @@ def failing_reads(toy: Toy, value: str) -> list[tuple[str, list[str], str]]:
         step = next(step for step in strategy.order.steps if step.label.startswith("rank 1 rx"))
         views = seen.outcome[0:] if isinstance(seen.outcome, tuple) else ()
         bad = any(view[0] == 1 and view[2] == "r" and view[3][-1:] == (value,) for view in views if len(view) == 4)
-        return [Problem("WRONG", "wrong value", step.past)] * bad
+        return [Problem("WRONG", "wrong value", step.causes)] * bad
 
     for seed in range(30):
         result = explore(once, RandomWalk(seed=seed), Budget(20))

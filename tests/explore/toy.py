@@ -40,10 +40,10 @@ class Seen(NamedTuple):
 class Ready:
     """An op of an actor, as a strategy sees it."""
 
-    def __init__(self, label: str, footprint: Footprint, past: int, disables: bool = False) -> None:
+    def __init__(self, label: str, footprint: Footprint, causes: int, disables: bool = False) -> None:
         self.label = label
         self.disables = disables
-        self.past = past
+        self.causes = causes
         self.footprint = footprint
 
     def touches(self) -> Footprint:
@@ -82,7 +82,7 @@ class _Run:
         for actor in toy.mortal:
             self.ready[-1 - actor] = Ready(kill_label(actor), ((("life", actor), "w"),), 0, disables=True)
 
-    def advance(self, actor: int, past: int) -> None:
+    def advance(self, actor: int, causes: int) -> None:
         """Make the actor's next op ready."""
         line, at = self.toy.lines[actor], self.at[actor]
         if at == len(line):
@@ -97,7 +97,7 @@ class _Run:
         footprint: Footprint = ((resource, mode),)
         if actor in self.toy.mortal:
             footprint = (*footprint, (("life", actor), "r"))
-        self.ready[actor] = Ready(label, footprint, past)
+        self.ready[actor] = Ready(label, footprint, causes)
 
     def open(self, op: Ready) -> bool:
         resource, mode = op.footprint[0]
@@ -117,7 +117,7 @@ class _Run:
                 self.ready.pop(-1 - actor, None)
             else:
                 self.fire(actor, *op.touches()[0])
-                self.advance(actor, op.past)
+                self.advance(actor, op.causes)
         blocked = list(self.ready.values())
         if blocked:
             self.strategy.blocked(blocked)

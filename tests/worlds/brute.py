@@ -32,18 +32,18 @@ Outcome: TypeAlias = Hashable
 
 
 class Fired(NamedTuple):
-    """An op when it was picked. `past`: bits of the ops that precede it by edges; bit i is the i-th op of the run."""
+    """An op when it was picked. `causes`: bits of the ops that precede it by edges; bit i is the i-th op of the run."""
 
     label: str
     touches: Footprint
-    past: int
+    causes: int
 
 
 class Recorder(Strategy):
     """Notes a run and checks what the seam promises. What is chosen is up to those that inherit.
 
     Promised: no two ops that could be picked have the same label, nor have any two of a run, and none is empty. What
-    was not there before the last op fired is there because of it: that op is in its past, or they conflict.
+    was not there before the last op fired is there because of it: that op is in its causes, or they conflict.
     """
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Recorder(Strategy):
         self._check(candidates, labels)
         index = self.choose(labels)
         op = candidates[index]
-        self.fired.append(Fired(op.label, op.touches(), op.past))
-        op.past |= 1 << len(self.fired) - 1
+        self.fired.append(Fired(op.label, op.touches(), op.causes))
+        op.causes |= 1 << len(self.fired) - 1
         self._before = {*labels}
         return index
 
@@ -87,7 +87,7 @@ class Recorder(Strategy):
         last, bit = self.fired[-1], 1 << len(self.fired) - 1
         for candidate in candidates:
             new = candidate.label not in self._before
-            if new and not candidate.past & bit and not conflicts(last.touches, candidate.touches()):
+            if new and not candidate.causes & bit and not conflicts(last.touches, candidate.touches()):
                 self.broken.append(f"{candidate.label!r} came after {last.label!r} fired and has no edge from it")
 
     def order(self) -> Order:
@@ -95,7 +95,7 @@ class Recorder(Strategy):
         pairs: list[Hashable] = [op.label for op in self.fired]
         for late, op in enumerate(self.fired):
             for early, before in enumerate(self.fired[:late]):
-                if op.past >> early & 1:
+                if op.causes >> early & 1:
                     pairs.append((before.label, op.label))
                 pairs += [(before.label, op.label, shared) for shared in conflicts(before.touches, op.touches)]
         return frozenset([*pairs, *self.draws, ("blocked", self.left)])

@@ -52,8 +52,8 @@ def test_dpor_sees_every_outcome_of_many_random_worlds(first: int) -> None:
 def test_without_races_with_deliveries_polls_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     turn_round = Dpor._turn_round
 
-    def others(self: Dpor, label: str, races: list[Any], past: int, end: int) -> None:
-        turn_round(self, label, [] if "delivers" in label else races, past, end)
+    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int) -> None:
+        turn_round(self, label, [] if "delivers" in label else races, causes, end)
 
     monkeypatch.setattr(Dpor, "_turn_round", others)
     assert missed(CASES["dp_wave_skip 2x1"])[0]

@@ -114,8 +114,8 @@ class Picker(Search, Strategy):
             raise CutOff(f"{self.longest} steps")
         index = self.select(candidates)
         one = candidates[index]
-        step = self.order.add(one.label, one.touches(), one.past)
-        one.past = step.past
+        step = self.order.add(one.label, one.touches(), one.causes)
+        one.causes = step.causes
         self.schedule.append(one.label)
         return index
 

@@ -131,7 +131,7 @@ class Dpor(Picker):
         step.at = self._at - 1
         self.places[step.at].step = step
         if step.at >= self._fresh and step.races:
-            self._turn_round(step.label, step.races, step.past, step.at)
+            self._turn_round(step.label, step.races, step.causes, step.at)
         return index
 
     def select(self, candidates: Sequence[Candidate]) -> int:
@@ -163,8 +163,8 @@ class Dpor(Picker):
             return  # was told when this point was new
         for one in candidates:
             footprint = one.touches()
-            races = self.order.races(footprint, one.past)
-            self._turn_round(one.label, races, self.order.past(footprint, one.past), self._at)
+            races = self.order.races(footprint, one.causes)
+            self._turn_round(one.label, races, self.order.causes(footprint, one.causes), self._at)
 
     # ---- inside
 
@@ -188,7 +188,7 @@ class Dpor(Picker):
         both = {**last.sleep, **last.tried}
         return {label: fp for label, fp in both.items() if label != last.chosen and not overlap(fp, footprint)}
 
-    def _turn_round(self, label: str, races: list[Step], past: int, end: int) -> None:
+    def _turn_round(self, label: str, races: list[Step], causes: int, end: int) -> None:
         """For each step that this one races with: see to it that this one, or what it needs, is tried in its place.
         `end`: the place of this one.
         """
@@ -198,11 +198,11 @@ class Dpor(Picker):
             since, first = 0, []
             for between in self.places[other.at + 1 : end]:
                 one = between.step
-                if one is not None and not one.past & other.bit:
-                    if not one.past & since:
+                if one is not None and not one.causes & other.bit:
+                    if not one.causes & since:
                         first.append(one.label)
                     since |= one.bit
-            if not past & since:
+            if not causes & since:
                 first.append(label)
             if not any(one in place.todo for one in first):
                 able = next((one for one in first if one in place.options), None)

@@ -114,17 +114,17 @@ def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], 
     them from one another unless `competing`.
     """
 
-    def found(self: Order, footprint: Footprint, past: int) -> list[Step]:
+    def found(self: Order, footprint: Footprint, causes: int) -> list[Step]:
         steps: list[tuple[Step, str]] = []
         for resource, mode in footprint:
             for other, was in self._touched.get(resource, ()):
-                if not past & other.bit and conflict(was, mode) and (released or {was, mode} != {"a", "l"}):
+                if not causes & other.bit and conflict(was, mode) and (released or {was, mode} != {"a", "l"}):
                     steps.append((other, was + mode))
         return [
             one
             for one, how in steps
             if not any(
-                other is not one and other.past & one.bit and not (competing and how == "aa" and way == "la")
+                other is not one and other.causes & one.bit and not (competing and how == "aa" and way == "la")
                 for other, way in steps
             )
         ]
@@ -137,7 +137,7 @@ def kill_first(candidates: Sequence[Candidate]) -> int:
     return (kills or [0])[0]
 
 
-def itself_alone(self: Dpor, label: str, races: list[Step], past: int, end: int) -> None:
+def itself_alone(self: Dpor, label: str, races: list[Step], causes: int, end: int) -> None:
     for other in races:
         place: Place = self.places[other.at]
         if label in place.options and label not in place.todo:

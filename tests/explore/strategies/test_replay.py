@@ -187,7 +187,7 @@ def test_the_determinism_check_sees_another_order_of_causes() -> None:
         toy.run(strategy)
         if toy.other:  # as if the ops of this run had touched nothing
             for step in strategy.order.steps:
-                step.past = step.bit
+                step.causes = step.bit
         return []
 
     with pytest.raises(Mismatch, match="made the same steps, but in another order of causes"):
