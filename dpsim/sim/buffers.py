@@ -71,7 +71,7 @@ def _mark(rank: SimRank, point: Op) -> Any:
     if rank.machine.timed:
         return lambda: point.at >= 0
     bit = rank.machine.mark(point)
-    return lambda: bool(rank.known & bit)
+    return lambda: bool(rank.seen_marks & bit)
 
 
 ARRAY = attrgetter("array")

@@ -86,7 +86,7 @@ class Machine:
             else:
                 before.successors.append(after)
         elif not self.timed:
-            after.known |= before.known
+            after.seen_marks |= before.seen_marks
             after.causes |= before.causes
 
     def edges(self, before: Sequence[Op], after: Op) -> None:
@@ -99,7 +99,7 @@ class Machine:
                 else:
                     op.successors.append(after)
             elif not self.timed:
-                after.known |= op.known
+                after.seen_marks |= op.seen_marks
                 after.causes |= op.causes
 
     def submit(self, op: Op) -> None:
@@ -118,7 +118,7 @@ class Machine:
                     before.successors.append(op)
                 return  # one thing more and one thing less to wait for
             if not self.timed:
-                op.known |= before.known
+                op.seen_marks |= before.seen_marks
                 op.causes |= before.causes
         op.pending -= 1
         if not op.pending:
@@ -223,9 +223,9 @@ class Machine:
                 successors = op.successors
                 if successors is not None:
                     op.successors = None
-                    known, causes = op.known, op.causes
+                    seen, causes = op.seen_marks, op.causes
                     for after in successors:
-                        after.known = after.known | known if after.known else known
+                        after.seen_marks = after.seen_marks | seen if after.seen_marks else seen
                         after.causes |= causes
                         after.pending -= 1
                         if not after.pending:
@@ -254,11 +254,11 @@ class Machine:
         """Untimed: the bit by which all that comes after an op of a device knows of it. It gets one when it is made; if
         only its own stream knows of it, when somebody asks for the point after it.
         """
-        if not (op.mark or self.timed):
-            op.mark = 1 << self._marked
-            op.known |= op.mark
+        if not (op.own_mark or self.timed):
+            op.own_mark = 1 << self._marked
+            op.seen_marks |= op.own_mark
             self._marked += 1
-        return op.mark
+        return op.own_mark
 
     def draw(self, label: str, options: Sequence[str]) -> int:
         """A choice that is no op. The first option, where there is time."""

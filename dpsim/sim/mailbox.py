@@ -90,7 +90,7 @@ class Mailboxes:
     @staticmethod
     def _learn(op: Op, delivery: Op) -> None:
         """Who takes a message comes after it."""
-        op.known |= delivery.known
+        op.seen_marks |= delivery.seen_marks
         op.causes |= delivery.causes
 
     def _position(self, rank: int, name: str, position: int, mode: str) -> Footprint:

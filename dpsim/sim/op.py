@@ -24,8 +24,8 @@ class Op:
     submitted. `at` is when it fired, -1 before. `effect(*args)` runs when it fires; its result is `value`.
     `footprint` may be a function, for what depends on how far others are. `life`: what the op dies with: the device
     of rank r (r), its host (~r), or nothing (None). `guard`: what has to be open for it to fire. Untimed, two sets of
-    bits go along the edges: `known`, the marks that whoever knows of this op knows of (its own is `mark`, or 0), and
-    `causes`, which is the strategy's.
+    bits go along the edges. An op of a device may have a mark, `own_mark` (else 0); `seen_marks` are those of what lies
+    before this op, so whoever knows of it knows of them. `causes` are the strategy's.
     """
 
     __slots__ = (
@@ -36,11 +36,11 @@ class Op:
         "effect",
         "footprint",
         "guard",
-        "known",
         "label",
         "life",
-        "mark",
+        "own_mark",
         "pending",
+        "seen_marks",
         "successors",
         "value",
         "waiters",
@@ -65,7 +65,7 @@ class Op:
         self.footprint = footprint
         self.life = life
         self.guard: Guard | None = None
-        self.known = self.mark = 0
+        self.seen_marks = self.own_mark = 0
         self.causes = 0
         self.pending = 1
         self.successors: list[Op] | None = None

@@ -50,7 +50,7 @@ class SimRank(JournaledRank):
         self.groups: list[Group] = []
         self._waiter = machine.waiter()
         self._at_device: Op | None = None
-        self.known = 0
+        self.seen_marks = 0
         self.causes = 0
         """Untimed: what its host knows, as of an op; see `Op`."""
         self.issued: Op | None = None
@@ -75,7 +75,7 @@ class SimRank(JournaledRank):
     def before(self, op: Op) -> None:
         """Untimed: an op comes after what the host knows and has issued."""
         op.causes |= self.causes
-        op.known = op.known | self.known if op.known else self.known
+        op.seen_marks = op.seen_marks | self.seen_marks if op.seen_marks else self.seen_marks
         if self.issued is not None:
             self.machine.edge(self.issued, op)
 
@@ -162,7 +162,7 @@ class SimRank(JournaledRank):
             op.causes |= after.causes
         if op.at < 0:
             yield machine.until(op, waiter)
-        self.known |= op.known
+        self.seen_marks |= op.seen_marks
         if op.causes & ~self.causes:
             self.causes |= op.causes
             self.learned.append((self.journal.step, self.causes))

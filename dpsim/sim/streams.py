@@ -143,14 +143,14 @@ class SimEvent(JournaledEvent):
             if rank.error is not None:
                 raise rank.error
             if yes and point is not None:
-                rank.known |= point.known
+                rank.seen_marks |= point.seen_marks
                 rank.causes |= point.causes
             return yes
 
         return outcome
 
     def _known(self) -> bool:
-        return self.op is None or bool(self.rank.known & self.rank.machine.mark(self.op))
+        return self.op is None or bool(self.rank.seen_marks & self.rank.machine.mark(self.op))
 
     def _passed(self) -> bool:
         if self.rank.machine.timed:
