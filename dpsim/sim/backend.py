@@ -20,8 +20,10 @@ from dpsim.registry import protocol
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
+from dpsim.sim.device import Device
 from dpsim.sim.environment import rare_collections
 from dpsim.sim.groups import Group
+from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Death
@@ -74,36 +76,37 @@ class SimBackend:
         groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
-        ranks = [
-            SimRank(Journal(rank, world, records.append), records, machine, self.costs, boxes, self.expandable)
-            for rank, records in enumerate(journals)
-        ]
+        hosts = [Host(Journal(rank, world, own.append), own, machine) for rank, own in enumerate(journals)]
+        ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable), boxes) for host in hosts]
+        for rank in ranks:
+            rank.own_device.threads.append(rank.host_thread)
         for group in groups:
             _connect(group, ranks)
         ends: list[End] = ["blocked"] * world.size
-        hosts = [_host(rank, program, prepared, ends) for rank in ranks]
-        for host in hosts:
-            machine.host(host)
+        coroutines = [_live(rank, program, prepared, ends) for rank in ranks]
+        for coroutine in coroutines:
+            machine.host(coroutine)
         for victim, ns in world.kills:
             _kill(machine, ranks, victim, ns, ends)
         try:
             with rare_collections():
                 machine.run(None if progress is None else lambda: progress(ranks[0].step))
         finally:
-            for host in hosts:
-                host.close()
+            for coroutine in coroutines:
+                coroutine.close()
             for rank in ranks:
-                rank.allocator.close()
+                rank.own_device.allocator.close()
         for rank in ranks:
-            if not rank.idle or ends[rank.rank] != "blocked":
+            host = rank.host_thread
+            if not host.idle or ends[rank.rank] != "blocked":
                 continue
-            if rank.error is not None:  # nobody waited for the device any more
+            if host.error is not None:  # nobody waited for the device any more
                 ends[rank.rank] = "raised"
-                rank.journal.raised(rank.error)
-            elif rank.device_is_done():
+                rank.journal.raised(host.error)
+            elif rank.own_device.is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         self.order = machine.order
-        self.learned = [rank.learned for rank in ranks]
+        self.learned = [host.learned for host in hosts]
         return Run(
             backend=self.name,
             journals=journals,
@@ -120,29 +123,30 @@ class SimBackend:
 
 def _connect(group: Group, ranks: list[SimRank]) -> None:
     """Give each member its communicator."""
-    for rank in group.spec.ranks:
-        ranks[rank].groups.append(group)
+    for number in group.spec.ranks:
+        rank = ranks[number]
+        rank.own_device.groups.append(group)
         if group.spec.domain == "host":
-            ranks[rank].hosts[group.spec.kind] = SimHostCommunicator(ranks[rank], group)
+            rank.hosts[group.spec.kind] = SimHostCommunicator(rank.host_thread, group)
         else:
-            ranks[rank].devices[group.spec.kind] = SimDeviceCommunicator(ranks[rank], group)
+            rank.devices[group.spec.kind] = SimDeviceCommunicator(rank.host_thread, group)
 
 
-async def _host(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
+async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
     """The life of one rank: its program, then an implied device synchronise."""
-    journal = rank.journal
+    journal, host, device = rank.journal, rank.host_thread, rank.own_device
     late_ns = journal.start_delay()
     if late_ns:
-        await _Outcome(rank.pause(late_ns, own_label(rank.rank, "starts")))
+        await _Await(host.pause(late_ns, own_label(rank.rank, "starts")))
     try:
         await program.run(rank, prepared)
-        for stream in rank.streams.values():
-            end = stream.end()
+        for chain in device.chains.values():
+            end = chain.end(host)
             if end is not None:
-                await _Outcome(rank.wait_for_device(end))
+                await _Await(host.wait_for_device(end))
     except RankDied:
         ends[rank.rank] = "died"
-        rank.lose_device()
+        device.lose()
         return
     except Exception as error:
         ends[rank.rank] = "raised"
@@ -164,7 +168,7 @@ def _kill(machine: Machine, ranks: list[SimRank], rank: int, ns: int, ends: list
     machine.submit(op)
 
 
-class _Outcome:
+class _Await:
     """Await a generator of the machine, without a record."""
 
     def __init__(self, outcome: Any) -> None:

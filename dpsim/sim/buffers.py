@@ -6,36 +6,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.ops import DTYPES, DType
 from dpsim.schedule import Footprint
-from dpsim.sim.allocator import ROUND, SMALL, Block
+from dpsim.sim.allocator import ROUND, SMALL, Block, Passed
+from dpsim.sim.chain import Chain
+from dpsim.sim.device import Device
+from dpsim.sim.host import Host
 from dpsim.sim.op import Op
 
-if TYPE_CHECKING:
-    from dpsim.sim.rank import SimRank
-    from dpsim.sim.streams import SimStream
+
+class DeviceStream(OwnStream):
+    """What a buffer needs of its stream: who issues to it, to which device, and the ops that are on it."""
+
+    host: Host
+    device: Device
+    chain: Chain
 
 
 class SimBuffer(JournaledBuffer):
-    """A piece of a segment of the rank's allocator."""
+    """A piece of a segment of the device's allocator."""
 
-    def __init__(self, stream: SimStream, shape: tuple[int, ...], dtype: DType, whole: SimBuffer | None = None) -> None:
+    def __init__(
+        self, stream: DeviceStream, shape: tuple[int, ...], dtype: DType, whole: SimBuffer | None = None
+    ) -> None:
         super().__init__(stream, shape, dtype)
         self.on = stream
         if whole is None:
-            allocator = stream.rank.allocator
+            allocator = stream.device.allocator
             self.block: Block = allocator.alloc(stream.name, max(self.count * DTYPES[dtype], 1))
             self.place = self.block.place
             self.array: HostArray = allocator.array(self.block, dtype, shape)
             self.flat = self.array if len(shape) == 1 else self.array.reshape(-1)
         else:
             self.block, self.place = whole.block, whole.place
-        self._users: list[SimStream] = []
+        self._users: list[Chain] = []
 
     def _view(self, start: int, stop: int) -> JournaledBuffer:
         piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
@@ -44,34 +53,34 @@ class SimBuffer(JournaledBuffer):
         return piece
 
     def _copy(self, stream: Stream) -> Outcome:
-        on: SimStream = of_this_backend(stream, type(self.on))
-        rank = on.rank
-        op = rank.op(rank.address(), rank.costs.read, self.array.copy)
-        if rank.machine.memory:
+        on: DeviceStream = of_this_backend(stream, type(self.on))
+        host, machine = on.host, on.host.machine
+        op = host.op(host.address(), on.device.costs.read, self.array.copy)
+        if machine.memory:
             op.footprint = (*op.touches(), *touched([self], []))
-        rank.machine.mark(op)
-        on.append(op)
-        return lambda: rank.wait_for_device(op)
+        machine.mark(op)
+        on.chain.append(op)
+        return lambda: host.wait_for_device(op)
 
     def _hold(self, stream: Stream) -> None:
-        user: SimStream = of_this_backend(stream, type(self.on))
+        user: Chain = of_this_backend(stream, type(self.on)).chain
         if user not in self._users:
             self._users.append(user)
 
     def _release(self) -> None:
-        rank = self.on.rank
-        marks = [_mark(rank, point) for user in self._users if (point := user.end()) is not None]
-        rank.allocator.free(self.block, marks)
+        host = self.on.host
+        passed = [_passed(host, point) for user in self._users if (point := user.end(host)) is not None]
+        self.on.device.allocator.free(self.block, passed)
 
 
-def _mark(rank: SimRank, point: Op) -> Any:
+def _passed(host: Host, point: Op) -> Passed:
     """Whether a stream has come past a point, as far as the host knows. Untimed, the host knows only what it was
     told.
     """
-    if rank.machine.timed:
+    if host.machine.timed:
         return lambda: point.at >= 0
-    bit = rank.machine.mark(point)
-    return lambda: bool(rank.seen_marks & bit)
+    mark = host.machine.mark(point)
+    return lambda: bool(host.seen_marks & mark)
 
 
 ARRAY = attrgetter("array")
@@ -103,6 +112,6 @@ def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
         size, (segment, start, _) = DTYPES[own.dtype], own.place
         grain = ROUND if own.block.pool.small else SMALL
         first, last = start + own.ref[1] * size, start + own.ref[2] * size - 1
-        rank = own.on.rank.rank
+        rank = own.on.device.rank
         pieces += [("memory", rank, segment, at) for at in range(first // grain, last // grain + 1)]
     return pieces

@@ -8,15 +8,13 @@ written over it, but members may share a result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dpsim.backend.journal import Issue
 from dpsim.interface import HostArray
-
-if TYPE_CHECKING:
-    from dpsim.sim.parts import Part
+from dpsim.sim.contribution import Contribution
 
 SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 """Collectives of which all members get the same."""
@@ -25,18 +23,18 @@ REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np
 
 
 class Results:
-    """The results of one collective. `places`: of the members in the group, in order; `parts`: as they came."""
+    """The results of one collective. `indices`: of the members in the group, in order; `brought`: as they came."""
 
-    def __init__(self, places: Mapping[int, int], parts: Mapping[int, Part]) -> None:
-        self.places = places
-        self.parts = parts
-        own = [parts[rank] for rank in places]
-        self.wires = [part.sent() if part.issue.altered else part.source for part in own]
+    def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution]) -> None:
+        self.indices = indices
+        self.brought = brought
+        ordered = [brought[rank] for rank in indices]
+        self.wires = [one.sent() if one.issue.altered else one.source for one in ordered]
         self._shared: dict[Any, HostArray] = {}
 
     def all(self) -> list[HostArray]:
-        """In the order of `parts`."""
-        issues = [part.issue for part in self.parts.values()]
+        """In the order of `brought`."""
+        issues = [own.issue for own in self.brought.values()]
         issue, members = issues[0], len(issues)
         if issues.count(issue) == members:
             if issue.op in SHARED:
@@ -44,8 +42,8 @@ class Results:
             if issue.op == "all_to_all" and not issue.sizes and not issue.count % members:
                 matrix = np.concatenate(self.wires).reshape(members, members, issue.count // members)
                 rows = matrix.transpose(1, 0, 2).reshape(members, issue.count)
-                return [rows[self.places[rank]] for rank in self.parts]
-        return [self._one(rank, part.issue) for rank, part in self.parts.items()]
+                return [rows[self.indices[rank]] for rank in self.brought]
+        return [self._one(rank, own.issue) for rank, own in self.brought.items()]
 
     def _one(self, rank: int, issue: Issue) -> HostArray:
         op = issue.op
@@ -54,12 +52,12 @@ class Results:
         if op == "all_to_all":
             return self._exchanged(rank)
         if op == "reduce_scatter":
-            return cut(self._reduced(issue.reduce), issue.sizes, len(self.wires))[self.places[rank]]
+            return cut(self._reduced(issue.reduce), issue.sizes, len(self.wires))[self.indices[rank]]
         if op == "broadcast":
             assert issue.root is not None
             key = op, issue.root
             if key not in self._shared:
-                self._shared[key] = np.array(self.wires[self.places[issue.root]])
+                self._shared[key] = np.array(self.wires[self.indices[issue.root]])
             return self._shared[key]
         if op == "all_gather":
             if op not in self._shared:
@@ -76,9 +74,9 @@ class Results:
     def _exchanged(self, rank: int) -> HostArray:
         """What all members send to this one."""
         wires, members = self.wires, len(self.wires)
-        sizes = [self.parts[member].issue.sizes[:members] for member in self.places]
+        sizes = [self.brought[member].issue.sizes[:members] for member in self.indices]
         return np.concatenate(
-            [cut(wire, size, members)[self.places[rank]] for wire, size in zip(wires, sizes, strict=True)]
+            [cut(wire, size, members)[self.indices[rank]] for wire, size in zip(wires, sizes, strict=True)]
         )
 
 

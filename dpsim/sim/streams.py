@@ -1,74 +1,46 @@
-"""Streams and events of the simulated machine. A stream is a chain of ops: its tail is what the next one waits for.
-Events are points in such chains, and waiting for one is an edge to the stream's next op.
+"""Streams and events of the simulated machine, as a host thread sees them: how it puts work on a chain of ops.
+
+Events are points in such chains (`dpsim.sim.chain`), and waiting for one is an edge to the stream's next op.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.streams import JournaledEvent, JournaledStream, KernelError
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, Frozen, Kernel
 from dpsim.ops import DType
-from dpsim.sim.buffers import ARRAY, SimBuffer, array_of, touched
+from dpsim.sim.buffers import ARRAY, DeviceStream, SimBuffer, array_of, touched
+from dpsim.sim.device import Device
+from dpsim.sim.host import Host
 from dpsim.sim.op import Op
-
-if TYPE_CHECKING:
-    from dpsim.sim.rank import SimRank
 
 
 class Launch(Op):
-    """A kernel of a rank; one that raises stops the device."""
+    """A kernel; one that raises stops its device."""
 
-    __slots__ = ("rank",)
+    __slots__ = ("device",)
 
-    rank: SimRank
+    device: Device
 
     def failed(self, effect: Callable[..., Any], error: Exception) -> None:
         failed = KernelError.of(self.label, effect, error)
         failed.__cause__ = error
-        self.rank.fail(failed)
+        self.device.fail(failed)
 
 
-class SimStream(JournaledStream):
-    """A chain of ops."""
+class SimStream(JournaledStream, DeviceStream):
+    """A stream: its chain, and the host that puts work there."""
 
-    def __init__(self, rank: SimRank, name: str) -> None:
-        super().__init__(rank.journal, name)
-        self.rank = rank
-        self.machine = rank.machine
-        self.tail: Op | None = None
-        self._waits: list[Op] = []
-        self._points = 0
-
-    def append(self, op: Op) -> None:
-        """Put an op at the end."""
-        machine = self.machine
-        if self._waits:
-            machine.edges(self._waits, op)
-            self._waits = []
-        before, self.tail = self.tail, op
-        machine.follow(before, op)
-
-    def end(self) -> Op | None:
-        """The op after which all that the stream has so far is done; None if there is nothing."""
-        if self._waits:
-            self._points += 1
-            label = f"rank {self.rank.rank} {self.name} joins #{self._points}" if self.rank.lives else ""
-            self.append(self.rank.op(label))
-        return self.tail
-
-    def heads(self) -> Sequence[Op]:
-        """What the next op comes after, for one that is not put at the end by `append`."""
-        if not self._waits or not self.machine.timed:
-            end = self.end()
-            return () if end is None else (end,)
-        waits, self._waits = self._waits, []
-        if self.tail is not None:
-            waits.append(self.tail)
-        return waits
+    def __init__(self, host: Host, device: Device, name: str) -> None:
+        super().__init__(host.journal, name)
+        self.host = host
+        self.machine = host.machine
+        self.device = device
+        self.chain = device.chain(name)
 
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
         return SimBuffer(self, shape, dtype)
@@ -82,43 +54,42 @@ class SimStream(JournaledStream):
         args: tuple[Frozen, ...],
         cost: int | None,
     ) -> None:
-        rank, machine = self.rank, self.machine
+        host, machine, device = self.host, self.machine, self.device
         try:
             arrays = (*map(ARRAY, reads), *map(ARRAY, writes), *args)
         except AttributeError:
             arrays = (*map(array_of, reads), *map(array_of, writes), *args)  # which says what is wrong
-        op = Launch(address, rank.costs.kernel if cost is None else cost, kernel, rank.lives, rank.rank, arrays)
-        op.rank = rank
+        op = Launch(address, device.costs.kernel if cost is None else cost, kernel, host.lives, device.rank, arrays)
+        op.device = device
         if not machine.timed:
-            rank.before(op)
+            host.before(op)
         if machine.memory:
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
-        self.append(op)
+        self.chain.append(op)
 
     def _record(self, number: int) -> JournaledEvent:
-        point = self.end() if self._waits else self.tail
+        chain = self.chain
+        point = chain.end(self.host) if chain.waits else chain.tail
         if point is not None and not self.machine.timed:
             self.machine.mark(point)
-        return SimEvent(self.rank, number, point)
+        return SimEvent(self.host, number, point)
 
     def _wait(self, event: JournaledEvent) -> None:
         op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
-        if op is not None and op.at < 0:
-            self._waits.append(op)
-        elif op is not None and not self.machine.timed:
-            self._waits.append(op)  # what it knows goes along the edge
+        if op is not None and (op.at < 0 or not self.machine.timed):  # untimed, what it knows goes along the edge
+            self.chain.waits.append(op)
 
     def _spin(self, ns: int) -> None:
-        self.append(self.rank.op(self.rank.address("is late for"), ns))
+        self.chain.append(self.host.op(self.host.address("is late for"), ns))
 
 
 class SimEvent(JournaledEvent):
     """A point in a chain of ops; `op` None: before all of them."""
 
-    def __init__(self, rank: SimRank, number: int, op: Op | None) -> None:
-        self.journal = rank.journal
+    def __init__(self, host: Host, number: int, op: Op | None) -> None:
+        self.journal = host.journal
         self.number = number
-        self.rank = rank
+        self.host = host
         self.op = op
         self._seen: Op | None = None
 
@@ -126,40 +97,40 @@ class SimEvent(JournaledEvent):
         """Untimed, the device may be slower than it looks: that the point is seen to have passed is an op of its own,
         made when somebody asks, and conflicts with the asking. What the host knows to have passed has.
         """
-        rank, point, machine = self.rank, self.op, self.rank.machine
-        op = rank.op(rank.address(), 0, self._passed, host=True)
+        host, point, machine = self.host, self.op, self.host.machine
+        op = host.op(host.address(), 0, self._passed, host=True)
 
         def outcome() -> Generator[Any, Any, bool]:
             if not machine.timed and not self._known():
-                event = ("event", rank.rank, self.number)
+                event = ("event", host.rank, self.number)
                 if self._seen is None:
-                    self._seen = rank.op(f"rank {rank.rank} event {self.number} passes")
+                    self._seen = host.op(f"rank {host.rank} event {self.number} passes")
                     self._seen.footprint = (*self._seen.touches(), (event, "w"))
                     machine.edge(point, self._seen)
                     machine.submit(self._seen)
                 op.footprint = (*op.touches(), (event, "r"))
             machine.submit(op)
-            yes: bool = yield from rank.wait(op)
-            if rank.error is not None:
-                raise rank.error
+            yes: bool = yield from host.wait(op)
+            if host.error is not None:
+                raise host.error
             if yes and point is not None:
-                rank.seen_marks |= point.seen_marks
-                rank.causes |= point.causes
+                host.seen_marks |= point.seen_marks
+                host.causes |= point.causes
             return yes
 
         return outcome
 
     def _known(self) -> bool:
-        return self.op is None or bool(self.rank.seen_marks & self.rank.machine.mark(self.op))
+        return self.op is None or bool(self.host.seen_marks & self.host.machine.mark(self.op))
 
     def _passed(self) -> bool:
-        if self.rank.machine.timed:
+        if self.host.machine.timed:
             return self.op is None or self.op.at >= 0
         return self._known() or (self._seen is not None and self._seen.at >= 0)
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
             if self.op is not None:
-                yield from self.rank.wait_for_device(self.op)
+                yield from self.host.wait_for_device(self.op)
 
         return outcome

@@ -19,10 +19,11 @@ from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
 from dpsim.sim import rank as sim_rank
-from dpsim.sim import streams as sim_streams
 from dpsim.sim.backend import SimBackend
+from dpsim.sim.chain import Chain
+from dpsim.sim.contribution import Contribution
+from dpsim.sim.device import Device
 from dpsim.sim.op import Op
-from dpsim.sim.parts import Part
 from dpsim.testing import CONFORMANCE, check_backend
 from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 
@@ -98,19 +99,19 @@ class ChangesAResult(Twin):
     """The sum that ranks get is one too large."""
 
     def broken(self) -> None:
-        receive = Part.receive
-        self.patch.setattr(Part, "receive", lambda part, wire: receive(part, wire + 1))
+        receive = Contribution.receive
+        self.patch.setattr(Contribution, "receive", lambda own, wire: receive(own, wire + 1))
 
 
 class RunsAStreamOutOfOrder(Twin):
     """An op does not wait for the one before it on its stream."""
 
     def broken(self) -> None:
-        def append(stream: sim_streams.SimStream, op: Op) -> None:
-            stream.tail = op
-            stream.rank.machine.submit(op)
+        def append(chain: Chain, op: Op) -> None:
+            chain.tail = op
+            chain.machine.submit(op)
 
-        self.patch.setattr(sim_streams.SimStream, "append", append)
+        self.patch.setattr(Chain, "append", append)
 
 
 class SendsLate(Twin):
@@ -139,14 +140,8 @@ class HasOneStream(Twin):
     """Whatever streams a program asks for, they are one queue."""
 
     def broken(self) -> None:
-        tails: dict[Any, Any] = {}
-
-        def put(stream: sim_streams.SimStream, op: Any) -> None:
-            if op is not None:  # as a new stream has it
-                tails[stream.rank] = op
-
-        tail = property(lambda stream: tails.get(stream.rank), put)
-        self.patch.setattr(sim_streams.SimStream, "tail", tail, raising=False)
+        chain = Device.chain
+        self.patch.setattr(Device, "chain", lambda device, name: chain(device, "the only one"))
 
 
 class CoalescesNothing(Twin):

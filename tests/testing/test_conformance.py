@@ -341,9 +341,13 @@ def copies_views(patch: Patch) -> None:
     patch.setattr(SimBuffer, "_view", copied)
 
 
+def on_another(stream: SimStream) -> SimStream:
+    return SimStream(stream.host, stream.device, "another")
+
+
 def reads_from_any_stream(patch: Patch) -> None:
     copy = SimBuffer._copy
-    patch.setattr(SimBuffer, "_copy", lambda self, stream: copy(self, stream.rank.stream("another")))
+    patch.setattr(SimBuffer, "_copy", lambda self, stream: copy(self, on_another(stream)))
 
 
 def waits_for_all_events_but(number: int) -> Callable[[Patch], None]:

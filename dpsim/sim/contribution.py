@@ -1,9 +1,13 @@
-"""What one member brings to a collective or transfer, and how it takes what comes."""
+"""What one member brings to a collective or transfer, and how it takes what comes.
+
+A collective has one contribution for each member, a transfer has two. Each is made when its host issues the call. It
+stays with the joint op until that fires: then every contribution is sent, and only then is any result received, since
+the memory of both may be the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -14,10 +18,10 @@ from dpsim.schedule import Footprint
 from dpsim.sim.op import Op
 
 
-class Part:
-    """What one member brings: what it announces, the memory that it reads and writes (flat, perhaps the same), what it
-    comes after, and since when it waits. `touches`: that memory as a footprint, where somebody wants to know. `wire`:
-    an eager send's content on its way.
+class Contribution:
+    """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
+    same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
+    footprint, where somebody wants to know. `wire`: an eager send's content on its way.
     """
 
     __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches", "wire")
@@ -58,12 +62,3 @@ class Part:
         else:
             size = min(output.size, wire.size)
             output[:size] = wire[:size]
-
-
-class Host(Protocol):
-    """Whose part it is."""
-
-    rank: int
-
-    def before(self, op: Op) -> None:
-        """Untimed: the op comes after what the host knows and has issued."""

@@ -1,0 +1,56 @@
+"""A chain of ops: a stream, as the device sees it.
+
+The tail is what the next op waits for. To wait for an event puts no op on the stream: the next op gets one edge more,
+from the event's point. So there is a moment when the stream's end is no op: after waits that nothing has followed yet.
+Who needs an op there (`end`) gets one that does nothing.
+
+    chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.sim.host import Host
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
+
+
+class Chain:
+    """The ops of a stream in their order. `waits`: of which points the next one comes after, beside the tail."""
+
+    __slots__ = ("_joins", "machine", "name", "tail", "waits")
+
+    def __init__(self, machine: Machine, name: str) -> None:
+        self.machine = machine
+        self.name = name
+        self.tail: Op | None = None
+        self.waits: list[Op] = []
+        self._joins = 0
+
+    def append(self, op: Op) -> None:
+        """Put an op at the end."""
+        machine = self.machine
+        if self.waits:
+            machine.edges(self.waits, op)
+            self.waits = []
+        before, self.tail = self.tail, op
+        machine.follow(before, op)
+
+    def end(self, host: Host) -> Op | None:
+        """The op after which all that the stream has so far is done; None if there is nothing. `host`: who asks."""
+        if self.waits:
+            self._joins += 1
+            label = f"rank {host.rank} {self.name} joins #{self._joins}" if host.lives else ""
+            self.append(host.op(label))
+        return self.tail
+
+    def heads(self, host: Host) -> Sequence[Op]:
+        """What the next op comes after, for one that is not put at the end by `append`."""
+        if not self.waits or not self.machine.timed:
+            end = self.end(host)
+            return () if end is None else (end,)
+        waits, self.waits = self.waits, []
+        if self.tail is not None:
+            waits.append(self.tail)
+        return waits

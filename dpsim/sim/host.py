@@ -1,0 +1,150 @@
+"""A host thread: what it knows, what it has issued, and how it stands still.
+
+A host runs ahead of its device, so there are two orders. What it *issues* comes after all that it knows of, and after
+what it issued before, as far as others can see that. What it *awaits* it knows of from then on:
+
+    op = host.op("rank 0 read[0]", cost=8_000)      # comes after what the host knows
+    machine.submit(op)
+    value = yield from host.wait(op)                # from here on the host knows what lay before `op`
+
+Where its rank may be killed, that the host comes to issue something, and that it goes on after a wait, are ops of their
+own: it may die before each of them. What a rank has once, whatever the number of its threads, is in
+`dpsim.sim.device`; a host is told of its device's error and knows nothing else of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Generator
+from typing import Any
+
+from dpsim.backend.journal import Journal
+from dpsim.backend.streams import KernelError
+from dpsim.ops import RawRecord
+from dpsim.schedule import Footprint
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
+
+
+class Host:
+    """One host thread of a rank. `records`: the journal of the rank."""
+
+    def __init__(self, journal: Journal, records: list[RawRecord], machine: Machine) -> None:
+        self.journal = journal
+        self.records = records
+        self.machine = machine
+        self.rank = journal.rank
+        self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
+        self.killed = False
+        self.idle = False
+        """It stands in an idle get: to stand there for ever is to have ended well."""
+        self.error: KernelError | None = None
+        """What its device failed with. The program hears of it when it next waits for the device."""
+        self.seen_marks = 0
+        self.causes = 0
+        """Untimed: what it knows, as of an op; see `Op`."""
+        self.learned: list[tuple[int, int]] = []
+        """Untimed: (its step, `causes`), whenever it has learned something."""
+        self.issued: Op | None = None
+        """Where the rank may be killed: the last of what it did that others can see, all in a chain."""
+        self._unsure: deque[tuple[Op, int]] = deque()
+        self._resumed = 0
+        self._waiter = machine.waiter()
+        self._at_device: Op | None = None
+
+    # ---- what it issues
+
+    def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None, host: bool = False) -> Op:
+        """Something that the rank does, on its device or on this host, after what the host knows and has issued."""
+        op = Op(label, cost, effect, self.lives, ~self.rank if host else self.rank)
+        if not self.machine.timed:
+            self.before(op)
+        return op
+
+    def before(self, op: Op) -> None:
+        """Untimed: an op comes after what the host knows and has issued."""
+        op.causes |= self.causes
+        op.seen_marks = op.seen_marks | self.seen_marks if op.seen_marks else self.seen_marks
+        if self.issued is not None:
+            self.machine.edge(self.issued, op)
+
+    def issue(self) -> None:
+        """The host does something that others can see. Where it may be killed, that it comes to do it is an op: it may
+        die before. `_unsure` says of which record on that is.
+        """
+        if self.lives is None or self.machine.timed:
+            return
+        op = self.op(self.address("issues"), host=True)
+        self._unsure.append((op, len(self.records) - 1))
+        self.issued = op
+        self.machine.submit(op)
+
+    def address(self, verb: str = "") -> str:
+        """The op that the host issued last, as a label; empty where nobody looks at labels."""
+        if not self.machine.visible:
+            return ""
+        return f"rank {self.rank} {verb}{' ' * bool(verb)}{self.journal.site}[{self.journal.ordinal}]"
+
+    # ---- how it stands still
+
+    def pause(self, ns: int, label: str = "") -> Generator[Any, Any, None]:
+        """Let the host stand still."""
+        op = self.op(label, ns, host=True)
+        self.machine.submit(op)
+        return self.wait(op)
+
+    def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
+        """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an
+        op as well.
+        """
+        machine, waiter = self.machine, self._waiter
+        if machine.timed:
+            if op.at < 0:
+                yield machine.until(op, waiter)
+            if self.killed:
+                yield machine.waiter()  # which is never due
+            return result if result is not None else op.value
+        if self.lives is not None:
+            after = self.op(f"rank {self.rank} goes on #{self._resumed}", host=True)
+            self._resumed += 1
+            machine.edge(op, after)
+            machine.submit(after)
+            if after.at < 0:
+                yield machine.until(after, waiter)
+            op.causes |= after.causes
+        if op.at < 0:
+            yield machine.until(op, waiter)
+        self.seen_marks |= op.seen_marks
+        if op.causes & ~self.causes:
+            self.causes |= op.causes
+            self.learned.append((self.journal.step, self.causes))
+        return op.value if result is None else result
+
+    def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
+        """The value of an op of the device. Raises the error of a kernel that failed."""
+        if self.error is None and op.at < 0:
+            self._at_device = op
+            yield self.machine.until(op, self._waiter)
+            self._at_device = None
+        if self.error is not None:
+            raise self.error
+        return (yield from self.wait(op))
+
+    # ---- what befalls it
+
+    def device_failed(self, error: KernelError) -> None:
+        """What it waits for on the device will not happen any more, so it goes on."""
+        self.error = error
+        op = self._at_device
+        if op is not None and op.at < 0 and op.waiters is not None:
+            op.waiters.remove(self._waiter)
+            self.machine.env.schedule(self._waiter)
+
+    def died(self) -> None:
+        """The rank was killed: what the host had issued beyond that point it never did."""
+        self.killed = True
+        while self._unsure and self._unsure[0][0].at >= 0:
+            self._unsure.popleft()
+        if self._unsure:
+            del self.records[self._unsure[0][1] :]
+        self.machine.kill(~self.rank)
