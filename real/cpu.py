@@ -17,7 +17,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,9 +25,10 @@ import numpy as np
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator
 from dpsim.backend.journal import Issue
-from dpsim.backend.streams import JournaledEvent, KernelError
+from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.streams import JournaledEvent
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Kernel, Stream
+from dpsim.interface import Buffer, DeviceCommunicator, HostArray, Stream
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls
@@ -143,24 +144,9 @@ class CpuStream(RealStream):
 
         return CpuBuffer(self, shape, dtype, torch.empty(shape, dtype=getattr(torch, dtype)))
 
-    def _launch(
-        self,
-        address: str,
-        kernel: Kernel,
-        reads: Sequence[Buffer],
-        writes: Sequence[Buffer],
-        args: tuple[Frozen, ...],
-        cost: int | None,
-    ) -> None:
-        tensors = [tensor(buffer) for buffer in (*reads, *writes)]
-
-        def run() -> None:
-            try:
-                kernel(*tensors, *args)
-            except Exception as error:
-                raise KernelError.of(address, kernel, error) from error
-
-        self.put(run)
+    def _launch(self, call: KernelCall) -> None:
+        memory = [tensor(buffer) for buffer in (*call.reads, *call.writes)]
+        self.put(lambda: call.run(memory))
 
     def _record(self, number: int) -> JournaledEvent:
         return CpuEvent(self, number)

@@ -14,16 +14,17 @@ looks whether the run has been given up.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator
 from dpsim.backend.journal import Issue
-from dpsim.backend.streams import JournaledEvent, KernelError
+from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.streams import JournaledEvent
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
+from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
@@ -52,23 +53,12 @@ class CudaStream(RealStream):
             whole = torch.empty(shape, dtype=getattr(torch, dtype), device=self.handle.device)
         return CudaBuffer(self, shape, dtype, whole)
 
-    def _launch(
-        self,
-        address: str,
-        kernel: Kernel,
-        reads: Sequence[Buffer],
-        writes: Sequence[Buffer],
-        args: tuple[Frozen, ...],
-        cost: int | None,
-    ) -> None:
+    def _launch(self, call: KernelCall) -> None:
         import torch
 
-        tensors = [tensor(buffer) for buffer in (*reads, *writes)]
+        memory = [tensor(buffer) for buffer in (*call.reads, *call.writes)]
         with torch.cuda.stream(self.handle):
-            try:
-                kernel(*tensors, *args)
-            except Exception as error:
-                raise KernelError.of(address, kernel, error) from error
+            call.run(memory)
 
     def _record(self, number: int) -> JournaledEvent:
         return CudaEvent(self, number)

@@ -5,7 +5,7 @@ small: how to run a kernel, how to copy a buffer, how to start a collective that
 same address, the same record and the same injected faults everywhere.
 
     class MyStream(JournaledStream):
-        def _launch(self, address, kernel, reads, writes, args, cost): ...      # put it on the stream
+        def _launch(self, call): ...      # put the kernel on the stream
 """
 
 from __future__ import annotations

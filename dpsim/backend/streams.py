@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend, refs
 from dpsim.backend.journal import Journal
+from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
@@ -76,7 +77,8 @@ class JournaledStream(OwnStream):
         delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
         if delay:
             self._spin(delay)
-        self._launch(f"rank {journal.rank} {site}[{journal.ordinal}]", kernel, reads, writes, args, cost)
+        address = f"rank {journal.rank} {site}[{journal.ordinal}]"
+        self._launch(KernelCall(address, kernel, reads, writes, args, cost))
 
     def record(self) -> Event:
         journal = self.journal
@@ -98,16 +100,8 @@ class JournaledStream(OwnStream):
         """Take memory."""
 
     @abstractmethod
-    def _launch(
-        self,
-        address: str,
-        kernel: Kernel,
-        reads: Sequence[Buffer],
-        writes: Sequence[Buffer],
-        args: tuple[Frozen, ...],
-        cost: int | None,
-    ) -> None:
-        """Put the kernel on the stream. An exception in it is raised as KernelError with the address."""
+    def _launch(self, call: KernelCall) -> None:
+        """Put the call on the stream. An exception in the kernel is raised as KernelError with the address."""
 
     @abstractmethod
     def _record(self, number: int) -> JournaledEvent:
@@ -116,11 +110,3 @@ class JournaledStream(OwnStream):
     @abstractmethod
     def _wait(self, event: JournaledEvent) -> None:
         """Hold later work until the event."""
-
-
-class KernelError(RuntimeError):
-    """A kernel raised, perhaps long after its launch; the message has the address of the launch."""
-
-    @staticmethod
-    def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
-        return KernelError(f"kernel {kernel.__qualname__} of {address}: {type(error).__name__}: {error}")

@@ -6,7 +6,7 @@ stops it: nothing that it has under way happens any more, and its hosts are told
 
 from __future__ import annotations
 
-from dpsim.backend.streams import KernelError
+from dpsim.backend.kernel_call import KernelError
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.chain import Chain
 from dpsim.sim.costs import Costs

@@ -19,7 +19,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from dpsim.backend.journal import Journal
-from dpsim.backend.streams import KernelError
+from dpsim.backend.kernel_call import KernelError
 from dpsim.ops import RawRecord
 from dpsim.schedule import Footprint
 from dpsim.sim.machine import Machine

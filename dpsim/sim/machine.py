@@ -100,24 +100,6 @@ class Machine:
         if not op.pending:
             self.ready(op)
 
-    def follow(self, before: Op | None, op: Op) -> None:
-        """`edge` and `submit` in one. Written out, since each op of a stream comes here: by calls, a timed run takes a
-        fortieth longer.
-        """
-        if before is not None:
-            if before.at < 0:
-                if before.successors is None:
-                    before.successors = [op]
-                else:
-                    before.successors.append(op)
-                return  # one thing more and one thing less to wait for
-            if not self.timed:
-                op.seen_marks |= before.seen_marks
-                op.causes |= before.causes
-        op.pending -= 1
-        if not op.pending:
-            self.ready(op)
-
     # ---- the modes: all the difference between them
 
     def _ready_timed(self, op: Op) -> None:

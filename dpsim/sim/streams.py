@@ -5,13 +5,13 @@ Events are points in such chains (`dpsim.sim.chain`), and waiting for one is an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from typing import Any
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.streams import JournaledEvent, JournaledStream, KernelError
+from dpsim.backend.kernel_call import KernelCall, KernelError
+from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, Frozen, Kernel
 from dpsim.ops import DType
 from dpsim.sim.buffers import ARRAY, DeviceStream, SimBuffer, array_of, touched
 from dpsim.sim.device import Device
@@ -45,21 +45,16 @@ class SimStream(JournaledStream, DeviceStream):
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
         return SimBuffer(self, shape, dtype)
 
-    def _launch(
-        self,
-        address: str,
-        kernel: Kernel,
-        reads: Sequence[Buffer],
-        writes: Sequence[Buffer],
-        args: tuple[Frozen, ...],
-        cost: int | None,
-    ) -> None:
+    def _launch(self, call: KernelCall) -> None:
         host, machine, device = self.host, self.machine, self.device
+        reads, writes, cost = call.reads, call.writes, call.cost
         try:
-            arrays = (*map(ARRAY, reads), *map(ARRAY, writes), *args)
+            args = (*map(ARRAY, (*reads, *writes)), *call.args)
         except AttributeError:
-            arrays = (*map(array_of, reads), *map(array_of, writes), *args)  # which says what is wrong
-        op = Launch(address, device.costs.kernel if cost is None else cost, kernel, host.lives, device.rank, arrays)
+            args = (*map(array_of, (*reads, *writes)), *call.args)  # which says what is wrong
+        if cost is None:
+            cost = device.costs.kernel
+        op = Launch(call.address, cost, call.kernel, host.lives, device.rank, args)
         op.device = device
         if not machine.timed:
             host.before(op)
