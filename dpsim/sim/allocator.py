@@ -31,10 +31,12 @@ import sys
 from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dpsim.ops import Place
 
 ROUND = 512
 SMALL = 1 << 20
@@ -46,14 +48,6 @@ EXPANDABLE_RESERVE = 256 << 20
 
 Passed = Callable[[], bool]
 """Whether a stream has come past a point. The host knows: it never guesses."""
-
-
-class Place(NamedTuple):
-    """Where a block lies: segment number and byte range. Blocks share memory iff their places overlap."""
-
-    segment: int
-    start: int
-    stop: int
 
 
 _spare: list[NDArray[np.uint8]] = []
@@ -106,7 +100,7 @@ class Block:
 
     @property
     def place(self) -> Place:
-        return Place(self.segment.number, self.start, self.stop)
+        return self.segment.number, self.start, self.stop
 
     def key(self) -> tuple[int, int, int]:
         """Order of the free list: the smallest first, then the oldest segment, then the lowest address."""

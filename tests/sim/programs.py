@@ -31,7 +31,7 @@ import pytest
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.judge import judge
 from dpsim.interface import Buffer, HostArray, Rank, Stream
-from dpsim.ops import DType
+from dpsim.ops import DECISION_VALUE, SITE, DType
 from dpsim.schedule import Choose
 from dpsim.world import CommunicatorSpec, Run, World
 from tests.programs import OWN, Script, run, world_of
@@ -108,8 +108,10 @@ class Seen:
     @property
     def learned(self) -> list[Any]:
         """What each rank's program returned; None for one that did not come to its end."""
-        last = [next((raw for raw in reversed(journal) if raw[2] == "learned"), None) for journal in self.run.journals]
-        return [raw[6] if raw is not None else None for raw in last]
+        last = [
+            next((raw for raw in reversed(journal) if raw[SITE] == "learned"), None) for journal in self.run.journals
+        ]
+        return [raw[DECISION_VALUE] if raw is not None else None for raw in last]
 
 
 def see(script: Script, world: World | None = None, mode: str = "timed", **options: Any) -> Seen:

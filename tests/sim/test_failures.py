@@ -15,6 +15,7 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.interface import Rank
+from dpsim.ops import KIND, SITE
 from dpsim.world import At, CommunicatorSpec, Fault, Kill
 from tests.programs import run
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, seeded, told
@@ -71,7 +72,7 @@ def test_a_kernel_error_comes_where_the_host_next_waits_for_the_device(by: int) 
         return "read"
 
     for seen in everywhere(script):
-        decided = [[raw[2] for raw in journal if raw[0] == "decision"] for journal in seen.run.journals]
+        decided = [[raw[SITE] for raw in journal if raw[KIND] == "decision"] for journal in seen.run.journals]
         assert decided == [["launched", "summed", *["learned"] * (by > 0)]] * 2, seen.mode
         if by == 0:
             assert seen.classes == ["CRASH:KERNELERROR"], "of both ranks"

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dpsim.interface import Rank
+from dpsim.ops import KIND, RAISED_MESSAGE, WHERE
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
 from dpsim.sim.machine import Machine
@@ -123,9 +124,9 @@ async def bad_kernel(rank: Rank) -> None:
 def test_an_exception_in_a_kernel_names_the_launch() -> None:
     done = run(bad_kernel)
     assert done.ends[0] == "raised"
-    assert done.journals[0][-1][0] == "raised"
-    assert "test_machine.py:" in done.journals[0][-1][4], "the line of the kernel"
-    assert "rank 0 boom[0]: ZeroDivisionError: by nobody" in done.journals[0][-1][5]
+    assert done.journals[0][-1][KIND] == "raised"
+    assert "test_machine.py:" in done.journals[0][-1][WHERE], "the line of the kernel"
+    assert "rank 0 boom[0]: ZeroDivisionError: by nobody" in done.journals[0][-1][RAISED_MESSAGE]
 
 
 async def closure_kernel(rank: Rank) -> None:
@@ -137,7 +138,7 @@ async def closure_kernel(rank: Rank) -> None:
 def test_a_closure_is_refused() -> None:
     done = run(closure_kernel)
     assert done.ends == ["raised", "raised"]
-    assert "is a closure" in done.journals[0][-1][5]
+    assert "is a closure" in done.journals[0][-1][RAISED_MESSAGE]
 
 
 async def awaits_twice(rank: Rank) -> None:
@@ -147,7 +148,7 @@ async def awaits_twice(rank: Rank) -> None:
 
 
 def test_a_second_await_is_an_error() -> None:
-    assert "was awaited twice" in run(awaits_twice).journals[0][-1][5]
+    assert "was awaited twice" in run(awaits_twice).journals[0][-1][RAISED_MESSAGE]
 
 
 @pytest.mark.parametrize("call", ["host", "device"])
@@ -155,7 +156,7 @@ def test_an_unknown_communicator_names_those_there_are(call: str) -> None:
     async def script(rank: Rank) -> None:
         getattr(rank, call)("tp")
 
-    assert f"no {call} communicator 'tp'" in run(script).journals[0][-1][5]
+    assert f"no {call} communicator 'tp'" in run(script).journals[0][-1][RAISED_MESSAGE]
 
 
 async def two_works_at_once(rank: Rank) -> None:
@@ -178,7 +179,7 @@ def test_a_fault_that_names_a_root_outside_the_group_raises_in_its_rank() -> Non
     world = World(3, (pair,), faults=(Fault("alter", 1, At("x", 0), {"root": 2}),))
     done = SimBackend(FREE).run_program(world, Scripted(script), None)
     assert done.ends == ["blocked", "raised", "finished"]
-    assert "root 2 is none of its ranks" in done.journals[1][-1][5]
+    assert "root 2 is none of its ranks" in done.journals[1][-1][RAISED_MESSAGE]
 
 
 async def fails_beside_others(rank: Rank) -> None:

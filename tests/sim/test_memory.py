@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from dpsim.interface import Rank
-from dpsim.sim.allocator import Place
+from dpsim.ops import ALLOC_PLACE, KIND, Place
 from tests.programs import copy, set_to
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 
@@ -184,7 +184,7 @@ def test_what_alloc_gives_is_what_was_left_there() -> None:
 def places(script: Any, mode: str = "timed", **options: Any) -> list[Place]:
     """Where the buffers of a program lie, in the order of their allocation."""
     [journal] = see(script, told(1), mode, **options).run.journals
-    return [raw[9] for raw in journal if raw[0] == "alloc"]
+    return [raw[ALLOC_PLACE] for raw in journal if raw[KIND] == "alloc"]
 
 
 @pytest.mark.parametrize("by", ["main", "side"])

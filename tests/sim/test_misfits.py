@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from dpsim.interface import HostArray, Rank
+from dpsim.ops import KIND
 from dpsim.world import At, Delay, Fault
 from tests.programs import Script, add
 from tests.sim.programs import MODES, everywhere, filled, holds, numbers, see, told
@@ -166,7 +167,7 @@ def test_a_delay_changes_the_time_and_nothing_else(site: str | None, late: int) 
     seen = see(needs_all_of_it, world)
     assert plain.run.elapsed_ns < 1_000_000
     assert seen.run.elapsed_ns > 5_000_000, "the delay took place"
-    assert [[raw for raw in journal if raw[0] != "injected"] for journal in seen.run.journals] == plain.run.journals
+    assert [[raw for raw in journal if raw[KIND] != "injected"] for journal in seen.run.journals] == plain.run.journals
 
 
 def test_a_fault_skips_a_collective_as_a_program_would() -> None:

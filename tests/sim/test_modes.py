@@ -13,6 +13,7 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.interface import Buffer, Rank
+from dpsim.ops import ALLOC_PLACE, KIND
 from dpsim.sim.backend import SimBackend
 from dpsim.world import Run
 from tests.programs import Script, Scripted, run, set_to
@@ -69,7 +70,7 @@ def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
     assert judge(told(), seen) == []
 
     def views(done: Run) -> list[list[Any]]:
-        return [[raw[:-1] if raw[0] == "alloc" else raw for raw in journal] for journal in done.journals]
+        return [[raw[:ALLOC_PLACE] if raw[KIND] == "alloc" else raw for raw in journal] for journal in done.journals]
 
     assert views(again) == views(seen)
     assert next(order, None) is None

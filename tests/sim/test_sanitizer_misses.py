@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from dpsim.interface import Rank
+from dpsim.ops import SITE
 from tests.programs import touch
 from tests.sim.programs import everywhere, see, told
 
@@ -96,5 +97,5 @@ def test_a_query_that_says_yes_orders_and_the_sanitizer_does_not_know() -> None:
 
     for seen in everywhere(script, told(1)):
         assert seen.classes == [], seen.mode
-    assert [raw for raw in see(script, told(1)).run.journals[0] if raw[2] == "use"], "the kernel was launched"
+    assert [raw for raw in see(script, told(1)).run.journals[0] if raw[SITE] == "use"], "the kernel was launched"
     assert len(heard((1, "", "x"), (2, "x", ""))) == 1

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.interface import Rank
+from dpsim.ops import KIND, LEARNED_OUTCOME
 from dpsim.world import Kill, Run, World
 from tests.programs import Script, Scripted, set_to, world_of
 from tests.worlds.brute import Found, enumerate_schedules, schedules
@@ -31,7 +32,7 @@ def runs(world: World, script: Script, memory: bool = False) -> list[Run]:
 
 
 def learned(run: Run, rank: int) -> list[Any]:
-    return [raw[5] for raw in run.journals[rank] if raw[0] == "learned"]
+    return [raw[LEARNED_OUTCOME] for raw in run.journals[rank] if raw[KIND] == "learned"]
 
 
 def fails(buffer: Any) -> None:
