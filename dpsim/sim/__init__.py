@@ -1,4 +1,30 @@
-"""The simulated machine: ranks, streams and collectives as one graph of operations on SimPy's clock."""
+"""The simulated machine: ranks, streams and collectives as one graph of operations, on SimPy's clock or without time.
+
+    op.py              an operation of the graph
+    environment.py     SimPy's event loop, for many hosts and ops
+    machine.py         the graph: edges, and what fires next, with time and without
+    costs.py           what things cost, in nanoseconds
+
+    host.py            a host thread: what it knows, what it has issued, how it waits
+    chain.py           a stream as the device sees it: a chain of ops
+    allocator.py       a caching allocator, as PyTorch's
+
+    contribution.py    what one member brings to a collective or transfer
+    results.py         what each member of a collective gets
+    transfers.py       sends and receives: matched, eager or rendezvous
+    residency.py       how many collectives of a rank can be under way
+    groups.py          a communicator, as its members share it
+    device.py          the device of a rank: its memory, its chains, its communicators
+
+    buffers.py         the contract: buffers,
+    streams.py         streams and events,
+    communicators.py   the communicators of one rank,
+    mailbox.py         mailboxes, which all ranks share,
+    rank.py            and a rank, as the program on its host thread sees it
+    backend.py         SimBackend, what the entry point names
+
+A file imports only from those above it.
+"""
 
 from dpsim.backend.call_site import own_code
 

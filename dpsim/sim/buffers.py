@@ -109,9 +109,9 @@ def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
     for buffer in buffers:
         own: SimBuffer = of_this_backend(buffer, SimBuffer)
         assert own.place is not None
-        size, (segment, start, _) = DTYPES[own.dtype], own.place
+        size, (segment, start, _), (_, begin, end) = DTYPES[own.dtype], own.place, own.ref
         grain = ROUND if own.block.pool.small else SMALL
-        first, last = start + own.ref[1] * size, start + own.ref[2] * size - 1
+        first, last = start + begin * size, start + end * size - 1
         rank = own.on.device.rank
         pieces += [("memory", rank, segment, at) for at in range(first // grain, last // grain + 1)]
     return pieces
