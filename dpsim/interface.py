@@ -125,9 +125,9 @@ class Stream(ABC):
     def wait(self, event: Event) -> None:
         """Later work on this stream starts after the event's point. The host does not wait."""
 
+    @abstractmethod
     def wait_stream(self, other: Stream) -> None:
-        """Later work on this stream starts after all that `other` has so far."""
-        self.wait(other.record())
+        """Later work on this stream starts after all that `other` has so far: `wait(other.record())`."""
 
 
 class HostCommunicator(ABC):

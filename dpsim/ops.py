@@ -7,11 +7,11 @@ reports all speak of ops by these addresses, and an address means the same op in
 
 Each rank keeps a **journal**: one record per op, in the order in which the host issued them. A record is a plain
 tuple (a named tuple costs five times as much to make, and a journal has millions); the classes below name the
-fields and are what checks and reports read. A record begins with the same five fields everywhere: kind, step, site,
-ordinal, where.
+fields and are what checks and reports read. A record begins with the same six fields everywhere: kind, step, thread,
+site, ordinal, where. What reads raw records takes them by the named positions at the end of this file.
 
     >>> where = "dpsim/protocol/data_parallel/batch.py:88"
-    >>> raw = ("collective", 4, "dp.agree", 4, where, None, "dp_cpu", 4)
+    >>> raw = ("collective", 4, "main", "dp.agree", 4, where, None, "dp_cpu", 4)
     >>> raw += ("all_reduce", 8, "int32", None, "sum", (), (), ())
     >>> record = as_record(raw)
     >>> record.describe()
@@ -55,6 +55,9 @@ overlap.
 
 Domain: TypeAlias = Literal["host", "device"]
 
+MAIN = "main"
+"""The host thread that a rank begins with; addresses name no other one unless they say so."""
+
 RawRecord: TypeAlias = tuple[Any, ...]
 """A record as it is kept and sent: one of the named tuples below, without its name."""
 
@@ -67,6 +70,7 @@ class Collective(NamedTuple):
 
     kind: Literal["collective"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -96,6 +100,7 @@ class Transfer(NamedTuple):
 
     kind: Literal["transfer"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -120,6 +125,7 @@ class Launch(NamedTuple):
 
     kind: Literal["launch"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -138,6 +144,7 @@ class Alloc(NamedTuple):
 
     kind: Literal["alloc"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -156,6 +163,7 @@ class Free(NamedTuple):
 
     kind: Literal["free"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -171,6 +179,7 @@ class Used(NamedTuple):
 
     kind: Literal["used"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -186,6 +195,7 @@ class Mark(NamedTuple):
 
     kind: Literal["mark"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -201,6 +211,7 @@ class Wait(NamedTuple):
 
     kind: Literal["wait"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -216,6 +227,7 @@ class Ask(NamedTuple):
 
     kind: Literal["ask"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -231,6 +243,7 @@ class Read(NamedTuple):
 
     kind: Literal["read"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -248,6 +261,7 @@ class Post(NamedTuple):
 
     kind: Literal["post"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -264,6 +278,7 @@ class Take(NamedTuple):
 
     kind: Literal["take"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -279,6 +294,7 @@ class Sleep(NamedTuple):
 
     kind: Literal["sleep"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -297,6 +313,7 @@ class Learned(NamedTuple):
 
     kind: Literal["learned"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -311,6 +328,7 @@ class Decision(NamedTuple):
 
     kind: Literal["decision"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -326,6 +344,7 @@ class Probe(NamedTuple):
 
     kind: Literal["probe"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -341,6 +360,7 @@ class Raised(NamedTuple):
 
     kind: Literal["raised"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -357,10 +377,15 @@ class Injected(NamedTuple):
 
     kind: Literal["injected"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
-    what: str
+    what: str  # skip, repeat, alter, die, delay
+    ns: int  # of a delay
+    change: tuple[tuple[str, Any], ...]  # of an altered op: field and value
+    communicator: str | None  # with `seq`: the second address of a collective, where the scenario used it
+    seq: int | None
 
     def describe(self) -> str:
         return f"injected: {self.what}"
@@ -371,6 +396,7 @@ class Finished(NamedTuple):
 
     kind: Literal["finished"]
     step: int
+    thread: str
     site: str
     ordinal: int
     where: str
@@ -415,7 +441,7 @@ def _position(field: str, *kinds: type[Any]) -> int:
     return position
 
 
-KIND, STEP, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "site", "ordinal", "where"))
+KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thread", "site", "ordinal", "where"))
 
 ADDRESS = slice(SITE, ORDINAL + 1)
 """The address of an op on its rank; the record of what it learned has the same."""
@@ -458,6 +484,10 @@ DECISION_COMMUNICATOR = _position("communicator", Decision)
 DECISION_VALUE = _position("value", Decision)
 RAISED_MESSAGE = _position("message", Raised)
 INJECTED_WHAT = _position("what", Injected)
+INJECTED_NS = _position("ns", Injected)
+INJECTED_CHANGE = _position("change", Injected)
+INJECTED_COMMUNICATOR = _position("communicator", Injected)
+INJECTED_SEQ = _position("seq", Injected)
 
 
 def as_record(raw: RawRecord) -> Record:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from dpsim.ops import Domain, RawRecord
+from dpsim.ops import MAIN, Domain, RawRecord
 
 
 class CommunicatorSpec(NamedTuple):
@@ -25,22 +25,24 @@ class CommunicatorSpec(NamedTuple):
 
 
 class At(NamedTuple):
-    """The address of an op on a given rank: (site, ordinal) or, for a collective, (communicator, seq).
+    """The address of an op on a given rank: (thread, site, ordinal) or, for a collective, (communicator, seq).
 
-    `ordinal` None means every visit of the site; both None means the start of the rank's program.
+    `ordinal` None means every visit of the site; both None means the start of the thread's program.
     """
 
     site: str | None = None
     ordinal: int | None = None
     communicator: str | None = None
     seq: int | None = None
+    thread: str = MAIN
 
     def __str__(self) -> str:
         if self.communicator is not None:
             return f"{self.communicator} #{self.seq}"
+        thread = "" if self.thread == MAIN else f"{self.thread} "
         if self.site is None:
-            return "the start"
-        return self.site if self.ordinal is None else f"{self.site}[{self.ordinal}]"
+            return f"the start of {self.thread}" if thread else "the start"
+        return f"{thread}{self.site}" if self.ordinal is None else f"{thread}{self.site}[{self.ordinal}]"
 
 
 class Fault(NamedTuple):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 
 
 class Sizes(NamedTuple):

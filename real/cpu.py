@@ -24,7 +24,7 @@ import numpy as np
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledEvent
 from dpsim.backend.work import Outcome

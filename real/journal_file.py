@@ -9,8 +9,8 @@ the record that was written, since records hold nothing but tuples, numbers, str
 without its end is a record that was cut short by a kill, and is left out.
 
     file = JournalFile(path)
-    file.write(("decision", 4, "plan", 4, "dpsim/ops.py:88", "dp_cpu", (False, (8, 8), 2)))
-    read_journal(path) == [("decision", 4, "plan", 4, "dpsim/ops.py:88", "dp_cpu", (False, (8, 8), 2))]
+    file.write(("probe", 4, "main", "late", 0, "dpsim/ops.py:88"))
+    read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/ops.py:88")]
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.ops import RawRecord
+from dpsim.ops import INJECTED_WHAT, KIND, ORDINAL, SLEEP_NS, STEP, STREAM, TAKE_HOW, THREAD, RawRecord
 
 TAIL = 4096
 """Bytes at the end of a journal in which its last record is looked for."""
@@ -73,7 +73,7 @@ def last_step(path: Path) -> int | None:
     # The first piece may be the end of a long line, the last one is a line without its end.
     for line in reversed(lines[:-1]):
         try:
-            return int(json.loads(line)[1])
+            return int(json.loads(line)[STEP])
         except ValueError:
             return None
     return None
@@ -90,22 +90,24 @@ def standing(path: Path) -> Standing:
     """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
     return; one that never awaits what it started is not called so.
     """
-    pending: dict[tuple[Any, Any], RawRecord] = {}
+    pending: dict[tuple[Any, ...], RawRecord] = {}
     repeated = set()
     for record in read_journal(path):
-        if record[0] == "injected" and record[5] == "repeat":
-            repeated.add((record[2], record[3]))  # of the two the program awaits the second
-        elif record[0] == "learned":
-            pending.pop((record[2], record[3]), None)
-        elif _learns(record) and (record[2], record[3]) not in repeated:
-            pending[record[2], record[3]] = record
-    idle = bool(pending) and all(record[0] == "take" and record[6] == "idle" for record in pending.values())
-    return Standing(idle, max((record[5] for record in pending.values() if record[0] == "sleep"), default=0))
+        address, kind = record[THREAD : ORDINAL + 1], record[KIND]
+        if kind == "injected" and record[INJECTED_WHAT] == "repeat":
+            repeated.add(address)  # of the two the program awaits the second
+        elif kind == "learned":
+            pending.pop(address, None)
+        elif _learns(record) and address not in repeated:
+            pending[address] = record
+    idle = bool(pending) and all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
+    sleeps = [record[SLEEP_NS] for record in pending.values() if record[KIND] == "sleep"]
+    return Standing(idle, max(sleeps, default=0))
 
 
 def _learns(record: RawRecord) -> bool:
-    return record[0] in ("read", "ask", "take", "sleep") or (
-        record[0] in ("collective", "transfer") and record[5] is None
+    return record[KIND] in ("read", "ask", "take", "sleep") or (
+        record[KIND] in ("collective", "transfer") and record[STREAM] is None
     )
 
 

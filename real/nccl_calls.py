@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.world import CommunicatorSpec
 from real.calls import Sizes, copy_as_fits, result_count, staged_output, staged_source
 from real.communicators import TIMEOUT, Group

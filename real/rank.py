@@ -18,7 +18,8 @@ import numpy as np
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledHostCommunicator
-from dpsim.backend.journal import Issue, Journal
+from dpsim.backend.issue import Issue
+from dpsim.backend.journal import Journal
 from dpsim.backend.rank import JournaledRank
 from dpsim.backend.streams import JournaledStream
 from dpsim.backend.work import Outcome

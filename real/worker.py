@@ -35,7 +35,8 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from dpsim import registry
-from dpsim.backend.journal import Journal, RankDied
+from dpsim.backend.injection import RankDied
+from dpsim.backend.journal import RankJournal
 from dpsim.program import Program
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
@@ -160,7 +161,7 @@ class Worker:
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended:
         """Run the program of this rank."""
         file = JournalFile(job.journal)
-        journal = Journal(self.rank, job.world, file.write)
+        journal = RankJournal(self.rank, job.world, file.write).thread()
         patience = Patience(self._give_up, self._polls, self._dismissed)
         rank = RealRank(journal, self._device, groups, patience, self._mail, job.world.size)
         started = time.monotonic_ns()

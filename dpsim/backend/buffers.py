@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.journal import Issue, Journal
+from dpsim.backend.issue import Issue
+from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,

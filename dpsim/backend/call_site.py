@@ -1,7 +1,20 @@
-"""Where in the source an op was issued, found once a place."""
+"""Where in the source an op was issued, and which code belongs to a backend and never to a program.
+
+A place is "dpsim/protocol/step.py:88". It is worked out once for each call in the source and then found again by the
+position in the bytecode: a journal asks for one at every op.
+
+A backend says which packages are its own in its `__init__`, for itself and for the libraries that it calls:
+
+    from dpsim.backend.call_site import own_code
+
+    own_code(__name__, "torch")
+
+Where a program raised is the innermost frame that is nobody's own code (`raised_at`).
+"""
 
 from __future__ import annotations
 
+import traceback
 from collections import defaultdict
 from types import CodeType, FrameType
 from typing import TypeAlias
@@ -11,52 +24,61 @@ Places: TypeAlias = dict[int, tuple[CodeType, str]]
 all of its constants.
 """
 
-
-_PLACES: defaultdict[str, Places] = defaultdict(dict)
+_places: defaultdict[str, Places] = defaultdict(dict)
 """By site. Shared by all journals of the process, so a place is worked out once."""
+
+_own = {"dpsim.backend"}
 
 
 class Site:
-    """What a journal has of a site: how often its rank came there, and from where."""
+    """What a thread's journal has of a site: how often the thread came there, and from where."""
 
     __slots__ = ("count", "places")
 
     def __init__(self, site: str) -> None:
         self.count = 0
-        self.places = _PLACES[site]
+        self.places = _places[site]
 
 
-def _where(places: Places, frame: FrameType) -> str:
-    """The place of a frame that issues an op, to be found again among the places of its site."""
-    known = places.get(frame.f_lasti)
+def place_of(site: str, frame: FrameType) -> str:
+    """The place of a frame that issues an op of a site."""
+    known = _places[site].get(frame.f_lasti)
     if known is None or known[0] is not frame.f_code:
-        known = places[frame.f_lasti] = frame.f_code, _place(frame, frame.f_lineno)
+        known = _places[site][frame.f_lasti] = frame.f_code, _place(frame, frame.f_lineno)
     return known[1]
 
 
-def _place(frame: FrameType, line: int) -> str:
-    """ "dpsim/ops.py:88": the module's name is a path that is the same in a tree and in a wheel."""
-    module = frame.f_globals.get("__name__", "?")
-    if module == "__main__":
-        module = frame.f_code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
-    return f"{module.replace('.', '/')}.py:{line}"
-
-
-_own: set[str] = {"dpsim.backend"}
+def raised_at(error: BaseException) -> str:
+    """The innermost place of the program in an error's traceback; "" if there is none. A kernel's own place is in the
+    cause of what its backend raised.
+    """
+    places: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        walk = traceback.walk_tb(cause.__traceback__)
+        places += [_place(*frame) for frame in walk if not is_own_code(frame[0])]
+        cause = cause.__cause__
+    return places[-1] if places else ""
 
 
 def own_code(*packages: str) -> None:
-    """Say that the frames of these packages are a backend's and never a program's: where a program raised is the
-    innermost of its own. Each backend says it in its `__init__`, for itself and for the libraries that it calls.
-    """
+    """Say that the frames of these packages are a backend's and never a program's."""
     _own.update(packages)
 
 
 def is_own_code(frame: FrameType) -> bool:
-    """Whether a frame belongs to a backend. "real" is one; "realtime_protocol" and "real_worlds" are not."""
+    """Whether a frame belongs to a backend. The package `real` is one; a program's `realtime_protocol` is not."""
     package = str(frame.f_globals.get("__name__", ""))
     while package:
         if package in _own:
             return True
         package = package.rpartition(".")[0]
     return False
+
+
+def _place(frame: FrameType, line: int) -> str:
+    """The module's name as a path, which is the same in a tree and in a wheel."""
+    module = frame.f_globals.get("__name__", "?")
+    if module == "__main__":
+        module = frame.f_code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
+    return f"{module.replace('.', '/')}.py:{line}"

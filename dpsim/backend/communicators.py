@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from functools import lru_cache
 
 import numpy as np
 
@@ -25,14 +24,12 @@ from dpsim.backend.arguments import (
     equal_size,
 )
 from dpsim.backend.buffers import ref_of
-from dpsim.backend.journal import Issue, Journal
+from dpsim.backend.issue import Issue, plan
+from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
 from dpsim.ops import DType, ReduceOp
 from dpsim.world import CommunicatorSpec
-
-plan = lru_cache(4096)(Issue)
-"""An issue, made once: most are the same in every step, and for all members of a group."""
 
 
 class JournaledHostCommunicator(HostCommunicator):

@@ -52,7 +52,7 @@ class JournaledRank(Rank):
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank
-        self.thread = "main"
+        self.thread = journal.thread
         self.journal = journal
         self.streams: dict[str, Any] = {}
         self.hosts: dict[str, HostCommunicator] = {}

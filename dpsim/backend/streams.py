@@ -14,6 +14,7 @@ from dpsim.interface import (
     Event,
     Frozen,
     Kernel,
+    Stream,
 )
 from dpsim.ops import DTYPES, DType
 
@@ -94,6 +95,15 @@ class JournaledStream(OwnStream):
             number = of_this_backend(event, JournaledEvent).number  # which says what is wrong
         self.journal.note("wait", "wait", (self.name, number))
         self._wait(event)  # type: ignore[arg-type]
+
+    def wait_stream(self, other: Stream) -> None:
+        # As `record` and `wait`, and not by calling them: both records tell the program's line.
+        source = of_this_backend(other, JournaledStream)
+        number = source.journal.number("event")
+        event = source._record(number)
+        source.journal.note("mark", "record", (source.name, number))
+        self.journal.note("wait", "wait", (self.name, number))
+        self._wait(event)
 
     @abstractmethod
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:

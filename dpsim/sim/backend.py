@@ -13,7 +13,8 @@ from typing import Any
 import numpy
 import simpy
 
-from dpsim.backend.journal import Journal, RankDied
+from dpsim.backend.injection import RankDied
+from dpsim.backend.journal import RankJournal
 from dpsim.ops import RawRecord
 from dpsim.program import Program
 from dpsim.registry import protocol
@@ -76,7 +77,9 @@ class SimBackend:
         groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
-        hosts = [Host(Journal(rank, world, own.append), own, machine) for rank, own in enumerate(journals)]
+        hosts = [
+            Host(RankJournal(rank, world, own.append).thread(), own, machine) for rank, own in enumerate(journals)
+        ]
         ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable), boxes) for host in hosts]
         for rank in ranks:
             rank.own_device.threads.append(rank.host_thread)

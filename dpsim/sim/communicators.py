@@ -10,7 +10,7 @@ import numpy as np
 
 from dpsim.backend.buffers import of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator, JournaledHostCommunicator
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.sim.buffers import flat_of, touched

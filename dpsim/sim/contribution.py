@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.backend.buffers import resized
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.interface import HostArray
 from dpsim.schedule import Footprint
 from dpsim.sim.op import Op

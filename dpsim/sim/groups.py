@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.ops import DTYPES
 from dpsim.schedule import Footprint
 from dpsim.sim.contribution import Contribution

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.interface import HostArray
 from dpsim.sim.contribution import Contribution
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.world import CommunicatorSpec
 
 torch = pytest.importorskip("torch")

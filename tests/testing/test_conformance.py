@@ -18,7 +18,7 @@ import pytest
 from dpsim.backend import buffers
 from dpsim.backend import communicators as journaled_groups
 from dpsim.backend.arguments import check_member
-from dpsim.backend.journal import Issue
+from dpsim.backend.issue import Issue
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.ops import (
     ASK_HOW,

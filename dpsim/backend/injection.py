@@ -1,0 +1,81 @@
+"""What a scenario plants at the ops of one rank: faults, which break the protocol, and delays, which it has to stand.
+
+    plan = Injections(rank=1, world=world)
+    plan.delay_ns("main", "dp.agree", 5)            # how late the op at that address is, in nanoseconds
+    plan.fault("main", "dp.agree", 5)               # the fault at that address, or None
+
+An op is found by its address, (thread, site, ordinal), and a collective by its second one too: (communicator, seq).
+What a fault makes of an issue is here as well, so that it is the same on every backend. The journal asks, and writes
+down what was applied (`dpsim.ops.Injected`).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from dpsim.backend.issue import Issue
+from dpsim.ops import ROOTED
+from dpsim.world import At, Fault, World
+
+Key: TypeAlias = tuple[str | None, str | int | None, int | None]
+"""(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
+
+IN_TIME = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask"})
+"""Kinds of op that cannot be late: a delay there never happens."""
+
+
+class RankDied(BaseException):
+    """Raised at an op whose fault is `die`. A BaseException: no protocol may catch it."""
+
+
+class Injections:
+    """The faults and delays of a world that name one rank."""
+
+    def __init__(self, rank: int, world: World) -> None:
+        self.rank = rank
+        self._faults = {_key(fault.at): fault for fault in world.faults if fault.rank == rank}
+        self._delays: dict[Key, int] = {}
+        for delay in world.delays:
+            if delay.rank == rank:
+                self._delays[_key(delay.at)] = self._delays.get(_key(delay.at), 0) + delay.ns
+
+    def __bool__(self) -> bool:
+        return bool(self._faults or self._delays)
+
+    def start_ns(self, thread: str) -> int:
+        """How late a thread starts."""
+        return self._delays.get((thread, None, None), 0)
+
+    def delay_ns(self, thread: str, site: str, ordinal: int) -> int:
+        """How late an op is, by its address."""
+        return self._delays.get((thread, site, ordinal), 0) + self._delays.get((thread, site, None), 0)
+
+    def collective_delay_ns(self, communicator: str, seq: int) -> int:
+        """How late a collective is, by its second address."""
+        return self._delays.get((None, communicator, seq), 0)
+
+    def fault(self, thread: str, site: str, ordinal: int) -> Fault | None:
+        """The fault at an op, by its address."""
+        return self._faults.get((thread, site, ordinal))
+
+    def collective_fault(self, communicator: str, seq: int) -> Fault | None:
+        """The fault at a collective, by its second address."""
+        return self._faults.get((None, communicator, seq))
+
+    def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
+        """What becomes of an issue: nothing if it is skipped, two of it if it is repeated."""
+        if fault.kind in ("skip", "die"):
+            return []
+        if fault.kind == "repeat":
+            return [issue, issue._replace(delay_ns=0)]
+        others = () if issue.peer is None else ("op", "root")  # which a transfer does not have
+        changed = issue._replace(**{key: value for key, value in fault.change.items() if key not in others})
+        if issue.peer is None:
+            root = changed.root if changed.root is not None else self.rank
+            changed = changed._replace(root=root if ROOTED[changed.op] else None)
+        altered = (changed.count, changed.dtype) != (issue.count, issue.dtype)
+        return [changed._replace(altered=altered)]
+
+
+def _key(at: At) -> Key:
+    return (None, at.communicator, at.seq) if at.communicator is not None else (at.thread, at.site, at.ordinal)
