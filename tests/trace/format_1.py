@@ -18,7 +18,7 @@ from dpsim.ops import MAIN
 
 
 def digest_in_format_1(path: Path) -> str:
-    """The SHA-256 of the body of a trace of format 2 without threads. Raises ValueError for another thread than main."""
+    """The SHA-256 of the body of a trace of format 2 without threads. ValueError for a thread that is not main."""
     total = hashlib.sha256()
     with path.open("rb") as file:
         records = json.loads(file.readline())["records"]
