@@ -382,10 +382,10 @@ class Injected(NamedTuple):
     ordinal: int
     where: str
     what: str  # skip, repeat, alter, die, delay
-    ns: int  # of a delay
-    change: tuple[tuple[str, Any], ...]  # of an altered op: field and value
-    communicator: str | None  # with `seq`: the second address of a collective, where the scenario used it
-    seq: int | None
+    ns: int = 0  # of a delay
+    change: tuple[tuple[str, Any], ...] = ()  # of an altered op: field and value
+    communicator: str | None = None  # with `seq`: the second address of a collective, where the scenario used it
+    seq: int | None = None
 
     def describe(self) -> str:
         return f"injected: {self.what}"
@@ -443,7 +443,7 @@ def _position(field: str, *kinds: type[Any]) -> int:
 
 KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thread", "site", "ordinal", "where"))
 
-ADDRESS = slice(SITE, ORDINAL + 1)
+ADDRESS = slice(THREAD, ORDINAL + 1)
 """The address of an op on its rank; the record of what it learned has the same."""
 
 STREAM = _position("stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, Read)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.ops import RECORDS, RawRecord, as_record
+from dpsim.ops import MAIN, RECORDS, RawRecord, as_record
 
-COMMON: dict[str, Any] = {"step": 0, "ordinal": 0, "where": ""}
+COMMON: dict[str, Any] = {"step": 0, "thread": MAIN, "ordinal": 0, "where": ""}
 """What every record has, where a test does not say it."""
 
 

@@ -54,7 +54,7 @@ def _finding(
         klass=f"DISAGREEMENT:{label.upper()}",
         message=f"ranks of {communicator} disagree on {label!r} in step {said.step}: "
         + "; ".join(f"{ranks_text(ranks)} decided {short(value)}" for value, ranks in sides.items()),
-        culprit=Culprit(odd.rank, said.step, label, said.where) if odd else None,
+        culprit=Culprit.of(odd.rank, said) if odd else None,
         position=run_index.position(reference),
         details=tuple(
             f"{ranks_text(ranks)} decided {label} = {short(value)} at {decision(here[ranks[0]]).where}"

@@ -91,7 +91,7 @@ def _letters(run_index: RunIndex) -> list[Finding]:
                     klass="HANG:MAILBOX:NO_MESSAGE",
                     message=f"rank {rank} waits for a message in {record.mailbox} ({record.site}, step {record.step}); "
                     f"{posts} {'was' if posts == 1 else 'were'} ever sent to it",
-                    culprit=Culprit(rank, record.step, record.site, record.where),
+                    culprit=Culprit.of(rank, record),
                     position=run_index.position(last),
                 )
             )
@@ -157,7 +157,7 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
         message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(run_index, rank)})",
-        culprit=Culprit(rank, record.step, record.site, record.where),
+        culprit=Culprit.of(rank, record),
         position=run_index.position(entry),
         details=details,
     )

@@ -57,7 +57,7 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
         check="fault",
         klass=f"CRASH:{record.site.upper()}",
         message=f"{ranks_text(ranks)} raised {record.site} in step {record.step}{at}: {next(iter(said))}",
-        culprit=Culprit(ranks[0], record.step, record.site, record.where) if alone else None,
+        culprit=Culprit.of(ranks[0], record) if alone else None,
         position=min(run_index.position(entry) for entry in entries),
         details=tuple(f"{ranks_text(own)}: {message}" for message, own in said.items()) if len(said) > 1 else (),
     )

@@ -43,22 +43,31 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from dpsim.ops import MAIN, Record
 from dpsim.words import did_you_mean
 
 
 @dataclass(frozen=True)
 class Culprit:
-    """Who did it: rank, logical step, site of the op, and its file:line (of the peers' op where the rank left it
-    out).
+    """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), and
+    the host thread.
     """
 
     rank: int
     step: int
     site: str
     where: str
+    thread: str = MAIN
+
+    @staticmethod
+    def of(rank: int, record: Record) -> Culprit:
+        """Whoever issued an op."""
+        return Culprit(rank, record.step, record.site, record.where, record.thread)
 
     def __str__(self) -> str:
-        return f"rank {self.rank}, step {self.step}, {self.site}" + (f" at {self.where}" if self.where else "")
+        thread = "" if self.thread == MAIN else f" thread {self.thread},"
+        where = f" at {self.where}" if self.where else ""
+        return f"rank {self.rank},{thread} step {self.step}, {self.site}{where}"
 
 
 @dataclass(frozen=True)

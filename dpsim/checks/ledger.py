@@ -24,6 +24,8 @@ cannot either, no rank is blamed, and whether a call is missing or one too many 
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpsim.checks import transfers
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import (
@@ -145,7 +147,7 @@ def _unequal(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SIZES",
         message=f"{record.site} (all_to_all on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
-        culprit=Culprit(entry.rank, record.step, record.site, record.where) if odd else None,
+        culprit=Culprit.of(entry.rank, record) if odd else None,
         position=run_index.position(entry),
         details=tuple(lines),
     )
@@ -207,7 +209,7 @@ def _blame(
         check="ledger",
         klass=klass,
         message=f"{ranks_text(bad)} {message}" if bad else message,
-        culprit=Culprit(culprit, step, call(entry).site, call(entry).where) if bad else None,
+        culprit=replace(Culprit.of(culprit, call(entry)), step=step) if bad else None,
         position=run_index.position(reference[index] if index < len(reference) else here[culprit][index]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
     )

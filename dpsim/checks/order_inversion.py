@@ -208,7 +208,7 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
         check="deadlock",
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
         message=f"device collectives of different groups come in opposite order{where}: {orders}",
-        culprit=Culprit(odd.rank, record.step, record.site, record.where) if odd and record else None,
+        culprit=Culprit.of(odd.rank, record) if odd and record else None,
         position=max(map(run_index.position, involved)),
         details=tuple(details),
     )

@@ -139,7 +139,7 @@ def _finding(
         klass=klass,
         message=f"rank {rank}: {_short(first, journal)} and {_short(second, journal)} touch {what} in no order; "
         f"{cure}{rest}",
-        culprit=Culprit(rank, raw[STEP], raw[SITE], raw[WHERE]),
+        culprit=Culprit.of(rank, as_record(raw)),
         position=position,
         details=(
             summary(rank, first, journal, lives.name(first.buffer)),

@@ -101,7 +101,7 @@ def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int,
         klass=case.klass,
         message=f"rank {case.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
         f"{text}{rest}",
-        culprit=Culprit(case.rank, record.step, record.site, record.where),
+        culprit=Culprit.of(case.rank, record),
         position=position,
         details=tuple(details),
     )

@@ -44,7 +44,7 @@ def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
         message=" and ".join(said) + why,
-        culprit=Culprit(odd.rank, blamed.step, blamed.site, blamed.where) if odd and blamed else None,
+        culprit=Culprit.of(odd.rank, blamed) if odd and blamed else None,
         position=min(run_index.position(send), run_index.position(receive)),
     )
 

@@ -7,7 +7,18 @@ A planted fault that is not applied would pass as a healthy run, so a typo in an
 
 from __future__ import annotations
 
-from dpsim.ops import COMMUNICATOR, INJECTED_WHAT, KIND, ORDINAL, SITE, RawRecord
+from dpsim.ops import (
+    COMMUNICATOR,
+    INJECTED_COMMUNICATOR,
+    INJECTED_SEQ,
+    INJECTED_WHAT,
+    KIND,
+    ORDINAL,
+    SITE,
+    THREAD,
+    Injected,
+    RawRecord,
+)
 from dpsim.words import nearest
 from dpsim.world import At, Run, World
 
@@ -24,16 +35,27 @@ def never_applied(world: World, run: Run) -> list[str]:
     return lines
 
 
+def injection_text(record: Injected) -> str:
+    """In words: "skip", "alter count to 9 at dp_cpu #3", "delay 3 ms"."""
+    said = f"delay {_exactly(record.ns)}" if record.what == "delay" else record.what
+    said += "".join(f" {field} to {value}" for field, value in record.change)
+    return said if record.communicator is None else f"{said} at {record.communicator} #{record.seq}"
+
+
+def _exactly(ns: int) -> str:
+    units = ((10**9, "s"), (10**6, "ms"), (1000, "us"), (1, "ns"))
+    unit, name = next((unit, name) for unit, name in units if ns >= unit)
+    return f"{ns / unit:g} {name}"
+
+
 def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
     """Whether an `Injected` record is that of a fault or delay of this kind at this address of its rank."""
-    what = raw[INJECTED_WHAT]
-    if not what.startswith(kind):
+    if raw[INJECTED_WHAT] != kind:
         return False
     if at.communicator is not None:
-        return bool(what.endswith(f" at {at}"))
-    if at.site is None:
-        return bool(raw[SITE] == "start")
-    return raw[SITE] == at.site and at.ordinal in (None, raw[ORDINAL])
+        return (raw[INJECTED_COMMUNICATOR], raw[INJECTED_SEQ]) == (at.communicator, at.seq)
+    site = "start" if at.site is None else at.site
+    return (raw[THREAD], raw[SITE]) == (at.thread, site) and at.ordinal in (None, raw[ORDINAL])
 
 
 def _why(run: Run, rank: int, at: At) -> str:
@@ -44,7 +66,8 @@ def _why(run: Run, rank: int, at: At) -> str:
             return f"rank {rank} came to {at}, but there it changes nothing"
         return f"rank {rank} never came to {at}; it made {calls} collectives on {at.communicator}"
     others = ("learned", "free", "injected")
-    visits = [raw[ORDINAL] for raw in journal if raw[SITE] == at.site and raw[KIND] not in others]
+    here = (at.thread, at.site)
+    visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in others]
     if visits and (at.ordinal is None or at.ordinal in visits):
         return f"rank {rank} came to {at}, but there it changes nothing"
     if visits:

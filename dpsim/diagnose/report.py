@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
-from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, ORDINAL, SITE, STEP, STREAM, RawRecord, as_record
+from dpsim.diagnose.injected import injection_text
+from dpsim.ops import ADDRESS, KIND, ORDINAL, SITE, STEP, STREAM, Injected, RawRecord, as_record
 from dpsim.words import ranks_text, short
 from dpsim.world import Run
 
@@ -90,7 +91,7 @@ def _injected(run: Run) -> list[str]:
     for rank, journal in enumerate(run.journals):
         for raw in journal:
             if raw[KIND] == "injected":
-                lines.setdefault((rank, raw[SITE], raw[INJECTED_WHAT]), []).append(raw[ORDINAL])
+                lines.setdefault((rank, raw[SITE], injection_text(Injected._make(raw))), []).append(raw[ORDINAL])
     return [
         f"rank {rank} {site}[{ordinals[0]}]: {what}"
         + (f" (and {len(ordinals) - 1} times more)" if len(ordinals) > 1 else "")

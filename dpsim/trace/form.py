@@ -1,11 +1,11 @@
 """The canonical form of a trace: one record, one line of JSON, one way to write it.
 
 The body of a trace is what two runs of the same scenario must have in common, on whatever backend: for each rank,
-ascending, the journal of its host thread in issue order. A line holds the fields of the record's class in `dpsim.ops`,
-and the rank:
+ascending, its journal in issue order, whatever host thread issued an op. A line holds the fields of the record's
+class in `dpsim.ops`, and the rank:
 
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
-    ...}
+    ...,"thread":"main",...}
 
 Guarantees: keys sorted, no spaces, ASCII, every number exact, every record as short as it can be; so equal journals
 have equal bytes and an equal SHA-256 in any process. `decode` refuses what `encode` would not have written, to the
@@ -31,7 +31,7 @@ from typing import Any, NamedTuple, get_type_hints
 from dpsim.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
 
 FORMAT = "dpsim-trace"
-VERSION = 1
+VERSION = 2
 
 UNWRITTEN = "injected"
 """The kind of record that a body leaves out."""

@@ -1,6 +1,6 @@
 """The first line of a trace: what ran, where, and how it ended; and the promise of what follows.
 
-    {"format":"dpsim-trace","version":1,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
+    {"format":"dpsim-trace","version":2,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
     ...}
 
 Only `digest` (SHA-256 of the body) and `records` (its length) speak of the body; the rest may differ between two
@@ -146,6 +146,11 @@ def parse(line: bytes) -> Header:
         raise ValueError(f"the header is no JSON object ({error})") from None
     if not isinstance(row, dict) or row.get("format") != FORMAT:
         raise ValueError(f'expected a header with "format":"{FORMAT}"')
+    if row.get("version") == 1:
+        raise ValueError(
+            f"a trace of format 1, which does not say which host thread did what; this dpsim reads format {VERSION}. "
+            "Record the run again: dpsim run SCENARIO --trace FILE (the header holds the scenario)"
+        )
     if row.get("version") != VERSION:
         raise ValueError(f"version {row.get('version')!r} of the format is unknown; this dpsim reads version {VERSION}")
     lacking, foreign = sorted(_FIELDS.keys() - row.keys()), sorted(row.keys() - _FIELDS.keys() - {"format", "version"})

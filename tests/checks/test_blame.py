@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.ops import ADDRESS, COUNT, KIND, SITE, STEP, RawRecord
+from dpsim.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
 from dpsim.program import Arguments, Request
 from dpsim.sim.backend import SimBackend
 from dpsim.words import ranks_text
@@ -53,7 +53,7 @@ def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord,
         kind, {}
     )
     what: Any = "alter" if change else kind
-    return kind, record, Fault(what, 0, At(*record[ADDRESS]), change)
+    return kind, record, Fault(what, 0, At(record[SITE], record[ORDINAL]), change)
 
 
 def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
@@ -101,7 +101,7 @@ def test_a_rank_that_dies_is_the_culprit_and_its_peers_wait() -> None:
         args = arguments(rng, 3)
         healthy, _ = run(world(3), args)
         record = rng.choice([record for record in healthy.journals[1] if record[KIND] == "collective"])
-        done, findings = run(world(3, faults=(Fault("die", 1, At(*record[ADDRESS])),)), args)
+        done, findings = run(world(3, faults=(Fault("die", 1, At(record[SITE], record[ORDINAL])),)), args)
         assert done.ends[1] == "died"
         assert findings[0].klass == "HANG:COLLECTIVE:DEAD_RANK"
         assert findings[0].culprit is not None
