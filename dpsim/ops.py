@@ -492,5 +492,5 @@ INJECTED_SEQ = _position("seq", Injected)
 
 def as_record(raw: RawRecord) -> Record:
     """Name the fields of a raw record. Raises KeyError for an unknown kind, TypeError for a wrong number of fields."""
-    record: Record = RECORDS[raw[0]]._make(raw)
+    record: Record = RECORDS[raw[KIND]]._make(raw)
     return record

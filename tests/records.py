@@ -6,9 +6,10 @@ changed(record, count=9)
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from dpsim.ops import MAIN, RECORDS, RawRecord, as_record
+from dpsim.ops import KIND, MAIN, RECORDS, RawRecord, as_record
 
 COMMON: dict[str, Any] = {"step": 0, "thread": MAIN, "ordinal": 0, "where": ""}
 """What every record has, where a test does not say it."""
@@ -24,6 +25,11 @@ def all_reduce(site: str, communicator: str, seq: int, **fields: Any) -> RawReco
     form: dict[str, Any] = {"stream": None, "op": "all_reduce", "count": 8, "dtype": "int32", "root": None}
     form |= {"reduce": "sum", "sizes": (), "reads": (), "writes": (), "communicator": communicator, "seq": seq}
     return raw("collective", site, **form | fields)
+
+
+def unplaced(journal: Iterable[RawRecord]) -> list[RawRecord]:
+    """Without the places of memory, which are each machine's own."""
+    return [changed(record, place=None) if record[KIND] == "alloc" else record for record in journal]
 
 
 def changed(record: RawRecord, **fields: Any) -> RawRecord:

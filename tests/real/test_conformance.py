@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import RawRecord
+from dpsim.ops import DECISION_VALUE, KIND, SITE, STREAM
 from dpsim.program import Arguments, Request
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
@@ -16,6 +16,7 @@ from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from real.backend import TorchBackend
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
+from tests.records import unplaced
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)]
@@ -34,11 +35,6 @@ def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run
     return real
 
 
-def unplaced(journal: list[RawRecord]) -> list[RawRecord]:
-    """Without the places of memory, which are each machine's own."""
-    return [record[:-1] if record[0] == "alloc" else record for record in journal]
-
-
 def dp_batch(size: int, **config: Any) -> Arguments:
     """Arguments of `dp_batch` with prompts and decodes, thresholds low enough that some steps are microbatched."""
     thresholds = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 4}
@@ -53,7 +49,10 @@ def dp_batch(size: int, **config: Any) -> Arguments:
 
 def decisions(run: Run) -> list[dict[str, Any]]:
     """What each rank decided, by label."""
-    return [{record[2]: record[6] for record in journal if record[0] == "decision"} for journal in run.journals]
+    return [
+        {record[SITE]: record[DECISION_VALUE] for record in journal if record[KIND] == "decision"}
+        for journal in run.journals
+    ]
 
 
 @pytest.mark.parametrize(("asynchronous", "stream"), [(True, None), (False, "main")], ids=["host", "device"])
@@ -61,9 +60,11 @@ def test_batch_agreement_in_both_domains(
     backend: TorchBackend, world: World, asynchronous: bool, stream: str | None
 ) -> None:
     run = on_both(backend, world, "dp_batch", dp_batch(2, async_scheduling=asynchronous))
-    agreements = [record for record in run.journals[0] if record[0] == "collective" and record[2] == "dp.agree"]
-    assert {record[5] for record in agreements} == {stream}
-    plans = [record[6] for record in run.journals[0] if record[0] == "decision" and record[2] == "plan"]
+    agreements = [record for record in run.journals[0] if record[KIND] == "collective" and record[SITE] == "dp.agree"]
+    assert {record[STREAM] for record in agreements} == {stream}
+    plans = [
+        record[DECISION_VALUE] for record in run.journals[0] if record[KIND] == "decision" and record[SITE] == "plan"
+    ]
     assert {microbatched for microbatched, _, _ in plans} == {True, False}
     assert run.backend == backend.name
     assert "torch" in run.versions

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import as_record
+from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
 from dpsim.registry import UnknownName
 from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend
 from real.pool import ProgramRefused
 from tests.real import programs  # registers the test programs
 from tests.real.worlds import NCCL
+from tests.records import raw
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -49,8 +50,8 @@ def test_a_skipped_collective_hangs(backend: TorchBackend, world: World) -> None
     assert "blocked" in run.ends
     assert run.observed == "no rank moved for 1 s"
     assert run.elapsed_ns > 1_000_000_000
-    skipped = [record for record in run.journals[1] if record[0] == "injected"]
-    assert [(record[2], record[3], record[5]) for record in skipped] == [("device", 1, "skip")]
+    skipped = [record for record in run.journals[1] if record[KIND] == "injected"]
+    assert [(record[SITE], record[ORDINAL], record[INJECTED_WHAT]) for record in skipped] == [("device", 1, "skip")]
     assert [as_record(record).step for record in run.journals[0]][-1] >= 1
 
 
@@ -59,8 +60,8 @@ def test_a_rank_dies(backend: TorchBackend, world: World) -> None:
     before = backend.pool.processes
     run = faulty(backend, world, "die", At("host", 1))
     assert run.ends == ["blocked", "died"]
-    assert run.journals[1][-1][0] == "injected"
-    assert run.journals[0][-1][2:4] == ("host", 1)
+    assert run.journals[1][-1][KIND] == "injected"
+    assert run.journals[0][-1][ADDRESS] == (MAIN, "host", 1)
     assert run.observed == "rank 1 died (SIGKILL)"
     assert not set(backend.pool.processes) & set(before)
 
@@ -70,7 +71,8 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
     run = backend.run(world, "real_misbehaves", {"how": "raises", "wait": True})
     assert run.ends == ["blocked", "raised"]
     line = programs.Misbehaves.raises.__code__.co_firstlineno + 1
-    assert run.journals[1] == [("raised", 7, "ValueError", 0, f"tests/real/programs.py:{line}", "two words and a line")]
+    where = f"tests/real/programs.py:{line}"
+    assert run.journals[1] == [raw("raised", "ValueError", step=7, where=where, message="two words and a line")]
     assert run.observed == "no rank moved for 1 s after rank 1 raised"
 
 
@@ -92,12 +94,12 @@ def test_what_a_protocol_may_not_do(
     assert run.ends == ["finished", "raised"]
     assert run.observed == "rank 1 raised"
     assert backend.pool.processes == before  # nobody was stuck
-    raised = run.journals[1][-1]
-    assert raised[:4] == ("raised", 7, site, 0)
-    assert raised[5].startswith(message)
+    raised: Any = as_record(run.journals[1][-1])
+    assert (raised.kind, raised.step, raised.site) == ("raised", 7, site)
+    assert raised.message.startswith(message)
     if line is not None:
         first = getattr(programs.Misbehaves, how).__code__.co_firstlineno
-        assert raised[4] == f"tests/real/programs.py:{first + line}"
+        assert raised.where == f"tests/real/programs.py:{first + line}"
 
 
 @on_reusable

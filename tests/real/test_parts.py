@@ -22,8 +22,11 @@ from real.folder import PREFIX, PoolFolder, _remove_if_stale
 from real.journal_file import JournalFile, journal_size, last_step, read_journal
 from real.waiting import Patience, Unfinished
 from tests.programs import world_of
+from tests.records import raw
 
-RECORD = ("decision", 4, "plan", 4, "a.py:88", "dp_cpu", (False, (8, 8), None, 1.5, "FULL"))
+VALUE = (False, (8, 8), None, 1.5, "FULL")
+RECORD = raw("decision", "plan", step=4, ordinal=4, where="a.py:88", communicator="dp_cpu", value=VALUE)
+LAUNCH = raw("launch", "fill", step=5, where="a.py:1", stream="main", reads=(), writes=((3, 0, 8),))
 
 
 # ---- the journal file
@@ -34,8 +37,8 @@ def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
     file = JournalFile(str(path))
     file.write(RECORD)
-    file.write(("launch", 5, "fill", 0, "a.py:1", "main", (), (3,)))
-    assert read_journal(path) == [RECORD, ("launch", 5, "fill", 0, "a.py:1", "main", (), (3,))]
+    file.write(LAUNCH)
+    assert read_journal(path) == [RECORD, LAUNCH]
     assert journal_size(path) == path.stat().st_size > 0
     assert last_step(path) == 5
     file.close()
@@ -55,7 +58,7 @@ def test_a_record_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
 def test_a_record_longer_than_the_tail_has_no_step(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     file = JournalFile(str(path))
-    file.write(("raised", 4, "E", 0, "", "long " * 2000))
+    file.write(raw("raised", "E", step=4, message="long " * 2000))
     file.close()
     assert last_step(path) is None
 
@@ -63,11 +66,11 @@ def test_a_record_longer_than_the_tail_has_no_step(tmp_path: Path) -> None:
 def test_numpy_numbers_are_journaled_as_numbers(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     file = JournalFile(str(path))
-    file.write(("decision", 0, "x", 0, "", "dp", (np.int64(3), np.bool_(True), np.float32(0.5))))
+    file.write(raw("decision", "x", communicator="dp", value=(np.int64(3), np.bool_(True), np.float32(0.5))))
     with pytest.raises(TypeError, match=r"\{1\} \(set\) cannot be journaled"):
-        file.write(("decision", 0, "x", 1, "", "dp", {1}))
+        file.write(raw("decision", "x", communicator="dp", value={1}))
     file.close()
-    assert read_journal(path) == [("decision", 0, "x", 0, "", "dp", (3, True, 0.5))]
+    assert read_journal(path) == [raw("decision", "x", communicator="dp", value=(3, True, 0.5))]
 
 
 # ---- the folder of a pool

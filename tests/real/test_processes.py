@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.ops import KIND
 from dpsim.world import At, Fault, World
 from real.backend import TorchBackend
 from real.folder import PoolFolder
@@ -116,7 +117,7 @@ def test_a_stuck_worker_gives_up_and_is_used_again(backend: TorchBackend, world:
     run = backend.run(replace(world, faults=(skip,), stall_ns=1_000_000_000), "real_rounds", {"rounds": 2})
     assert "blocked" in run.ends
     assert run.observed == "no rank moved for 1 s"
-    assert "raised" not in {record[0] for journal in run.journals for record in journal}
+    assert "raised" not in {record[KIND] for journal in run.journals for record in journal}
     assert backend.run(world, "real_rounds", {"rounds": 2}).finished
     assert backend.pool.processes == before
 

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.ops import RawRecord
+from dpsim.ops import MAIN, SITE
 from dpsim.world import End, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile, Standing, standing
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
+from tests.records import all_reduce, raw
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -70,23 +71,22 @@ def test_a_sleep_is_no_stall(backend: TorchBackend, world: World) -> None:
 def test_what_fails_raises(backend: TorchBackend, world: World) -> None:
     run = wait(backend, world, "fails_on_a_stream_and_reads_another", "ends")
     assert run.ends == ["finished", "raised"]
-    assert run.journals[1][-1][:3] == ("raised", 3, "KernelError")
+    assert run.journals[1][-1][: SITE + 1] == ("raised", 3, MAIN, "KernelError")
 
 
 def test_where_a_rank_stands(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     assert standing(path) == Standing(False, 0)
     file = JournalFile(str(path))
-    repeat: list[RawRecord] = [("injected", 0, "sum", 0, "", "repeat")]
-    repeat += [("collective", 0, "sum", k, "", None, "dp", k, "barrier", 0, "", None, None, (), (), ()) for k in (0, 1)]
+    repeat = [raw("injected", "sum", what="repeat"), *(all_reduce("sum", "dp", k, ordinal=k) for k in (0, 1))]
     for record, expected in [
         *[(record, Standing(False, 0)) for record in repeat],
-        (("take", 0, "box", 0, "", "box", "idle"), Standing(False, 0)),
-        (("learned", 0, "sum", 1, "", 5), Standing(True, 0)),
-        (("sleep", 0, "nap", 0, "", 77), Standing(False, 77)),
-        (("learned", 0, "nap", 0, "", None), Standing(True, 0)),
-        (("learned", 0, "box", 0, "", "message"), Standing(False, 0)),
-        (("take", 0, "box", 1, "", "box", "get"), Standing(False, 0)),
+        (raw("take", "box", mailbox="box", how="idle"), Standing(False, 0)),
+        (raw("learned", "sum", ordinal=1, outcome=5), Standing(True, 0)),
+        (raw("sleep", "nap", ns=77), Standing(False, 77)),
+        (raw("learned", "nap", outcome=None), Standing(True, 0)),
+        (raw("learned", "box", outcome="message"), Standing(False, 0)),
+        (raw("take", "box", ordinal=1, mailbox="box", how="get"), Standing(False, 0)),
     ]:
         file.write(record)
         assert standing(path) == expected, record

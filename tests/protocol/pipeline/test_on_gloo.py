@@ -11,12 +11,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from dpsim.ops import ALLOC_PLACE, KIND, SITE, RawRecord
+from dpsim.ops import SITE
 from dpsim.protocol.pipeline.transfer import TRANSFERS
 from dpsim.runner import run_scenario, warm_backends
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
 from tests.protocol.pipeline.token_worlds import DRAFTS, STAGES, fixed_worlds, pieces
+from tests.records import unplaced
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -39,11 +40,6 @@ def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None 
     assert real.findings == simulated.findings == []
     for rank in range(real.world.size):
         assert unplaced(real.run.journals[rank]) == unplaced(simulated.run.journals[rank]), f"rank {rank}"
-
-
-def unplaced(journal: list[RawRecord]) -> list[RawRecord]:
-    """Without the places of memory, which are each machine's own."""
-    return [(*raw[:ALLOC_PLACE], *raw[ALLOC_PLACE + 1 :]) if raw[KIND] == "alloc" else raw for raw in journal]
 
 
 @pytest.mark.parametrize("number", NUMBERS)
