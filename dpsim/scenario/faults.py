@@ -19,14 +19,16 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
-from dpsim.ops import DType
+from dpsim.ops import MAIN, DType
 from dpsim.scenario.base import Index, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.duration import PositiveDuration
 from dpsim.world import At, Delay, Fault
 
 
 class OpAddress(StrictModel):
-    """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0."""
+    """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0. A site is visited
+    by the host thread "main" unless `thread` names another one, which counts its own visits.
+    """
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["site"]}, {"required": ["communicator", "seq"]}]}
@@ -36,6 +38,8 @@ class OpAddress(StrictModel):
     """The name of the op in the protocol's source, e.g. dp.agree."""
     ordinal: Index | None = None
     """Which visit of the rank to the site, from 0. Delays may leave it out: every visit."""
+    thread: Word | None = None
+    """The host thread that visits the site; main if left out."""
     communicator: Word | None = None
     """The name of a communicator, e.g. dp_cpu; dp_cpu.1 where there are several of a kind."""
     seq: Index | None = None
@@ -44,14 +48,15 @@ class OpAddress(StrictModel):
     @model_validator(mode="after")
     def _one_pair(self) -> Self:
         keys = sorted(self.model_dump(exclude_none=True))
-        if keys not in (["ordinal", "site"], ["site"], ["communicator", "seq"]):
+        visit = [key for key in keys if key != "thread"] if self.site is not None else keys
+        if visit not in (["ordinal", "site"], ["site"], ["communicator", "seq"]):
             given = ", ".join(keys) or "nothing"
             refuse(Problem((), f"an address is either site and ordinal, or communicator and seq; given: {given}"))
         return self
 
     def at(self) -> At:
         """As a backend is told."""
-        return At(self.site, self.ordinal, self.communicator, self.seq)
+        return At(self.site, self.ordinal, self.communicator, self.seq, self.thread or MAIN)
 
 
 class Change(StrictModel):

@@ -8,9 +8,12 @@ processes: it has to see a hang and to recover from it, which is the point.
 
 from __future__ import annotations
 
+import linecache
+import re
+import sys
 from collections.abc import Callable
 
-from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP
+from dpsim.ops import DECISION_VALUE, KIND, OP, ORDINAL, SITE, STEP, WHERE
 from dpsim.program import Arguments, Request
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
@@ -78,6 +81,41 @@ def sleep(bench: Bench) -> None:
     """A host that sleeps stands still for at least so long."""
     run = bench.conforms("sleep")
     bench.require(run.elapsed_ns >= 3 * SLEEP_NS, f"sleeps of 3 x {SLEEP_NS} ns took {run.elapsed_ns} ns in all")
+
+
+CALLS = {
+    "alloc": "alloc",
+    "ask": "query|synchronize",
+    "decision": "decide",
+    "free": "free",
+    "launch": "launch",
+    "mark": "record|wait_stream",
+    "post": "send",
+    "probe": "probe",
+    "read": "read",
+    "sleep": "sleep",
+    "take": "poll|get",
+    "used": "record_stream",
+    "wait": "wait|wait_stream",
+}
+"""Kind of record -> the calls of the contract that write it; a collective or transfer is named as its call is."""
+
+
+@_case
+def lines(bench: Bench) -> None:
+    """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
+    for part in ("basics", "collectives", "streams", "transfers", "mail", "sleep"):
+        run = bench.conforms(part, same=False)
+        for raw in {raw[:WHERE]: raw for journal in run.journals for raw in journal if raw[WHERE]}.values():
+            path, _, number = raw[WHERE].rpartition(":")
+            module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
+            line = linecache.getline(getattr(module, "__file__", None) or "", int(number)).strip()
+            calls = CALLS[raw[KIND]] if raw[KIND] in CALLS else rf"{raw[OP]}|getattr\(group, call\.name\)"
+            named = (
+                f"{raw[SITE]}[{raw[ORDINAL]}], a record of kind {raw[KIND]}, names {raw[WHERE]}: {line or 'no line'}"
+            )
+            own = path.startswith("dpsim/testing/conformance/") and re.search(rf"\b({calls})\(", line)
+            bench.require(bool(own), f"{named}; expected a line of the program that calls {calls}")
 
 
 @_case

@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 
 from dpsim.backend import work
+from dpsim.backend.streams import JournaledStream
+from dpsim.interface import Stream
 from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
@@ -201,6 +203,14 @@ class NeverSleeps(Twin):
         self.patch.setattr(sim_rank.SimRank, "_sleep", lambda rank, ns: sleep(rank, 0))
 
 
+class NamesTheContract(Twin):
+    def broken(self) -> None:
+        def wait_stream(stream: JournaledStream, other: Stream) -> None:
+            stream.wait(other.record())
+
+        self.patch.setattr(JournaledStream, "wait_stream", wait_stream)
+
+
 class MixesGroups(Twin):
     """All groups of a kind are one."""
 
@@ -330,6 +340,11 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (KeepsNoEnd, "agreement", "rank 0 ended as finished, but its journal says nothing of an end"),
     (ReordersACommunicator, "order", r"of rank 1: expected check.first\[0\].*came check.second\[0\]"),
     (RunsAStreamOutOfOrder, "order", "record .* of rank 0: expected check"),
+    (
+        NamesTheContract,
+        "lines",
+        r"record\[\d+\], a record of kind (mark|wait), names tests/testing/test_check_backend.py",
+    ),
     (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
     (ForgetsDelays, "delays", "took .* ns in all"),
     (DelaysBySkipping, "delays", "rank 1 ended as blocked, but its journal says"),
