@@ -111,9 +111,7 @@ def lines(bench: Bench) -> None:
             module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
             line = linecache.getline(getattr(module, "__file__", None) or "", int(number)).strip()
             calls = CALLS[raw[KIND]] if raw[KIND] in CALLS else rf"{raw[OP]}|getattr\(group, call\.name\)"
-            named = (
-                f"{raw[SITE]}[{raw[ORDINAL]}], a record of kind {raw[KIND]}, names {raw[WHERE]}: {line or 'no line'}"
-            )
+            named = f"{raw[SITE]}[{raw[ORDINAL]}], a {raw[KIND]}, names {raw[WHERE]}: {line or 'no line'}"
             own = path.startswith("dpsim/testing/conformance/") and re.search(rf"\b({calls})\(", line)
             bench.require(bool(own), f"{named}; expected a line of the program that calls {calls}")
 

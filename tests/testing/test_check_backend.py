@@ -343,7 +343,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (
         NamesTheContract,
         "lines",
-        r"record\[\d+\], a record of kind (mark|wait), names tests/testing/test_check_backend.py",
+        r"record\[\d+\], a (mark|wait), names tests/testing/test_check_backend.py",
     ),
     (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
     (ForgetsDelays, "delays", "took .* ns in all"),
