@@ -1,14 +1,17 @@
 """What every backend shares: addresses, records, injections, and the public half of each class of the contract.
 
-    call_site.py       where in the source an op was issued, found once a place
-    journal.py         a rank's journal, and the gate through which all its ops go: addresses, faults, delays
-    arguments.py       what the contract asks of the arguments of a collective or transfer
-    work.py            what a host awaits
-    buffers.py         device memory as journals name it: buffers and their views
-    kernel_call.py     a kernel with what it is called with
+    journal.py         the gate of every op: its address, its record, what the scenario makes of it
+    injection.py       faults and delays of one rank, by address
+    issue.py           what goes out on a communicator
+    call_site.py       where in the source an op was issued, and whose code is whose
+    arguments.py       what the contract asks of the arguments of collectives and transfers
+    rank.py            ranks and mailboxes
     streams.py         streams and events
-    communicators.py   host and device communicators of a rank
-    rank.py            the rank itself
+    buffers.py         device memory and its views
+    communicators.py   host and device communicators
+    kernel_call.py     a kernel as it was launched
+    work.py            what a host awaits
 
-What a backend adds is how an op is started: it inherits from these classes, as `dpsim.sim` and `real` do.
+A backend subclasses the classes of the contract and adds how to run a kernel, copy a buffer, or start a collective that has been
+journaled. So an op has the same address, record and injected faults everywhere.
 """

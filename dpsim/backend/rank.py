@@ -1,11 +1,7 @@
-"""The half of a backend that is the same for all of them: argument checks, default sites, and the journal.
+"""Ranks and mailboxes: the contract's calls of a host thread, journaled and handed to the backend.
 
-The public methods of the contract are written here and in `dpsim.backend.communicators`, once. What a backend adds is
-small: how to run a kernel, how to copy a buffer, how to start a collective that has been journaled. So an op has the
-same address, the same record and the same injected faults everywhere.
-
-    class MyStream(JournaledStream):
-        def _launch(self, call): ...      # put the kernel on the stream
+class MyRank(JournaledRank):
+    def _post(self, to, mailbox, message, delay_ns): ...      # send it; does not wait
 """
 
 from __future__ import annotations

@@ -77,9 +77,7 @@ class SimBackend:
         groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
-        hosts = [
-            Host(RankJournal(rank, world, own.append).thread(), own, machine) for rank, own in enumerate(journals)
-        ]
+        hosts = [Host(RankJournal(rank, world, own.append).thread(), own, machine) for rank, own in enumerate(journals)]
         ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable), boxes) for host in hosts]
         for rank in ranks:
             rank.own_device.threads.append(rank.host_thread)
