@@ -82,8 +82,8 @@ def test_a_program_that_is_not_deterministic_is_caught(faulty: type[Program[Any]
     head, place, first, second = str(caught.value).split("\n")
     assert head.startswith(f'the simulation is not deterministic: program "{faulty.__name__}" on 2 ranks')
     assert place == "  rank 1, record 1"
-    assert first.startswith("  first:  ('decision', 1, 'what', 1, ")
-    assert second.startswith("  second: ('decision', 1, 'what', 1, ")
+    assert first.startswith("  first:  ('decision', 1, 'main', 'what', 1, ")
+    assert second.startswith("  second: ('decision', 1, 'main', 'what', 1, ")
     assert first.removeprefix("  first:  ") != second.removeprefix("  second: ")
 
 
