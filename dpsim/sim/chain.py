@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.schedule import numbered_label
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
@@ -55,7 +56,7 @@ class Chain:
         """The op after which all that the stream has so far is done; None if there is nothing. `host`: who asks."""
         if self.waits:
             self._joins += 1
-            label = f"rank {host.rank} {self.name} joins #{self._joins}" if host.lives else ""
+            label = numbered_label(f"{self.name} joins", self._joins, host.rank) if host.lives else ""
             self.append(host.op(label))
         return self.tail
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from dpsim.backend.issue import Issue
 from dpsim.ops import DTYPES
-from dpsim.schedule import Footprint
+from dpsim.schedule import Footprint, numbered_label
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.costs import Costs
 from dpsim.sim.host import Host
@@ -87,7 +87,7 @@ class Group:
     def _begin(self, seq: int) -> Joint:
         """The joint op of a collective that nobody has joined yet."""
         machine = self.machine
-        op = self._open[seq] = Joint(f"{self.spec.name} #{seq}" if machine.visible else "")
+        op = self._open[seq] = Joint(numbered_label(self.spec.name, seq) if machine.visible else "")
         op.brought = {}
         op.pending = self._size
         if self._device:
@@ -119,7 +119,8 @@ class Group:
         """With finite residency: a member's kernel starts to spin in a slot of its rank, then waits for its peers."""
         machine, rank, slots = self.machine, host.rank, self.slots[host.rank]
         head = Op("", life=rank)
-        start = Op(f"rank {rank} starts {self.spec.name} #{seq}", footprint=slots.acquires + self._lives, life=rank)
+        label = numbered_label(f"starts {self.spec.name}", seq, rank)
+        start = Op(label, footprint=slots.acquires + self._lives, life=rank)
         if not machine.timed:
             host.before(start)
         head.effect, head.args = slots.enter, (start,)

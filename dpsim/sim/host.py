@@ -21,7 +21,7 @@ from typing import Any
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelError
 from dpsim.ops import RawRecord
-from dpsim.schedule import Footprint
+from dpsim.schedule import Footprint, numbered_label, visit_label
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
@@ -83,7 +83,7 @@ class Host:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
         if not self.machine.visible:
             return ""
-        return f"rank {self.rank} {verb}{' ' * bool(verb)}{self.journal.site}[{self.journal.ordinal}]"
+        return visit_label(self.rank, self.journal.site, self.journal.ordinal, verb)
 
     # ---- how it stands still
 
@@ -105,7 +105,7 @@ class Host:
                 yield machine.waiter()  # which is never due
             return result if result is not None else op.value
         if self.lives is not None:
-            after = self.op(f"rank {self.rank} goes on #{self._resumed}", host=True)
+            after = self.op(numbered_label("goes on", self._resumed, self.rank), host=True)
             self._resumed += 1
             machine.edge(op, after)
             machine.submit(after)

@@ -13,6 +13,7 @@ from dpsim.backend.kernel_call import KernelCall, KernelError
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
 from dpsim.ops import DType
+from dpsim.schedule import own_label
 from dpsim.sim.buffers import ARRAY, DeviceStream, SimBuffer, array_of, touched
 from dpsim.sim.device import Device
 from dpsim.sim.host import Host
@@ -99,7 +100,7 @@ class SimEvent(JournaledEvent):
             if not machine.timed and not self._known():
                 event = ("event", host.rank, self.number)
                 if self._seen is None:
-                    self._seen = host.op(f"rank {host.rank} event {self.number} passes")
+                    self._seen = host.op(own_label(host.rank, f"event {self.number} passes"))
                     self._seen.footprint = (*self._seen.touches(), (event, "w"))
                     machine.edge(point, self._seen)
                     machine.submit(self._seen)

@@ -11,7 +11,7 @@ from collections import defaultdict, deque
 from collections.abc import Sequence
 
 from dpsim.ops import DTYPES
-from dpsim.schedule import Footprint
+from dpsim.schedule import Footprint, numbered_label, transfer_label
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.costs import Costs
 from dpsim.sim.host import Host
@@ -66,7 +66,7 @@ class Transfers:
     def _label(self, pair: tuple[int, int], way: str) -> str:
         number = self._counts[(*pair, way)]
         self._counts[(*pair, way)] = number + 1
-        return f"{self._name} {pair[0]}>{pair[1]} #{number}"
+        return numbered_label(transfer_label(self._name, *pair), number)
 
     def _send(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
         """The op of a send; the sender has yet to submit it."""
@@ -76,7 +76,7 @@ class Transfers:
         eager = size <= self._eager_bytes
         if not machine.timed:
             if (pair, size) not in self._eager:
-                words = f"{self._name} {pair[0]}>{pair[1]} of {size} bytes"
+                words = f"{transfer_label(self._name, *pair)} of {size} bytes"
                 self._eager[pair, size] = machine.draw(words, ("eager", "rendezvous")) == 0
             eager = self._eager[pair, size]
         if eager:
