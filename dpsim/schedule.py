@@ -9,7 +9,8 @@ Where there is no time, the machine asks a `Strategy` wherever real hardware cou
 Nothing else is open: the same answers give the same run. Labels are addresses, equal in every run in which the op
 exists, and no two ops of a run have the same. So a list of labels *is* a schedule, and what was learned of an op in one
 run holds in the next. Their grammar is here and nowhere else: `visit_label`,
-`numbered_label`, ... write labels; `actor`, `site` and `act` read them.
+`numbered_label`, ... write labels; `actor`, `site` and `act` read them. A rank's number stands for its host thread
+"main"; any other thread is named after it (`host_word`).
 
     rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
     rank 3 goes on #4             what a rank does for the fourth time after the first
@@ -106,7 +107,16 @@ def conflict(one: str, other: str) -> bool:
 # ---- labels, written
 
 
-def visit_label(rank: int, site: str, ordinal: int, verb: str = "") -> str:
+def host_word(rank: int, thread: str = "main") -> str:
+    """A host thread as labels name it.
+
+    >>> host_word(3), host_word(3, "ubatch.1"), visit_label(host_word(3, "ubatch.1"), "poll", 0)
+    ('3', '3/ubatch.1', 'rank 3/ubatch.1 poll[0]')
+    """
+    return str(rank) if thread == "main" else f"{rank}/{thread}"
+
+
+def visit_label(rank: int | str, site: str, ordinal: int, verb: str = "") -> str:
     """What a rank does when it comes to a site, or what follows from that.
 
     >>> visit_label(3, "engine.poll", 2), visit_label(3, "box", 2, "delivers")
@@ -115,7 +125,7 @@ def visit_label(rank: int, site: str, ordinal: int, verb: str = "") -> str:
     return f"rank {rank} {verb} {site}[{ordinal}]" if verb else f"rank {rank} {site}[{ordinal}]"
 
 
-def own_label(rank: int, what: str) -> str:
+def own_label(rank: int | str, what: str) -> str:
     """What a rank does once.
 
     >>> own_label(3, "starts")
@@ -124,7 +134,7 @@ def own_label(rank: int, what: str) -> str:
     return f"rank {rank} {what}"
 
 
-def numbered_label(what: str, number: int, rank: int | None = None) -> str:
+def numbered_label(what: str, number: int, rank: int | str | None = None) -> str:
     """What a group does, or a rank for itself, with its number.
 
     >>> numbered_label("dp", 4), numbered_label("goes on", 4, rank=3)

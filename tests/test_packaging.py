@@ -185,7 +185,7 @@ FAULTY_IMPORTS = [
     ("protocol", "dpsim.protocol", "dpsim.sim"),
     ("protocol-parts", "dpsim.protocol.data_parallel", "dpsim.protocol.pipeline"),
     ("protocol-parts", "dpsim.protocol.pipeline", "dpsim.protocol.data_parallel"),
-    ("no-cycles-protocol", "dpsim.protocol.pipeline.batches", "dpsim.protocol.pipeline.stage"),
+    ("no-cycles-within", "dpsim.protocol.pipeline.batches", "dpsim.protocol.pipeline.stage"),
     ("museum", "dpsim.museum", "dpsim.world"),
     ("museum-visitors", "dpsim.checks", "dpsim.museum"),
     ("sim", "dpsim.sim", "dpsim.protocol"),

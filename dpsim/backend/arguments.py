@@ -52,21 +52,24 @@ def count_of(buffer: Buffer) -> int:
     return count
 
 
-def _given(sizes: Sequence[int] | None) -> tuple[int, ...]:
+def given_sizes(sizes: Sequence[int] | None) -> tuple[int, ...]:
+    """As a record has them: empty where the call says none."""
     return () if sizes is None else tuple(sizes)
 
 
-def _reduction(op: Any) -> str:
+def reduction_name(op: Any) -> str:
+    """A reduction of the contract. Raises ValueError for any other."""
     if op not in ("sum", "max", "min"):
         raise ValueError(f"the reduction {op!r} is none of sum, max, min")
     return str(op)
 
 
-def _dtype(array: HostArray) -> str:
+def dtype_name(array: HostArray) -> str:
     """The name of its type; numpy takes long to find it."""
     return _NAMES.get(array.dtype) or array.dtype.name
 
 
-def _check_dtype(array: HostArray, site: str) -> None:
+def check_dtype(array: HostArray, site: str) -> None:
+    """Raise TypeError for an element type that not all libraries reduce."""
     if array.dtype not in _NAMES and array.dtype.name not in DTYPES:
         raise TypeError(f"{site}: dtype {array.dtype.name} is none of {', '.join(DTYPES)}")

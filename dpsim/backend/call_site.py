@@ -1,6 +1,6 @@
 """Where in the source an op was issued, and which code belongs to a backend and never to a program.
 
-A place is "dpsim/protocol/step.py:88". It is worked out once for each call in the source and then found again by the
+A place is "dpsim/museum/batch.py:88". It is worked out once for each call in the source and then found again by the
 position in the bytecode: a journal asks for one at every op.
 
 A backend says which packages are its own in its `__init__`, for itself and for the libraries that it calls:

@@ -13,15 +13,15 @@ from contextlib import AbstractContextManager, contextmanager
 import numpy as np
 
 from dpsim.backend.arguments import (
-    _check_dtype,
-    _dtype,
-    _given,
-    _reduction,
+    check_dtype,
     check_member,
     check_peer,
     check_sizes,
     count_of,
+    dtype_name,
     equal_size,
+    given_sizes,
+    reduction_name,
 )
 from dpsim.backend.buffers import ref_of
 from dpsim.backend.issue import Issue, plan
@@ -42,12 +42,12 @@ class JournaledHostCommunicator(HostCommunicator):
         self.index = spec.ranks.index(journal.rank)
 
     def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
-        issue = plan("all_reduce", array.size, _dtype(array), None, _reduction(op))
+        issue = plan("all_reduce", array.size, dtype_name(array), None, reduction_name(op))
         return self._collective(issue, array, array.shape, site)
 
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
         check_member(self, root, "root")
-        issue = plan("broadcast", array.size, _dtype(array), root)
+        issue = plan("broadcast", array.size, dtype_name(array), root)
         return self._collective(issue, array, array.shape, site)
 
     def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
@@ -56,12 +56,12 @@ class JournaledHostCommunicator(HostCommunicator):
             raise ValueError(
                 f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
             )
-        issue = plan("all_gather", array.size, _dtype(array), None, None, _given(sizes))
+        issue = plan("all_gather", array.size, dtype_name(array), None, None, given_sizes(sizes))
         return self._collective(issue, array, (sum(whole),), site)
 
     def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
         whole = check_sizes(self, "sizes", sizes, array.size)
-        issue = plan("reduce_scatter", array.size, _dtype(array), None, "sum", _given(sizes))
+        issue = plan("reduce_scatter", array.size, dtype_name(array), None, "sum", given_sizes(sizes))
         return self._collective(issue, array, (whole[self.index],), site)
 
     def all_to_all(
@@ -79,7 +79,7 @@ class JournaledHostCommunicator(HostCommunicator):
         else:
             go = check_sizes(self, "source_sizes", source_sizes, array.size)
             sizes = (*go, *check_sizes(self, "output_sizes", output_sizes, come))
-        issue = plan("all_to_all", array.size, _dtype(array), None, None, sizes)
+        issue = plan("all_to_all", array.size, dtype_name(array), None, None, sizes)
         return self._collective(issue, array, (come,), site)
 
     def barrier(self, *, site: str | None = None) -> Work:
@@ -87,7 +87,7 @@ class JournaledHostCommunicator(HostCommunicator):
 
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
         check_peer(self, to)
-        issue = plan("send", array.size, _dtype(array), None, None, (), to)
+        issue = plan("send", array.size, dtype_name(array), None, None, (), to)
         return self._transfer(issue, array, (0,), site)
 
     def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
@@ -99,13 +99,13 @@ class JournaledHostCommunicator(HostCommunicator):
 
     def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
-        _check_dtype(array, site)
+        check_dtype(array, site)
         issues = self.journal.collective(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
-        _check_dtype(array, site)
+        check_dtype(array, site)
         issues = self.journal.transfer(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
 
@@ -128,7 +128,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         self._together: Stream | None = None
 
     def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
-        issue = plan("all_reduce", count_of(buffer), buffer.dtype, None, _reduction(op))
+        issue = plan("all_reduce", count_of(buffer), buffer.dtype, None, reduction_name(op))
         self._collective(issue, buffer, buffer, stream, site)
 
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
@@ -149,7 +149,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         whole = check_sizes(self, "sizes", sizes, brings * self.size)
         self._check_fits("source", brings, whole[self.index])
         self._check_fits("output", count_of(output), sum(whole))
-        issue = plan("all_gather", brings, source.dtype, None, None, _given(sizes))
+        issue = plan("all_gather", brings, source.dtype, None, None, given_sizes(sizes))
         self._collective(issue, output, source, stream, site)
 
     def reduce_scatter(
@@ -165,7 +165,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         whole = check_sizes(self, "sizes", sizes, brings)
         self._check_fits("source", brings, sum(whole))
         self._check_fits("output", count_of(output), whole[self.index])
-        issue = plan("reduce_scatter", brings, source.dtype, None, "sum", _given(sizes))
+        issue = plan("reduce_scatter", brings, source.dtype, None, "sum", given_sizes(sizes))
         self._collective(issue, output, source, stream, site)
 
     def all_to_all(

@@ -172,20 +172,20 @@ class Journal:
 
     def _admit(self, site: str, communicator: str | None, seq: int, where: str, issue: Issue) -> list[Issue]:
         """What the scenario makes of a collective or transfer."""
-        ordinal, plan = self.ordinal, self._injections
+        ordinal, planted = self.ordinal, self._injections
         delay = self._meet(site, ordinal, where)
-        fault = plan.fault(self.thread, site, ordinal)
+        fault = planted.fault(self.thread, site, ordinal)
         if communicator is not None:
-            late = plan.collective_delay_ns(communicator, seq)
+            late = planted.collective_delay_ns(communicator, seq)
             if late:
                 self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
                 delay += late
-            fault = fault or plan.collective_fault(communicator, seq)
+            fault = fault or planted.collective_fault(communicator, seq)
         if delay:
             issue = issue._replace(delay_ns=delay)
         if fault is None:
             return [issue]
-        issues = plan.apply(fault, issue)
+        issues = planted.apply(fault, issue)
         if issues != [issue]:  # a change to what it is already changes nothing
             self._apply(fault, site, ordinal, where)
         if fault.kind == "die":
@@ -194,11 +194,11 @@ class Journal:
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
         """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
-        plan = self._injections
-        delay = plan.delay_ns(self.thread, site, ordinal) if late else 0
+        planted = self._injections
+        delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
         if delay:
             self._inject("delay", site, ordinal, where, delay)
-        fault = plan.fault(self.thread, site, ordinal)
+        fault = planted.fault(self.thread, site, ordinal)
         if fault is not None and fault.kind == "die":
             self._apply(fault, site, ordinal, where)
             raise RankDied(site)

@@ -166,12 +166,13 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
     """A rank died with work outstanding that it had issued: all had joined, and it never ends."""
     entry = run_index.last(rank)
-    site, step, where = (entry.record.site, entry.step, entry.record.where) if entry else ("start", -1, "")
+    culprit = Culprit.of(rank, entry.record) if entry else Culprit(rank, -1, "start", "")
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK",
-        message=f"{ranks_text(blocked)} wait for work of rank {rank}, which died after {site} in step {step}",
-        culprit=Culprit(rank, step, site, where),
+        message=f"{ranks_text(blocked)} wait for work of rank {rank}, "
+        f"which died after {culprit.site} in step {culprit.step}",
+        culprit=culprit,
         position=run_index.position(entry) if entry else (0, 0),
     )
 

@@ -10,9 +10,11 @@ tells them apart.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import Raised
+from dpsim.ops import KIND, Raised
 from dpsim.words import ranks_text
 
 
@@ -25,19 +27,19 @@ def check(run_index: RunIndex) -> list[Finding]:
     for rank, end in enumerate(run_index.run.ends):
         journal = run_index.run.journals[rank]
         if end == "raised" and journal:
-            entry = Entry(rank, len(journal) - 1, journal[-1])
+            at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
+            entry = Entry(rank, at, journal[at])
             alike.setdefault((entry.step, entry.record.site, entry.record.where), []).append(entry)
         elif end == "died" and "blocked" not in run_index.run.ends:
             step = run_index.reached(rank)
             last = run_index.last(rank)
+            culprit = Culprit.of(rank, last.record) if last else Culprit(rank, step, "start", "")
             findings.append(
                 Finding(
                     check="fault",
                     klass="DEATH:RANK",
                     message=f"rank {rank} died in step {step}",
-                    culprit=Culprit(
-                        rank, step, last.record.site if last else "start", last.record.where if last else ""
-                    ),
+                    culprit=replace(culprit, step=step),
                     position=(step, 0),
                 )
             )

@@ -151,7 +151,7 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     """Every small scenario like one; that which was violated, as it could be saved and run."""
     rows = [
         ("scenario", name),
-        ("worlds", f"all {total:,} up to {sizes.told()}"),
+        ("worlds", f"all {total:,} up to {sizes.summary()}"),
         ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
     ]

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.injected import injection_text
-from dpsim.ops import ADDRESS, KIND, ORDINAL, SITE, STEP, STREAM, Injected, RawRecord, as_record
+from dpsim.ops import ADDRESS, KIND, ORDINAL, SITE, STEP, STREAM, THREAD, Injected, RawRecord, as_record
 from dpsim.words import ranks_text, short
-from dpsim.world import Run
+from dpsim.world import At, Run
 
 LAST_OPS = 5
 SHOWN = ("collective", "transfer", "launch", "read", "post", "take", "decision", "raised", "finished")
@@ -87,13 +87,14 @@ def _row(journal: list[RawRecord], raw: RawRecord) -> tuple[str, ...]:
 
 def _injected(run: Run) -> list[str]:
     """Every injection once; many of one kind are counted."""
-    lines: dict[tuple[int, str, str], list[int]] = {}
+    lines: dict[tuple[int, At, str], list[int]] = {}
     for rank, journal in enumerate(run.journals):
         for raw in journal:
             if raw[KIND] == "injected":
-                lines.setdefault((rank, raw[SITE], injection_text(Injected._make(raw))), []).append(raw[ORDINAL])
+                at = At(raw[SITE], thread=raw[THREAD])
+                lines.setdefault((rank, at, injection_text(Injected._make(raw))), []).append(raw[ORDINAL])
     return [
-        f"rank {rank} {site}[{ordinals[0]}]: {what}"
+        f"rank {rank} {at._replace(ordinal=ordinals[0])}: {what}"
         + (f" (and {len(ordinals) - 1} times more)" if len(ordinals) > 1 else "")
-        for (rank, site, what), ordinals in lines.items()
+        for (rank, at, what), ordinals in lines.items()
     ]

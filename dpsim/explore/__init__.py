@@ -15,7 +15,7 @@ use.
 from __future__ import annotations
 
 from dpsim.explore.explorer import Budget, Exploration, Failure, Planted, Problem, explore
-from dpsim.explore.strategies.base import LONGEST, Search
+from dpsim.explore.strategies.base import LONGEST, Picker, Search
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.portfolio import Portfolio
@@ -44,6 +44,7 @@ __all__ = [
     "Budget",
     "Exploration",
     "Failure",
+    "Picker",
     "Planted",
     "Problem",
     "Search",

@@ -45,7 +45,7 @@ class Scope(NamedTuple):
     abort: int = 0
     stages: int | None = None
 
-    def told(self) -> str:
+    def summary(self) -> str:
         """In words, without what does not vary."""
         return ", ".join(f"{size} {most}" for size, most in self._asdict().items() if most is not None)
 

@@ -21,7 +21,7 @@ from typing import Any
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelError
 from dpsim.ops import RawRecord
-from dpsim.schedule import Footprint, numbered_label, visit_label
+from dpsim.schedule import Footprint, host_word, numbered_label, visit_label
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
@@ -34,6 +34,7 @@ class Host:
         self.records = records
         self.machine = machine
         self.rank = journal.rank
+        self.word = host_word(journal.rank, journal.thread)
         self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
         self.killed = False
         self.idle = False
@@ -83,7 +84,7 @@ class Host:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
         if not self.machine.visible:
             return ""
-        return visit_label(self.rank, self.journal.site, self.journal.ordinal, verb)
+        return visit_label(self.word, self.journal.site, self.journal.ordinal, verb)
 
     # ---- how it stands still
 
@@ -105,7 +106,7 @@ class Host:
                 yield machine.waiter()  # which is never due
             return result if result is not None else op.value
         if self.lives is not None:
-            after = self.op(numbered_label("goes on", self._resumed, self.rank), host=True)
+            after = self.op(numbered_label("goes on", self._resumed, self.word), host=True)
             self._resumed += 1
             machine.edge(op, after)
             machine.submit(after)
@@ -141,7 +142,10 @@ class Host:
             self.machine.env.schedule(self._waiter)
 
     def died(self) -> None:
-        """The rank was killed: what the host had issued beyond that point it never did."""
+        """The rank was killed: what the host had issued beyond that point it never did.
+
+        XX: with several host threads the records of the others, which lie in between, have to stay.
+        """
         self.killed = True
         while self._unsure and self._unsure[0][0].at >= 0:
             self._unsure.popleft()

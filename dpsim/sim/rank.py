@@ -46,7 +46,7 @@ class SimRank(JournaledRank):
 
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
         host = self.host_thread
-        label = host.address()
+        label, late = host.address(), host.address("is late for") if delay_ns else ""
 
         def look() -> Generator[Any, Any, Any]:
             op = host.op(label, host=True)
@@ -55,7 +55,7 @@ class SimRank(JournaledRank):
 
         def late_or_idle() -> Generator[Any, Any, Any]:
             if delay_ns:
-                yield from host.pause(delay_ns, label and f"{label} late")
+                yield from host.pause(delay_ns, late)
             host.idle = how == "idle"
             message = yield from look()
             host.idle = False

@@ -106,7 +106,7 @@ def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
     for part in ("basics", "collectives", "streams", "transfers", "mail", "sleep"):
         run = bench.conforms(part, same=False)
-        for raw in {raw[:WHERE]: raw for journal in run.journals for raw in journal if raw[WHERE]}.values():
+        for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in ("learned", "finished")]:
             path, _, number = raw[WHERE].rpartition(":")
             module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
             line = linecache.getline(getattr(module, "__file__", None) or "", int(number)).strip()

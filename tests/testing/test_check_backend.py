@@ -28,6 +28,7 @@ from dpsim.sim.device import Device
 from dpsim.sim.op import Op
 from dpsim.testing import CONFORMANCE, check_backend
 from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
+from tests.records import changed
 
 # ---- backends that are right
 
@@ -211,6 +212,11 @@ class NamesTheContract(Twin):
         self.patch.setattr(JournaledStream, "wait_stream", wait_stream)
 
 
+class NamesNoLine(Twin):
+    def said(self, run: Run) -> Run:
+        return replace(run, journals=[[changed(raw, where="") for raw in journal] for journal in run.journals])
+
+
 class MixesGroups(Twin):
     """All groups of a kind are one."""
 
@@ -345,6 +351,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
         "lines",
         r"record\[\d+\], a (mark|wait), names tests/testing/test_check_backend.py",
     ),
+    (NamesNoLine, "lines", r"conformance.basics\[0\], a probe, names : no line"),
     (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
     (ForgetsDelays, "delays", "took .* ns in all"),
     (DelaysBySkipping, "delays", "rank 1 ended as blocked, but its journal says"),
