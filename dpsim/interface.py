@@ -17,7 +17,8 @@ message, sleeping. It reads like CUDA, and nothing turns `async` for nothing.
         return int(table.max())
 
 Host and device communicators are two classes because one method with two meanings (await it / order it by a stream)
-is how protocols get it wrong. Every op has a *site*: a name in the source that makes its address (see `dpsim.ops`).
+is how protocols get it wrong. Every op has a *site*: a word in the source, without spaces, that makes its address (see
+`dpsim.ops`).
 Ranks are global ranks everywhere, as roots, sources and destinations too.
 
 Classes here are abstract and hold no behaviour: the docstrings are the law, `dpsim.testing.check_backend` is its

@@ -67,6 +67,7 @@ class VariantEntry:
 _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
 _loaded = False
+_failed: list[str] = []
 
 ProgramClass = TypeVar("ProgramClass", bound=type[Program[Any]])
 VariantClass = TypeVar("VariantClass", bound=type[Any])
@@ -131,11 +132,18 @@ def modules() -> list[str]:
 
 
 def _load() -> None:
+    """Import what the entry points name. One that cannot be imported takes nothing from the others: what is wrong with
+    it is said to whoever asks for a name that is not there.
+    """
     global _loaded
     if not _loaded:
         _loaded = True
         for point in entry_points(group=ENTRY_POINTS):
-            point.load()
+            try:
+                point.load()
+            except Exception as error:
+                of = f" of {point.dist.name}" if point.dist is not None else ""
+                _failed.append(f"the entry point {point.name} = {point.value}{of}: {type(error).__name__}: {error}")
 
 
 def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None:
@@ -154,7 +162,9 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
     if name in table:
         return table[name]
     hint = did_you_mean(name, table)
-    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are: {', '.join(sorted(table))})")
+    failed = "".join(f"; could not be loaded: {one}" for one in _failed)
+    failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
+    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are: {', '.join(sorted(table))}){failed}")
 
 
 def _summary(owner: type[Any]) -> str:

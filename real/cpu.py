@@ -123,7 +123,7 @@ class CpuStream(RealStream):
         if self.rank.failure is not None:
             raise self.rank.failure
 
-    def synchronize(self) -> None:
+    def _drain(self) -> None:
         self.settle(self.join())
 
     def close(self) -> None:

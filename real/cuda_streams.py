@@ -40,7 +40,7 @@ class CudaStream(RealStream):
         self.handle = handle
         self._cycles_per_ns = cycles_per_ns
 
-    def synchronize(self) -> None:
+    def _drain(self) -> None:
         self.rank.patience.until(mark_on(self.handle).query)
 
     def close(self) -> None:

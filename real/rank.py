@@ -68,7 +68,7 @@ class RealStream(JournaledStream):
         self.rank = rank
 
     @abstractmethod
-    def synchronize(self) -> None:
+    def _drain(self) -> None:
         """Wait until all that was put on the stream is done; raise what went wrong in it."""
 
     @abstractmethod
@@ -129,10 +129,10 @@ class RealRank(JournaledRank):
         if self.failure is None:
             self.failure = error
 
-    def synchronize(self) -> None:
+    def _drain(self) -> None:
         """The implied device synchronise at the end of a program."""
         for stream in self.streams.values():
-            stream.synchronize()
+            stream._drain()
 
     def close(self) -> None:
         for stream in self.streams.values():

@@ -171,9 +171,9 @@ class Worker:
             try:
                 drive(program.run(rank, prepared))
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
-                rank.synchronize()
+                rank._drain()
             else:
-                rank.synchronize()
+                rank._drain()
                 journal.finished()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -129,7 +129,8 @@ def ref_of(buffer: Buffer) -> Refs:
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:
     """The thing, if it is of that class. Raises TypeError for one of another backend."""
     if not isinstance(thing, kind):
-        raise TypeError(f"a {kind.__name__} of this backend is needed, not a {type(thing).__name__}")
+        wanted = kind.__name__.removeprefix("Journaled")
+        raise TypeError(f"a {wanted} of this backend is needed, not a {type(thing).__name__}")
     return thing
 
 

@@ -14,6 +14,7 @@ Where a program raised is the innermost frame that is nobody's own code (`raised
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections import defaultdict
 from types import CodeType, FrameType
@@ -29,6 +30,8 @@ _places: defaultdict[str, Places] = defaultdict(dict)
 
 _own = {"dpsim.backend"}
 
+_WORD = re.compile("[!-~]+")
+
 
 class Site:
     """What a thread's journal has of a site: how often the thread came there, and from where."""
@@ -36,6 +39,9 @@ class Site:
     __slots__ = ("count", "places")
 
     def __init__(self, site: str) -> None:
+        """Raises ValueError for what is no word: labels and addresses could not tell it from other text."""
+        if type(site) is not str or not _WORD.fullmatch(site):
+            raise ValueError(f"the site {site!r} is no word; a site is printable ASCII without spaces, e.g. dp.agree")
         self.count = 0
         self.places = _places[site]
 

@@ -21,7 +21,7 @@ def as_text(replayed: Replayed) -> str:
         lines += [f"{what}: {word}" for word in words]
     lines.append(painted(replayed.summary(), good=replayed.same))
     if replayed.difference is not None:
-        lines.append(f"first difference: {replayed.difference}")
+        lines.append(str(replayed.difference))
     return "\n".join(lines)
 
 

@@ -65,6 +65,9 @@ def _why(run: Run, rank: int, at: At) -> str:
         if at.seq is not None and at.seq < calls:
             return f"rank {rank} came to {at}, but there it changes nothing"
         return f"rank {rank} never came to {at}; it made {calls} collectives on {at.communicator}"
+    threads = sorted({raw[THREAD] for raw in journal})
+    if threads and at.thread not in threads:
+        return f"rank {rank} has no host thread {at.thread!r}; it has {', '.join(threads)}"
     others = ("learned", "free", "injected")
     here = (at.thread, at.site)
     visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in others]

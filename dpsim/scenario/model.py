@@ -223,7 +223,7 @@ class Scenario(StrictModel):
         """Two faults at one op: only one of them could happen."""
         first: dict[Any, int] = {}
         for i, fault in enumerate(self.faults):
-            earlier = first.setdefault((fault.rank, fault.at), i)
+            earlier = first.setdefault((fault.rank, fault.at.at()), i)
             if earlier != i:
                 op = f"{fault.at.at()} of rank {fault.rank}"
                 yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")

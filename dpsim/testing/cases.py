@@ -109,9 +109,10 @@ def lines(bench: Bench) -> None:
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in ("learned", "finished")]:
             path, _, number = raw[WHERE].rpartition(":")
             module = sys.modules.get(path.removesuffix(".py").replace("/", "."))
-            line = linecache.getline(getattr(module, "__file__", None) or "", int(number)).strip()
+            source = getattr(module, "__file__", None) or ""
+            line = linecache.getline(source, int(number)).strip() if number.isdigit() else ""
             calls = CALLS[raw[KIND]] if raw[KIND] in CALLS else rf"{raw[OP]}|getattr\(group, call\.name\)"
-            named = f"{raw[SITE]}[{raw[ORDINAL]}], a {raw[KIND]}, names {raw[WHERE]}: {line or 'no line'}"
+            named = f"{raw[SITE]}[{raw[ORDINAL]}] ({raw[KIND]}) names {raw[WHERE]!r}: {line or 'no line'}"
             own = path.startswith("dpsim/testing/conformance/") and re.search(rf"\b({calls})\(", line)
             bench.require(bool(own), f"{named}; expected a line of the program that calls {calls}")
 

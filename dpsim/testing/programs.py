@@ -75,12 +75,12 @@ class Steps(Program[Mapping[str, Any]]):
         """Await a host collective and a read a second time."""
         work = rank.host("dp_cpu").all_reduce(_mine(rank, step), site="check.once")
         await work
-        rank.decide("awaited again", await _again(work), "dp_cpu")
+        rank.decide("awaited.again", await _again(work), "dp_cpu")
         buffer = rank.stream("main").alloc(8, "float32", "check.buffer")
         rank.stream("main").launch("check.fill", fill, writes=[buffer], args=(step,))
         copy = buffer.read("check.read")
         await copy
-        rank.decide("read again", await _again(copy), "dp_cpu")
+        rank.decide("read.again", await _again(copy), "dp_cpu")
         buffer.free()
 
 

@@ -218,12 +218,18 @@ def _reader(fields: tuple[str, ...], types: dict[str, Any]) -> Callable[[dict[st
         for field in converted:
             row[field] = _from_json(row[field])
         for field in texts:  # a long journal has few different ones: keep each once
-            row[field] = row[field] and intern(row[field])
+            text = row[field]
+            if text is not None:
+                row[field] = intern(text) if isinstance(text, str) else _refused(field, text)
         row |= LEFT_OUT
         raw: RawRecord = get(row)
         return raw
 
     return raw_record
+
+
+def _refused(field: str, value: Any) -> str:
+    raise TypeError(f"{field}: expected a string, got {value!r}")
 
 
 def _wrong_fields(row: dict[str, Any], line: _Line) -> str:

@@ -24,7 +24,7 @@ async def one_of_two_streams_is_recorded(rank: Rank) -> None:
     other.launch("long", copy, reads=[block], writes=[result], cost=LONG_NS)
     block.record_stream(recorded)
     block.free()
-    await rank.sleep(LONG_NS // 10, "other work")
+    await rank.sleep(LONG_NS // 10, "other.work")
     filled(main, "new", value=8)
 
 

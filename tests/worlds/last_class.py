@@ -27,7 +27,7 @@ class OneTarget(Program[Any]):
         found = [polls, polls]
         for number in range(polls):
             for box in (1, 2):
-                if await rank.mailbox(f"box {box}").poll(f"poll {box}"):
+                if await rank.mailbox(f"box {box}").poll(f"poll.{box}"):
                     found[box - 1] = number
         assert tuple(found) != target, "the one class"
 
