@@ -349,7 +349,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (
         NamesTheContract,
         "lines",
-        r"record\[\d+\], a (mark|wait), names tests/testing/test_check_backend.py",
+        r"record\[\d+\] \((mark|wait)\) names .tests/testing/test_check_backend.py",
     ),
     (NamesNoLine, "lines", r"conformance.put\[0\] \(alloc\) names '': no line"),
     (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
