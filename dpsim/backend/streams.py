@@ -98,7 +98,7 @@ class JournaledStream(OwnStream):
 
     def wait_stream(self, other: Stream) -> None:
         # As `record` and `wait`, and not by calling them: both records tell the program's line.
-        source = of_this_backend(other, JournaledStream)
+        source = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
         number = source.journal.number("event")
         event = source._record(number)
         source.journal.note("mark", "record", (source.name, number))

@@ -50,7 +50,7 @@ class SimStream(JournaledStream, DeviceStream):
         host, machine, device = self.host, self.machine, self.device
         reads, writes, cost = call.reads, call.writes, call.cost
         try:
-            args = (*map(ARRAY, (*reads, *writes)), *call.args)
+            args = (*map(ARRAY, reads), *map(ARRAY, writes), *call.args)
         except AttributeError:
             args = (*map(array_of, (*reads, *writes)), *call.args)  # which says what is wrong
         if cost is None:
