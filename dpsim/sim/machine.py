@@ -90,9 +90,17 @@ class Machine:
             after.causes |= before.causes
 
     def edges(self, before: Sequence[Op], after: Op) -> None:
-        """An edge from each of them."""
+        """An edge from each of them: `edge`, written out, since most edges come in such rows."""
         for op in before:
-            self.edge(op, after)
+            if op.at < 0:
+                after.pending += 1
+                if op.successors is None:
+                    op.successors = [after]
+                else:
+                    op.successors.append(after)
+            elif not self.timed:
+                after.seen_marks |= op.seen_marks
+                after.causes |= op.causes
 
     def submit(self, op: Op) -> None:
         """The op exists now: all edges that its issuer knows of are drawn."""
