@@ -37,6 +37,14 @@ def test_those_that_raised_in_another_step_or_place_are_told_apart(differ: str) 
     assert [one.culprit and one.culprit.rank for one in made.findings("raised", "raised")] == [0, 1]
 
 
+def test_what_another_thread_did_later_is_not_what_was_raised() -> None:
+    made = Made(1)
+    raised(made, 0)
+    made[0].note("probe", "later", thread="b")
+    (found,) = made.findings("raised")
+    assert (found.klass, found.culprit and found.culprit.thread) == ("CRASH:VALUEERROR", "main")
+
+
 @pytest.mark.parametrize(("beside", "first"), [
     ([], 1),
     (["probe", "probe"], 1),

@@ -210,6 +210,12 @@ BAD_FILES = [
         ("a second fault at x[0] of rank 1, as faults[0]",),
     ),
     Bad(
+        "two faults at one op of a thread",
+        fault("kind: die, rank: 1, at: {site: x, ordinal: 0}")
+        + "  - §{kind: skip, rank: 1, at: {site: x, ordinal: 0, thread: main}}\n",
+        ("a second fault at x[0] of rank 1, as faults[0]",),
+    ),
+    Bad(
         "too many ranks",
         after("topology: §{data_parallel_size: 4096, tensor_parallel_size: 2}"),
         ("8192 ranks", "at most 4096"),
