@@ -72,6 +72,18 @@ class Buffer(ABC):
         """Give the memory back to the stream's pool. Later work on the *same* stream may reuse it at once, without
         waiting. A freed buffer and its views must not be used again: RuntimeError. Work put on streams before is work
         in flight, and no such use.
+
+        Which buffer gets the memory nobody may count on: any later `alloc` on the stream, of any size, in whole or in
+        part, or none. So whatever still uses this memory has to come before all that writes the later ones.
+        """
+
+    @abstractmethod
+    def tagged(self, tag: Frozen) -> Buffer:
+        """The same memory, named together with the version that it should have, for one call.
+
+        An op that writes it so leaves `tag` on these elements; an op that reads it so expects to find the tag there,
+        else the run has a finding (STALE:VERSION). A write without a tag leaves none, a read without one expects
+        nothing. Nothing is moved or waited for.
         """
 
 
@@ -95,7 +107,7 @@ class Stream(ABC):
     @abstractmethod
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
         """Take memory for `shape` elements. Its content is undefined: a kernel or a collective has to write it
-        first.
+        first. It may be that of any buffer of this stream that was freed before.
         """
 
     @abstractmethod
@@ -112,9 +124,10 @@ class Stream(ABC):
         """Put `kernel(*reads, *writes, *args)` on the stream.
 
         The kernel gets the arrays of the buffers (numpy in the simulation, torch elsewhere; write it against the array
-        API standard), reads them, writes in place those of `writes` and returns nothing. It may touch no others: its
-        footprint is exact by construction. `args` are bound now; a closure is refused (TypeError), since it would read
-        tomorrow's state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real
+        API standard), reads them, writes in place those of `writes` and returns nothing; one that writes what it only
+        reads, or returns something, fails. It may touch no others: its footprint is exact by construction. `args` are
+        bound now, plain data (TypeError for an array); a closure is refused (TypeError), since it would read tomorrow's
+        state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real
         hardware ignores it.
         """
 
@@ -135,8 +148,16 @@ class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
     All members make the same collectives in the same order, with arrays of equal dtype. A collective starts at
-    once, with the content that the array has now; await its result (a new array) exactly once, a second await is a
-    RuntimeError. Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
+    once, with the content that the array has now; await its result (a new array) exactly once: a second await is a
+    RuntimeError, and one that is never awaited is a finding.
+
+    Each member is through by itself. It waits for those whose elements it gets, and for nobody else for sure: of an
+    all_reduce, of a reduce_scatter with a piece for it, and of a barrier for all; of an all_gather for those that bring
+    something; of an all_to_all for those that have something for it; of a broadcast for the root, and the root for
+    nobody. Where no elements are moved nobody is waited for. It may wait for the others too: a correct protocol
+    tolerates both. That a member is through says that those it waited for had *come*, not that they are through.
+
+    Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
     """
 
@@ -154,7 +175,7 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:
-        """The array of global rank `root`, on every member. Equal shapes."""
+        """The array of global rank `root`, on every member. Equal shapes. It is no barrier."""
 
     @abstractmethod
     def all_gather(
@@ -189,8 +210,9 @@ class HostCommunicator(ABC):
 
     @abstractmethod
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Awaitable[HostArray]:
-        """Send to global rank `to`. The await returns when the memory may be used again, which may be before the peer
-        receives. Transfers between two ranks arrive in order. The result is an empty array.
+        """Send to global rank `to`. The await returns when the memory may be used again: before the peer receives, or
+        not until then, and of two sends the one so and the other so. Transfers between two ranks arrive in order. The
+        result is an empty array.
         """
 
     @abstractmethod
@@ -203,8 +225,10 @@ class HostCommunicator(ABC):
 class DeviceCommunicator(ABC):
     """A group of ranks that exchange device memory in stream order (NCCL).
 
-    A collective holds its stream until every member's stream has come to it. All members make the same ones in the
-    same order. What a rank puts on one communicator, transfers too, happens in that order, on whatever streams; two
+    All members make the same collectives in the same order. A collective holds a member's stream until those have come
+    to it, on their streams, whose elements the member gets; who they are, and what it says that a member is through, is
+    as for a `HostCommunicator`. What a rank puts on one communicator, transfers too, happens in that order, on whatever
+    streams: each starts when the one before has ended on this rank, and finds the memory as that one left it. Two
     communicators over the same ranks are independent (siblings). Default site:
     "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
     not fit the buffers.
@@ -224,7 +248,9 @@ class DeviceCommunicator(ABC):
 
     @abstractmethod
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
-        """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes."""
+        """Put an in-place broadcast from global rank `root` on `stream`. Equal sizes. It is no barrier: it may end for
+        the root before the others have come, and for a receiver before another one has.
+        """
 
     @abstractmethod
     def all_gather(
@@ -273,7 +299,7 @@ class DeviceCommunicator(ABC):
     @abstractmethod
     def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
         """Put a transfer to global rank `to` on `stream`. It may end before the peer receives (eager) or hold the
-        stream until then (rendezvous): a correct protocol tolerates both.
+        stream until then (rendezvous), and of two sends the one so and the other so: a correct protocol tolerates all.
         """
 
     @abstractmethod
@@ -283,7 +309,8 @@ class DeviceCommunicator(ABC):
     @abstractmethod
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
         """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first.
-        All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group within a group.
+        Each comes after what the stream and the communicator had before the group; what comes behind the group comes
+        after all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group within a group.
         """
 
 
