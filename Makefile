@@ -3,6 +3,7 @@
 #   make run                          install without torch, then run one scenario
 #   make run SCENARIO=scenarios/skip_one.yaml
 #   make test                         install with torch and the test tools, then lint, type-check and test
+#   make slow                         the campaigns that `make test` leaves out; up to half an hour
 #   make bench                        measure the speed of the simulated machine; some minutes (benchmarks/RESULTS.md)
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
 #
@@ -19,11 +20,12 @@ INSTALL_PROJECT := $(INSTALL) --no-build-isolation
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test bench clean
+.PHONY: help run test slow bench clean
 
 help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
+	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
 	@echo 'make bench  measure the simulated machine and write benchmarks/RESULTS.md'
 	@echo 'make clean  remove .venv, caches and build results'
 
@@ -41,6 +43,10 @@ test: .venv/.installed-test
 	@$(BIN)/lint-imports --no-logo
 	@echo '==> pytest'
 	@$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+slow: .venv/.installed-test
+	@echo '==> pytest -m slow'
+	@$(BIN)/python -m pytest -m slow -n 2 --dist loadgroup
 
 bench: .venv/.installed-test
 	@$(BIN)/python -m benchmarks
