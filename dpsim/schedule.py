@@ -95,6 +95,14 @@ class CutOff(Exception):
     """Raised by a strategy that has seen enough of a run: it ends here, and nobody is told how."""
 
 
+class OutOfTime(CutOff):
+    """The time for all runs is up within one. Nothing is known of this run, nor of those that it stands for."""
+
+
+class Unrepeatable(RuntimeError):
+    """A run that was repeated went another way: something in it is not a function of the schedule."""
+
+
 def conflict(one: str, other: str) -> bool:
     """Whether two modes on the same resource have an order, which may be the other one in another run.
 

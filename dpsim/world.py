@@ -100,7 +100,8 @@ class Run:
     `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives stood
     waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
     calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
-    or "no rank moved for 5 s").
+    or "no rank moved for 5 s"). `endless`: ranks that repeated themselves, and would have done so for ever; nobody else
+    could move.
     """
 
     backend: str
@@ -110,6 +111,7 @@ class Run:
     elapsed_ns: int
     observed: str = ""
     versions: dict[str, str] = field(default_factory=dict)
+    endless: tuple[int, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -118,6 +120,10 @@ class Run:
 
 Progress: TypeAlias = Callable[[int], None]
 """Called now and then with the step that rank 0 has reached."""
+
+
+class Unended(RuntimeError):
+    """A run that a backend stopped, and of which nothing can be said. The message says why, and where ranks stood."""
 
 
 class BackendUnavailable(RuntimeError):
@@ -135,8 +141,9 @@ class Backend(Protocol):
         """Why a world of `size` ranks cannot run here, or None if it can. Cheap: starts nothing."""
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
-        """Run the registered `program` on every rank. Raises BackendUnavailable; a hang or a crash is a `Run`, not
-        an error. `args`: plain data, which its `prepare` knows; here it can have no type, as programs go by name.
+        """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run that has no end;
+        a hang or a crash is a `Run`, not an error. On an interrupt it ends at once; the KeyboardInterrupt has a note
+        that says where every rank stood. `args`: plain data, which its `prepare` knows; here it can have no type, as programs go by name.
         """
 
     def close(self) -> None:

@@ -11,6 +11,7 @@
     communicators.py   host and device communicators
     kernel_call.py     a kernel as it was launched
     work.py            what a host awaits
+    whereabouts.py     where every rank stands
 
 A backend subclasses the classes of the contract and adds how to run a kernel, copy a buffer, or start a collective
 that has been journaled. So an op has the same address, record and injected faults everywhere.

@@ -15,6 +15,9 @@ Rules, as on real hardware: a skipped collective uses an ordinal of its site but
 next call pairs with its peers' skipped one. A skipped host collective returns its own input, a skipped device
 collective leaves the buffer.
 
+`look` is called at every 256th visit of a site, and at every 256th new site: a backend that ends what has no end by
+itself does so there.
+
 `sink` takes the records one by one: a list's `append` in the simulation; a file in a worker process, written
 through at once, so that the parent can read how far a rank came while the rank is stuck in a call that never
 returns.
@@ -46,6 +49,7 @@ class RankJournal:
     def __init__(self, rank: int, world: World, sink: Callable[[RawRecord], None]) -> None:
         self.rank = rank
         self.sink = sink
+        self.look: Callable[[], None] = lambda: None
         self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
         self.numbers: defaultdict[str, int] = defaultdict(int)
         self.injections = Injections(rank, world)
@@ -65,6 +69,7 @@ class Journal:
         self.site, self.ordinal = "start", -1  # of the op that was issued last
         self._sites: dict[str, Site] = {}
         self._sink = shared.sink
+        self._shared = shared
         self._seqs = shared.seqs
         self._numbers = shared.numbers
         self._injections = shared.injections
@@ -79,6 +84,8 @@ class Journal:
         ordinal = self.ordinal = known.count
         known.count = ordinal + 1
         self.site = site
+        if ordinal & 255 == 255:
+            self._shared.look()
         frame = _getframe(2)  # the program called a method of the contract
         place = known.places.get(frame.f_lasti)
         where = place[1] if place is not None and place[0] is frame.f_code else place_of(site, frame)
@@ -163,12 +170,16 @@ class Journal:
         known = self._sites.get(site) or self._first(site)
         self.site, self.ordinal = site, known.count
         known.count += 1
+        if known.count & 255 == 0:
+            self._shared.look()
         place = known.places.get(frame.f_lasti)
         return place[1] if place is not None and place[0] is frame.f_code else place_of(site, frame)
 
     def _first(self, site: str) -> Site:
         """The thread comes to a site for the first time. Raises ValueError for a site that is no word."""
         known = self._sites[site] = Site(site)
+        if len(self._sites) & 255 == 0:
+            self._shared.look()
         return known
 
     def _again(self, site: str) -> int:

@@ -2,7 +2,9 @@
 
 Upwards, each file knows those above it:
 
-    subject.py    a program on a world, under a search: run after run, judged by all checks
+    subject.py    a program on a world: a run under a schedule, judged by all checks
+    repeats.py    some runs are made again, and have to come out the same
+    searches.py   run after run under a strategy, and what is noted of them
     explored.py   what is known of a subject in the end: each failure with its run, and is it as expected?
     units.py      some schedules of a subject, done in any process, and their results merged
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies

@@ -17,7 +17,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from dpsim.campaign.subject import DELAY, Subject, identity, search_subject
+from dpsim.campaign.searches import search_subject
+from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
@@ -114,7 +115,11 @@ class Explored:
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
-    """Run a failure's normal form; where it does not show the failure, the schedule that did."""
+    """Run a failure's normal form; where it does not show the failure, the schedule that did. One that has evidence of
+    its own is not run again.
+    """
+    if failure.problem.evidence is not None:
+        return Shown(failure, *failure.problem.evidence, failure.schedule, True)
     for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
         follow = Replay(schedule, strict=False, longest=subject.longest)
         follow.begin()
@@ -139,7 +144,7 @@ def explore_subject(
 ) -> Explored:
     """Explore until everything is known, or so many schedules were run, or so many seconds have passed.
 
-    Raises ValueError for an unknown strategy, and Diverged or Mismatch if a run is no function of its schedule.
+    Raises ValueError for an unknown strategy.
     """
     chosen = search(strategy, seed, subject.longest) if isinstance(strategy, str) else strategy
     end = None if seconds is None else time.monotonic() + seconds

@@ -13,7 +13,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
@@ -29,6 +29,9 @@ from dpsim.trace import Schedule, TraceError
 
 AT_ONCE = 64
 """Small worlds that are given out to a process together."""
+
+SHARE = 16
+"""Of small worlds, in one of so many runs are made again, the first among them."""
 
 
 class Options(NamedTuple):
@@ -72,9 +75,15 @@ def _explore(
     options: Options,
     seconds: float | None,
     progress: Callable[[int, int | None], None] | None = None,
+    share: int = 1,
+    begun: int = 0,
 ) -> list[Explored]:
+    """Runs are repeated in one scenario of a `share`; `begun`: so many scenarios came before."""
     return explore_all(
-        [Subject.of(scenario, base) for scenario, base in scenarios],
+        [
+            replace(Subject.of(scenario, base), repeats=number % share == 0)
+            for number, (scenario, base) in enumerate(scenarios, begun)
+        ],
         options.strategy,
         jobs=options.jobs,
         schedules=options.schedules,
@@ -123,7 +132,9 @@ def explore_whole(
         seconds = None if end is None else end - time.monotonic()
         if seconds is not None and seconds <= 0:
             break
-        for scenario, one in zip(some, _explore([(each, None) for each in some], options, seconds), strict=True):
+        worlds = [(each, None) for each in some]
+        all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
+        for scenario, one in zip(some, all_explored, strict=True):
             if not one.exploration.runs:  # the time was up
                 break
             verdicts[one.verdict] += 1
@@ -143,7 +154,7 @@ def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
     """With the traces of its failures on disk."""
     outcome = Outcome(scenario, explored, {})
     for shown in explored.shown:
-        if shown.run is None:
+        if shown.run is None or shown.failure.problem.evidence is not None:  # a replay would not show it
             continue
         name = re.sub(r"[^A-Za-z0-9_.-]", "-", scenario.name)
         path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"

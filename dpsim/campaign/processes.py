@@ -186,7 +186,7 @@ def explore_all(
     """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
     told now and then how many schedules were run.
 
-    Raises ValueError for an unknown strategy, WorkerLost, and what a run raises that is no function of its schedule.
+    Raises ValueError for an unknown strategy, and WorkerLost.
     """
     search(strategy)
     plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]

@@ -2,20 +2,15 @@
 
     subject = Subject(world, program)                       # or Subject.of(scenario)
     run, findings = subject.run(strategy)
-    found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
-    found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
 
 The simulation runs without time. Where races are looked for, accesses of memory are no choices: a run without a race
 computes the same whatever the order, and a run with one is a failure already. With the races switched off they are
 choices, and a race shows as what it does.
-
-What a search notes of a subject beside its failures are the probes that were reached, and what is planted in the world
-and did not happen in a run that came to its end (`Exploration.injected`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,15 +19,12 @@ from typing import Any
 from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
-from dpsim.diagnose.injected import never_applied
-from dpsim.explore import LONGEST, Budget, Exploration, Planted, Problem, Search, explore
-from dpsim.ops import KIND, SITE
+from dpsim.explore import LONGEST, Planted, Problem
 from dpsim.program import Program
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
 from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.environment import rare_collections
 from dpsim.world import Run, World
 
 DELAY = "delay"
@@ -41,7 +33,8 @@ DELAY = "delay"
 @dataclass(frozen=True)
 class Subject:
     """A program on a world. `switched_off`: classes of findings that nobody wants to hear of. `name`: for messages.
-    `longest`: runs are cut off after so many steps. `expected`: what has to come of it.
+    `longest`: runs are cut off after so many steps. `expected`: what has to come of it. `make`: gives the program and
+    what it prepared anew; without it they are copied. `repeats`: some runs are made again (`dpsim.campaign.repeats`).
     """
 
     world: World
@@ -51,13 +44,27 @@ class Subject:
     name: str = "this world"
     longest: int = LONGEST
     expected: Expected = HELD
+    make: Callable[[], tuple[Program[Any], Any]] | None = None
+    repeats: bool = True
 
     @staticmethod
     def of(scenario: Scenario, base: Path | None = None) -> Subject:
         """A scenario's. Raises ScenarioError for what cannot be read or run."""
         program, _, prepared = prepare(scenario, base)
         off, expected = tuple(scenario.checks.switched_off), scenario.expect.expected()
-        return Subject(world(scenario), program, prepared, off, scenario.name, expected=expected)
+
+        def make() -> tuple[Program[Any], Any]:
+            program, _, prepared = prepare(scenario, base)
+            return program, prepared
+
+        return Subject(world(scenario), program, prepared, off, scenario.name, expected=expected, make=make)
+
+    def fresh(self) -> Callable[[], tuple[Program[Any], Any]]:
+        """Makes instances of the program that no run has touched since now. What cannot be copied is shared."""
+        if self.make is not None:
+            return self.make
+        kept = _copied((self.program, self.prepared))
+        return lambda: _copied(kept)
 
     @property
     def probes(self) -> tuple[str, ...]:
@@ -73,46 +80,14 @@ class Subject:
         races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
         return SimBackend(memory=any(can_match(race, off) for race in races for off in self.switched_off))
 
-    def on(self, machine: SimBackend, strategy: Strategy) -> tuple[Run, list[Finding]]:
+    def on(
+        self, machine: SimBackend, strategy: Strategy, tick: Callable[[int], None] | None = None
+    ) -> tuple[Run, list[Finding]]:
+        """`tick` is called now and then within the run."""
         machine.strategy = strategy
-        run = machine.run_program(self.world, self.program, self.prepared)
+        run = machine.run_program(self.world, self.program, self.prepared, tick)
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
-
-
-def search_subject(
-    subject: Subject,
-    chosen: Search,
-    *,
-    schedules: int,
-    stop_at_first: bool,
-    expired: Callable[[], bool] = lambda: False,
-    progress: Callable[[Exploration], None] | None = None,
-) -> Exploration:
-    """The search alone: failures are not confirmed."""
-    machine = subject.machine()
-    probes: Counter[str] = Counter()
-    injected: dict[Planted, str] = {}
-    waiting = planted(subject.world)
-
-    def once(asked: Strategy) -> list[Problem]:
-        run, findings = subject.on(machine, asked)
-        if subject.program.probes:
-            probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
-        for one, alone in list(waiting.items()):
-            why = never_applied(alone, run)
-            if not why:
-                injected[one] = ""
-                del waiting[one]
-            elif run.finished:  # one that stopped early may not have come to it
-                injected.setdefault(one, why[0])
-        return [problem(findings[0], machine)] if findings else []
-
-    with rare_collections():  # around all runs: after each it would look through what the run has left
-        found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress)
-    found.probes = probes
-    found.injected.update(injected)
-    return found
 
 
 def planted(world: World) -> dict[Planted, World]:
@@ -120,6 +95,13 @@ def planted(world: World) -> dict[Planted, World]:
     nothing = replace(world, faults=(), delays=())
     faults = {(one.describe(), one.rank, str(one.at)): replace(nothing, faults=(one,)) for one in world.faults}
     return faults | {(DELAY, one.rank, str(one.at)): replace(nothing, delays=(one,)) for one in world.delays}
+
+
+def _copied(program: tuple[Program[Any], Any]) -> tuple[Program[Any], Any]:
+    try:
+        return copy.deepcopy(program)
+    except Exception:  # a lock, an iterator: whatever a program may hold
+        return program
 
 
 def problem(finding: Finding, machine: SimBackend) -> Problem:

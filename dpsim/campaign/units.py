@@ -16,7 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.campaign.subject import Subject, search_subject
+from dpsim.campaign.searches import search_subject
+from dpsim.campaign.subject import Subject
 from dpsim.explore import Exploration, search
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
@@ -106,6 +107,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.runs += one.runs
     total.redundant += one.redundant
     total.cut += one.cut
+    total.repeated += one.repeated
     total.longest = one.longest
     total.steps += one.steps
     total.races.update(one.races)

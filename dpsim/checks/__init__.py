@@ -7,6 +7,8 @@ transfers.py         what a rank sends is what its peer receives; a part of the 
 agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
 deadlock.py          who waits for whom in a run that did not come to its end
+livelock.py          ranks that move for ever and get nowhere
+nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock
 race.py              two accesses of one piece of memory that nothing orders
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks

@@ -25,10 +25,10 @@ from dpsim.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:
-    """One finding, and one for each rank that waits for a message; none if the run finished or the stop is explained by
-    a rank that raised.
+    """One finding, and one for each rank that waits for a message; none if the run finished, could still move, or the
+    stop is explained by a rank that raised.
     """
-    if run_index.run.finished:
+    if run_index.run.finished or run_index.run.endless:
         return []
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.joined}

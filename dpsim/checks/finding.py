@@ -13,6 +13,12 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
+    LIVELOCK:POLL                        ranks move for ever and get nowhere: they look for messages in vain
+    LIVELOCK:QUERY                       they ask for an event in vain
+    LIVELOCK:SLEEP                       they sleep, and ask for nothing
+    LIVELOCK:DECISION                    they decide, mark and probe what they did before
+    NONDETERMINISM:REPEAT                a run that was repeated, along its own schedule, came out differently
+    NONDETERMINISM:RANDOM                a run drew random numbers without a seed
     MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run got through, paired up wrongly
     MISMATCH:COLLECTIVE:OP               members of one collective called it differently: another operation
     MISMATCH:COLLECTIVE:COUNT            another number of elements
@@ -100,6 +106,12 @@ CLASSES = (
     "HANG:P2P:UNMATCHED_SEND",
     "HANG:MAILBOX:NO_MESSAGE",
     "HANG:UNDECIDED",
+    "LIVELOCK:POLL",
+    "LIVELOCK:QUERY",
+    "LIVELOCK:SLEEP",
+    "LIVELOCK:DECISION",
+    "NONDETERMINISM:REPEAT",
+    "NONDETERMINISM:RANDOM",
     "MISMATCH:COLLECTIVE:STEP",
     "MISMATCH:COLLECTIVE:OP",
     "MISMATCH:COLLECTIVE:COUNT",

@@ -40,7 +40,7 @@ def explore(
     ] = 1000,
     budget: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="Begin no more runs after so long, e.g. 60s or 5min; for all together."),
+        typer.Option(metavar="TIME", help="Stop after so long, also within a run, e.g. 60s or 5min; for all together."),
     ] = None,
     jobs: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")] = 0,
@@ -106,14 +106,11 @@ def explore(
 
 @contextmanager
 def _exploring_errors() -> Iterator[None]:
-    """What only exploration raises, as a line: a program that is no function of its schedule, a worker that is lost."""
+    """What only exploration raises, as a line: a worker that is lost."""
     from dpsim.campaign.processes import WorkerLost
-    from dpsim.explore.strategies.dpor import Diverged
 
     try:
         yield
-    except Diverged as error:
-        fail(f"nothing can be said of this protocol: {error}", BAD_INPUT)
     except WorkerLost as error:
         fail(str(error), CANNOT_RUN)
 

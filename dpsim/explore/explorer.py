@@ -21,11 +21,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.explore.normal_form import fingerprint, normal_form
 from dpsim.explore.strategies.base import Picker, Search
-from dpsim.schedule import CutOff, Strategy, site
+from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable, site
 from dpsim.words import counted
 
 Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "violated"]
@@ -33,12 +33,14 @@ Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "violated"]
 
 class Problem(NamedTuple):
     """Something wrong in a run. `what` is equal for the same problem in two runs. `causes`: the steps that it depends
-    on, as a mask of the strategy's bits; None for all.
+    on, as a mask of the strategy's bits; None for all. `evidence`: what whoever judged the run wants to have with it,
+    where another run along this schedule would not show it.
     """
 
     klass: str
     what: str
     causes: int | None = None
+    evidence: Any = None
 
 
 class Budget(NamedTuple):
@@ -88,7 +90,8 @@ Planted: TypeAlias = tuple[str, int, str]
 @dataclass
 class Exploration:
     """What is known. `runs` counts all of them; `redundant` those that were cut off since their class had been seen,
-    `cut` those that grew longer than `longest` steps. `fresh`: for each whole run, whether its class was new. `races`:
+    `cut` those that grew longer than `longest` steps; `repeated`: how many were made again, to see whether they are
+    functions of their schedules. `fresh`: for each whole run, whether its class was new. `races`:
     how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
     in any run. The last two are filled in by whoever makes the runs.
@@ -98,6 +101,7 @@ class Exploration:
     runs: int = 0
     redundant: int = 0
     cut: int = 0
+    repeated: int = 0
     steps: int = 0
     longest: int = 0
     classes: set[Hashable] = field(default_factory=set)
@@ -146,28 +150,43 @@ def explore(
     search: Search,
     budget: Budget = Budget(),  # noqa: B008  # immutable
     progress: Callable[[Exploration], None] | None = None,
+    diverged: Callable[[Unrepeatable, Picker], Problem] | None = None,
 ) -> Exploration:
     """Run `once` under the strategy until nothing is left to try or the budget ends.
 
-    `once` makes one run and says what is wrong with it, the worst first. Raises what it raises, and Diverged or
-    Mismatch for a run that is not a function of its schedule.
+    `once` makes one run and says what is wrong with it, the worst first. Raises what it raises; OutOfTime within a run
+    ends the budget, and the run does not count. Raises Unrepeatable for a run that is not a function of its schedule,
+    unless `diverged` makes a problem of it; then that is the last run, since all others depend on it.
     """
     result = Exploration(longest=search.longest)
     while result.runs < budget.schedules and not budget.expired() and search.begin():
         current = search.current
-        whole, problems = True, ()  # type: tuple[bool, Sequence[Problem]]
+        whole, over, problems = True, False, ()  # type: tuple[bool, bool, Sequence[Problem]]
         try:
             problems = once(current)
+        except OutOfTime:
+            break
         except CutOff:
             whole = False
+            current.too_long |= not current.redundant
+        except Unrepeatable as error:
+            if diverged is None:
+                raise
+            over, problems = True, [diverged(error, current)]
         _count(result, current, whole)
         current.failed = bool(problems)
+        try:
+            if not over:
+                search.end(whole)
+        except Unrepeatable as error:
+            if diverged is None:
+                raise
+            over, problems = True, [diverged(error, current)]
         if problems:
             _fail(result, current, problems[0])
-        search.end(whole)
         if progress is not None:
             progress(result)
-        if problems and budget.stop_at_first:
+        if over or (problems and budget.stop_at_first):
             break
     if result.failures:
         result.verdict = "violated"

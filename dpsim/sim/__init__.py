@@ -15,6 +15,7 @@
     residency.py       how many collectives of a rank can be under way
     groups.py          a communicator, as its members share it
     device.py          the device of a rank: its memory, its chains, its communicators
+    watch.py           whether anybody gets on: what has no end is ended
 
     buffers.py         the contract: buffers,
     streams.py         streams and events,

@@ -8,6 +8,7 @@ schedules.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy
@@ -15,6 +16,7 @@ import simpy
 
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
+from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
 from dpsim.program import Program
 from dpsim.registry import protocol
@@ -30,6 +32,7 @@ from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Death
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
+from dpsim.sim.watch import Endless, Watch
 from dpsim.world import End, Progress, Run, World
 
 
@@ -59,6 +62,8 @@ class SimBackend:
         self.expandable = expandable
         self.memory = memory
         self.order: list[str] = []
+        self.journals: list[list[RawRecord]] = []
+        """Of the last run, also of one that was stopped."""
         self.learned: list[list[tuple[int, int]]] = []
         """Of the last untimed run, for each rank: (its step, what its host had learned by then), in order."""
 
@@ -77,21 +82,33 @@ class SimBackend:
         groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
-        hosts = [Host(RankJournal(rank, world, own.append).thread(), own, machine) for rank, own in enumerate(journals)]
+        self.journals = journals
+        ends: list[End] = ["blocked"] * world.size
+        shared = [RankJournal(rank, world, own.append) for rank, own in enumerate(journals)]
+        hosts = [Host(one.thread(), own, machine) for one, own in zip(shared, journals, strict=True)]
+        tick = None if progress is None else lambda: progress(hosts[0].journal.step)
+        watch = Watch(machine, hosts, ends, tick)
+        for one in shared:
+            one.look = partial(watch.look, one.rank)
         ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable), boxes) for host in hosts]
         for rank in ranks:
             rank.own_device.threads.append(rank.host_thread)
         for group in groups:
             _connect(group, ranks)
-        ends: list[End] = ["blocked"] * world.size
         coroutines = [_live(rank, program, prepared, ends) for rank in ranks]
         for coroutine in coroutines:
             machine.host(coroutine)
         for victim, ns in world.kills:
             _kill(machine, ranks, victim, ns, ends)
+        endless: tuple[int, ...] = ()
         try:
             with rare_collections():
-                machine.run(None if progress is None else lambda: progress(ranks[0].step))
+                machine.run(tick)
+        except Endless as error:
+            endless = error.ranks
+        except KeyboardInterrupt as error:
+            error.add_note(whereabouts(journals))
+            raise
         finally:
             for coroutine in coroutines:
                 coroutine.close()
@@ -114,12 +131,19 @@ class SimBackend:
             ends=ends,
             waited_ns=waited,
             elapsed_ns=machine.now,
-            observed="" if all(end == "finished" for end in ends) else "nothing can move any more",
+            observed=_observed(ends, endless),
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
+            endless=endless,
         )
 
     def close(self) -> None:
         pass
+
+
+def _observed(ends: list[End], endless: tuple[int, ...]) -> str:
+    if endless:
+        return "nothing but repetition"
+    return "" if all(end == "finished" for end in ends) else "nothing can move any more"
 
 
 def _connect(group: Group, ranks: list[SimRank]) -> None:
@@ -149,6 +173,8 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         ends[rank.rank] = "died"
         device.lose()
         return
+    except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
+        raise host.machine.halt(error) from error
     except Exception as error:
         ends[rank.rank] = "raised"
         journal.raised(error)

@@ -26,6 +26,10 @@ from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
 
+SPINS = 1_000
+"""So often a host asks in vain at one instant before time goes on. To ask takes no time in the simulation."""
+
+
 class Host:
     """One host thread of a rank. `records`: the journal of the rank."""
 
@@ -50,7 +54,8 @@ class Host:
         """Where the rank may be killed: the last of what it did that others can see, all in a chain."""
         self._unsure: deque[tuple[Op, int]] = deque()
         self._resumed = 0
-        self._waiter = machine.waiter()
+        self.waiter = machine.waiter()
+        self._spun = (0, 0)  # the time at which it last asked in vain, and how often it did
         self._at_device: Op | None = None
 
     # ---- what it issues
@@ -98,7 +103,7 @@ class Host:
         """The value of an op, or `result`, once it has fired. Where the rank may be killed, that its host goes on is an
         op as well.
         """
-        machine, waiter = self.machine, self._waiter
+        machine, waiter = self.machine, self.waiter
         if machine.timed:
             if op.at < 0:
                 yield machine.until(op, waiter)
@@ -121,11 +126,22 @@ class Host:
             self.learned.append((self.journal.step, self.causes))
         return op.value if result is None else result
 
+    def in_vain(self, op: Op) -> Generator[Any, Any, Any]:
+        """Timed: the value of a poll or a query that has found nothing. A host that asks again and again would keep
+        time from going on, and with it what it asks for.
+        """
+        now = self.machine.now
+        times = self._spun[1] + 1 if self._spun[0] == now else 1
+        self._spun = now, times
+        if times >= SPINS:
+            yield self.machine.later(self.waiter)
+        return (yield from self.wait(op))
+
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op of the device. Raises the error of a kernel that failed."""
         if self.error is None and op.at < 0:
             self._at_device = op
-            yield self.machine.until(op, self._waiter)
+            yield self.machine.until(op, self.waiter)
             self._at_device = None
         if self.error is not None:
             raise self.error
@@ -138,8 +154,8 @@ class Host:
         self.error = error
         op = self._at_device
         if op is not None and op.at < 0 and op.waiters is not None:
-            op.waiters.remove(self._waiter)
-            self.machine.env.schedule(self._waiter)
+            op.waiters.remove(self.waiter)
+            self.machine.env.schedule(self.waiter)
 
     def died(self) -> None:
         """The rank was killed: what the host had issued beyond that point it never did.

@@ -33,6 +33,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from heapq import heappush
 from typing import Any
 
@@ -41,6 +42,10 @@ import simpy
 from dpsim.schedule import Strategy
 from dpsim.sim.environment import Environment
 from dpsim.sim.op import Op
+
+
+class Halt(BaseException):
+    """Ends a run where a program is under way. A BaseException: no protocol may take it for an error of its own."""
 
 
 class Machine:
@@ -63,6 +68,7 @@ class Machine:
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
+        self.halted: BaseException | None = None
         self._marked = 0
         self._strategy = strategy
         self._fired: deque[Op] = deque()
@@ -234,6 +240,14 @@ class Machine:
             op.waiters.append(waiter)
         return waiter
 
+    def later(self, waiter: simpy.Event) -> simpy.Event:
+        """The waiter, which is due when the time is another one; where nothing takes time, after all that is due."""
+        waiter.callbacks = []
+        env = self.env
+        time = min((entry[0] for entry in env._queue if entry[0] > env._now), default=env._now)
+        env.schedule(waiter, 2, time - env._now)
+        return waiter
+
     def mark(self, op: Op) -> int:
         """Untimed: the bit by which all that comes after an op of a device knows of it. It gets one when it is made; if
         only its own stream knows of it, when somebody asks for the point after it.
@@ -245,12 +259,28 @@ class Machine:
         return op.own_mark
 
     def draw(self, label: str, options: Sequence[str]) -> int:
-        """A choice that is no op. The first option, where there is time."""
-        return 0 if self._strategy is None else self._strategy.draw(label, options)
+        """A choice that is no op. The first option, where there is time. What the strategy raises is for whoever asked
+        for this run, and not for the program that is under way here.
+        """
+        if self._strategy is None:
+            return 0
+        try:
+            return self._strategy.draw(label, options)
+        except Exception as error:
+            raise self.halt(error) from error
 
     def kill(self, life: int) -> None:
         """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""
         self.dead[life] = True
+
+    def halt(self, error: BaseException) -> Halt:
+        """Nothing happens any more, and `run` raises this error. The answer is what to raise within a program."""
+        self.halted = self.halted or error
+        self.enabled.clear()
+        self._fired.clear()
+        self.env.due.clear()
+        self.env._queue.clear()
+        return Halt()
 
     def host(self, program: Coroutine[Any, Any, None]) -> simpy.Process:
         """Start a host thread: SimPy drives a coroutine object as it is."""
@@ -258,4 +288,7 @@ class Machine:
 
     def run(self, tick: Callable[[], None] | None = None) -> None:
         """Until nothing can move any more. `tick` is called now and then."""
-        self.env.run_down(tick)
+        with suppress(Halt):
+            self.env.run_down(tick)
+        if self.halted is not None:
+            raise self.halted

@@ -51,6 +51,8 @@ class SimRank(JournaledRank):
         def look() -> Generator[Any, Any, Any]:
             op = host.op(label, host=True)
             self._boxes.take(op, self.rank, mailbox, how)
+            if how == "poll" and op.value is None and host.machine.timed:
+                return host.in_vain(op)
             return host.wait(op)
 
         def late_or_idle() -> Generator[Any, Any, Any]:

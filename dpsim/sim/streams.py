@@ -106,7 +106,8 @@ class SimEvent(JournaledEvent):
                     machine.submit(self._seen)
                 op.footprint = (*op.touches(), (event, "r"))
             machine.submit(op)
-            yes: bool = yield from host.wait(op)
+            in_vain = machine.timed and not op.value
+            yes: bool = yield from (host.in_vain(op) if in_vain else host.wait(op))
             if host.error is not None:
                 raise host.error
             if yes and point is not None:

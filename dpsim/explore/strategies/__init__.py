@@ -1,13 +1,12 @@
 """How schedules are chosen, one strategy a file. All but `base` can be read in any order.
 
-    base.py               what they share: a search goes from run to run, a picker answers within a run
-    walks.py              first-in-first-out, and the random walk
-    pct.py                random priorities of actors
-    pos.py                random priorities of ops
-    dpor.py               every class of schedules once
-    portfolio.py          dpor and those that draw random numbers in turn: the default
-    replay.py             one run, along a schedule that was noted
-    determinism_check.py  each run of another search twice: it has to be the same again
+    base.py       what they share: a search goes from run to run, a picker answers within a run
+    walks.py      first-in-first-out, and the random walk
+    pct.py        random priorities of actors
+    pos.py        random priorities of ops
+    dpor.py       every class of schedules once
+    portfolio.py  dpor and those that draw random numbers in turn: the default
+    replay.py     one run, along a schedule that was noted
 
 `dpsim.explore.STRATEGIES` lists those that are chosen by name. They differ in what they find soon; only `dpor`, alone
 or in the portfolio, can say that there is nothing left to find.

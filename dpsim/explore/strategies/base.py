@@ -11,7 +11,7 @@ was, up to commuting steps; `bounded` is True if that is so but for runs that we
 
 The machine asks a `Picker`, which notes the order of steps and the races between them (`order`), and the schedule as a
 list of words by which the run can be repeated (`schedule`). Most strategies are both, and answer `select` and `drawn`.
-What is made of other searches (the portfolio, the determinism check) is a search alone, and says whose turn it is.
+What is made of other searches (the portfolio) is a search alone, and says whose turn it is.
 
 Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loom's and Coyote's strategies.
 """

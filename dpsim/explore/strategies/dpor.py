@@ -32,7 +32,7 @@ from typing import Any
 from dpsim.explore.order import Labels, Step, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate, CutOff, Footprint
+from dpsim.schedule import Candidate, CutOff, Footprint, Unrepeatable
 
 WHY = (
     "Something in the run is not a function of the schedule: a clock, an unseeded random number, state that outlives "
@@ -40,7 +40,7 @@ WHY = (
 )
 
 
-class Diverged(RuntimeError):
+class Diverged(Unrepeatable):
     """A run that was repeated went another way: something in it is not a function of the schedule."""
 
 

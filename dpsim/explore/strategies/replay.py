@@ -17,10 +17,10 @@ from collections.abc import Sequence
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate, draw_word
+from dpsim.schedule import Candidate, Unrepeatable, draw_word
 
 
-class Mismatch(RuntimeError):
+class Mismatch(Unrepeatable):
     """The schedule does not fit the run."""
 
 

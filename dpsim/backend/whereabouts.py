@@ -1,0 +1,37 @@
+"""Where every rank stands, from its journal: what is told of a run that somebody stopped.
+
+    rank 0 in step 3: poll inbox at awake[7], waves.py:26
+    ranks 1, 2 in step 2: all_reduce int32[1] on dp_cpu #2 at agree[2], waves.py:29
+    rank 3 ended
+
+Ranks that stand at one place share a line. On a machine that is stopped between two ops this is the last op that a rank
+issued: it stands there, or is on its way to the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.ops import KIND, RawRecord, as_record
+from dpsim.words import ranks_text, short
+
+NO_OPS = ("learned", "injected", "finished")
+
+
+def whereabouts(journals: Sequence[Sequence[RawRecord]]) -> str:
+    """A line for each place."""
+    places: dict[str, list[int]] = {}
+    for rank, journal in enumerate(journals):
+        places.setdefault(_place(journal), []).append(rank)
+    return "\n".join(f"{ranks_text(ranks)} {place}" for place, ranks in places.items())
+
+
+def _place(journal: Sequence[RawRecord]) -> str:
+    if journal and journal[-1][KIND] == "finished":
+        return "ended"
+    last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_OPS), None)
+    if last is None:
+        return "before the first op"
+    record = as_record(last)
+    what = short(record.describe(), 80)
+    return f"in step {record.step}: {what} at {record.site}[{record.ordinal}], {record.where}"

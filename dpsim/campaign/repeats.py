@@ -1,0 +1,106 @@
+"""Some runs of a search are made again, in a fresh instance of the program, and have to come out the same.
+
+    repeats = Repeats(subject)                      # before the first run
+    repeats.before(number)                          # before run `number`, from 1
+    unlike = repeats.after(run, schedule, failed)   # after it; None if it came out the same or was not repeated
+    unlike = repeats.last()                         # at the end
+
+Which runs: the first, every one whose number is a power of four, the first of each failure, and the last. So a world
+that has one schedule is run twice, and one of a thousand eight times. A repetition follows the first run's schedule
+strictly; the instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a clock.
+
+Random numbers are looked for at their source: a run after which the generator of `random` or `numpy.random` is another
+one, and that does not seed it (then the second run would leave it as the first did), is a finding however alike the two
+runs are. Otherwise a rank that leaves something out once in twenty runs would be found once in ten.
+
+Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import random
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.campaign.subject import Subject
+from dpsim.checks import nondeterminism
+from dpsim.checks.finding import Finding
+from dpsim.checks.judge import switch_off
+from dpsim.explore.strategies.replay import Replay
+from dpsim.schedule import CutOff, OutOfTime, Unrepeatable
+from dpsim.world import Run
+
+
+class Unlike(NamedTuple):
+    """A run that came out differently when it was made again; its own run is None where a search was stopped by it."""
+
+    finding: Finding
+    run: Run | None
+    schedule: list[str]
+
+
+class Repeats:
+    """Of one search. `made`: how many runs were repeated. `tick` is called now and then within a run."""
+
+    def __init__(self, subject: Subject, tick: Callable[[int], None] | None = None) -> None:
+        off = switch_off([nondeterminism.of("")], subject.switched_off)[1] if subject.switched_off else {}
+        self.active = subject.repeats and not any(off.values())
+        self.made = 0
+        self._subject = subject
+        self._fresh = subject.fresh()
+        self._tick = tick
+        self._chosen = False
+        self._drawn: bytes | None = None
+        self._last: tuple[Run, list[str]] | None = None
+
+    def before(self, number: int) -> None:
+        """A run begins."""
+        self._chosen = self.active and number.bit_count() == 1 and number.bit_length() % 2 == 1  # 1, 4, 16, ...
+        self._drawn = _generators() if self._chosen else None
+
+    def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
+        """A whole run has ended. `failed`: it is the first that shows a failure."""
+        self._last = run, schedule
+        return self.last() if self._chosen or failed else None
+
+    def last(self) -> Unlike | None:
+        """Make the last run again, unless that was done."""
+        if self._last is None or not self.active:
+            return None
+        (run, schedule), self._last = self._last, None
+        self.made += 1
+        drawn = _generators()
+        journals, stopped = self._again(schedule)
+        found = nondeterminism.check(run.journals, journals, stopped)
+        if found is None and self._drawn not in (None, drawn) and drawn != _generators():
+            found = nondeterminism.unseeded()
+        return None if found is None else Unlike(found, run, schedule)
+
+    def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
+        """The search came to a schedule that could not be repeated: where two runs along it differ, if these do."""
+        (first, stopped), (second, again) = (self._again(schedule, strict=False) for _ in range(2))
+        found = nondeterminism.check(first, second, stopped or again)
+        if found is None or found.culprit is None:
+            found = nondeterminism.of(f"a schedule could not be repeated: {error}")
+        return Unlike(found, None, schedule)
+
+    def _again(self, schedule: Sequence[str], strict: bool = True) -> tuple[list[Any], str]:
+        """The journals of a run along a schedule, and why it was stopped."""
+        follow, machine, stopped = Replay(schedule, strict, longest=self._subject.longest), self._subject.machine(), ""
+        follow.begin()
+        machine.strategy = follow
+        try:
+            machine.run_program(self._subject.world, *self._fresh(), self._tick)
+            follow.end(True)
+        except OutOfTime:
+            raise
+        except (Unrepeatable, CutOff) as error:
+            stopped = str(error)
+        return machine.journals, stopped
+
+
+def _generators() -> bytes:
+    return pickle.dumps((random.getstate(), np.random.get_state()))

@@ -1,0 +1,92 @@
+"""The search of a subject: run after run under a strategy, and what is noted of them.
+
+    found = search_subject(subject, search("dpor"), schedules=1000, stop_at_first=True)
+    found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
+
+Beside its failures these are the probes that were reached, and what is planted in the world and did not happen in a run
+that came to its end (`Exploration.injected`). Some runs are made again (`dpsim.campaign.repeats`); one that comes out
+differently is a failure like any other, and so is a schedule that the search cannot repeat.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from contextlib import suppress
+
+from dpsim.campaign.repeats import Repeats
+from dpsim.campaign.subject import Subject, identity, planted, problem
+from dpsim.checks.finding import Finding
+from dpsim.diagnose.injected import never_applied
+from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
+from dpsim.ops import KIND, SITE
+from dpsim.schedule import OutOfTime, Strategy, Unrepeatable
+from dpsim.sim.environment import rare_collections
+from dpsim.world import Run
+
+
+def search_subject(
+    subject: Subject,
+    chosen: Search,
+    *,
+    schedules: int,
+    stop_at_first: bool,
+    expired: Callable[[], bool] = lambda: False,
+    progress: Callable[[Exploration], None] | None = None,
+) -> Exploration:
+    """The search alone: failures are not confirmed. `expired` is asked within runs, too."""
+    machine = subject.machine()
+    probes: Counter[str] = Counter()
+    injected: dict[Planted, str] = {}
+    waiting = planted(subject.world)
+    number, known = 0, set[str]()
+
+    def tick(step: int) -> None:
+        if expired():
+            raise OutOfTime
+
+    repeats = Repeats(subject, tick)
+
+    def once(asked: Strategy) -> list[Problem]:
+        nonlocal number
+        number += 1
+        repeats.before(number)
+        run, findings = subject.on(machine, asked, tick)
+        if subject.program.probes:
+            probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
+        for one, alone in list(waiting.items()):
+            why = never_applied(alone, run)
+            if not why:
+                injected[one] = ""
+                del waiting[one]
+            elif run.finished:  # one that stopped early may not have come to it
+                injected.setdefault(one, why[0])
+        problems = [problem(findings[0], machine)] if findings else []
+        new = bool(problems) and problems[0].what not in known
+        known.update(one.what for one in problems)
+        assert isinstance(asked, Picker)
+        unlike = repeats.after(run, asked.schedule, new)
+        return problems if unlike is None else [_problem(unlike.finding, unlike.run)]
+
+    def diverged(error: Unrepeatable, current: Picker) -> Problem:
+        unlike = repeats.diverged(error, current.schedule)
+        return _problem(unlike.finding, unlike.run)
+
+    with rare_collections():  # around all runs: after each it would look through what the run has left
+        found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
+        unlike = None
+        with suppress(OutOfTime):
+            unlike = repeats.last()
+    if unlike is not None and not found.failures:
+        one = _problem(unlike.finding, unlike.run)
+        failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
+        found.failures[one.what], found.verdict = failure, "violated"
+    found.repeated = repeats.made
+    found.probes = probes
+    found.injected.update(injected)
+    return found
+
+
+def _problem(finding: Finding, run: Run | None) -> Problem:
+    """A run that did not come out the same again: it is its own evidence, since another one might."""
+    return Problem(finding.klass, identity(finding), evidence=(run, [finding]))

@@ -1,0 +1,81 @@
+"""Livelock: ranks that move for ever and get nowhere.
+
+That a run had no end is what its backend saw (`Run.endless`); what a rank repeats is read from the tail of its journal.
+
+    rank 0 polls inbox for ever, in vain            ->   LIVELOCK:POLL, culprit rank 0
+    ranks 0, 1 sleep for ever                       ->   LIVELOCK:SLEEP, no culprit
+
+Nothing tells which of several ranks should have acted, so only a rank that moves alone is blamed. Who waits for whom is
+no question of a deadlock here: `dpsim.checks.deadlock` is about runs in which nothing could move.
+"""
+
+from __future__ import annotations
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.ops import KIND, SITE, WHERE, as_record
+from dpsim.words import ranks_text
+
+KINDS = {"take": "LIVELOCK:POLL", "ask": "LIVELOCK:QUERY", "sleep": "LIVELOCK:SLEEP", "decision": "LIVELOCK:DECISION"}
+"""By what a rank repeats, the most telling first: what it asks for is what does not come."""
+
+WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
+NO_CALL = ("learned", "injected")
+TAIL = 64
+
+
+def check(run_index: RunIndex) -> list[Finding]:
+    """One finding for all ranks that went on and on; none if the run had an end."""
+    endless = run_index.run.endless
+    if not endless:
+        return []
+    cycles = {rank: _repeated(run_index, rank) for rank in endless}
+    kinds = {entry.raw[KIND] for cycle in cycles.values() for entry in cycle}
+    klass = next((klass for kind, klass in KINDS.items() if kind in kinds), "LIVELOCK:DECISION")
+    same: dict[str, list[int]] = {}
+    for rank, cycle in cycles.items():
+        same.setdefault(", ".join(dict.fromkeys(map(_text, cycle))), []).append(rank)
+    asks = not kinds.isdisjoint({"take", "ask"})
+    told = [f"{ranks_text(ranks)} repeat{'s' * (len(ranks) == 1)} {what}" for what, ranks in same.items()]
+    first = min((cycle[0] for cycle in cycles.values()), key=lambda entry: (entry.step, entry.rank))
+    return [
+        Finding(
+            check="livelock",
+            klass=klass,
+            message=f"{told[0]}, for ever: {WHY[asks]}",
+            culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
+            position=(first.step, first.at),
+            details=(*told, *_others(run_index)),
+        )
+    ]
+
+
+def _repeated(run_index: RunIndex, rank: int) -> list[Entry]:
+    """The calls at the end of a journal, each place once, in order."""
+    journal = run_index.run.journals[rank]
+    start = max(0, len(journal) - TAIL)
+    places: dict[tuple[str, str, str], Entry] = {}
+    for at in range(start, len(journal)):
+        raw = journal[at]
+        if raw[KIND] not in NO_CALL:
+            places[raw[KIND], raw[SITE], raw[WHERE]] = Entry(rank, at, raw)
+    return sorted(places.values(), key=lambda entry: entry.at)
+
+
+def _text(entry: Entry) -> str:
+    record = entry.record
+    return f"{record.describe()} ({record.site}, {record.where}, step {record.step})"
+
+
+def _others(run_index: RunIndex) -> list[str]:
+    """Where the ranks stand that neither ended nor moved."""
+    run, lines = run_index.run, []
+    for rank, journal in enumerate(run.journals):
+        if run.ends[rank] == "blocked" and rank not in run.endless:
+            last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_CALL), None)
+            where = "has not begun"
+            if last is not None:
+                record = as_record(last)
+                where = f"stands in {record.describe()} ({record.site}, {record.where}, step {record.step})"
+            lines.append(f"rank {rank} {where}")
+    return lines

@@ -1,0 +1,85 @@
+"""A run that is made again, along its own schedule, is the same run, record by record.
+
+All that exploring says rests on that: a proof is a claim about programs that are functions of their schedule. It is a
+fold over the journals of two runs, and what it finds is the first record in which they differ: the one in the earliest
+step; within a step the earliest op of a rank. A rank whose journal only ends earlier counts last, since mostly another
+rank left it waiting.
+
+    finding = nondeterminism.check(first.journals, second.journals)
+
+Where the second run was stopped because its schedule did not fit any more, what it did until then is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.ops import STEP, RawRecord, as_record
+
+Journals = Sequence[Sequence[RawRecord]]
+
+CAUSES = (
+    "a run has to be a function of its schedule, and something in this one is not; likely causes:",
+    "  random numbers without a seed; a clock; the order of a set; id() or hash() of an object",
+    "  state that outlives a run: on a class, in a module, in a default argument",
+)
+
+
+def check(first: Journals, second: Journals, stopped: str = "") -> Finding | None:
+    """The first difference; None if there is none. `stopped`: why the second run did not come to its end."""
+    places = [
+        place
+        for rank, (one, other) in enumerate(zip(first, second, strict=True))
+        if one != other and (place := _difference(rank, one, other, bool(stopped))) is not None
+    ]
+    if not places:
+        return of("the schedule of a run does not fit the run made again: " + stopped) if stopped else None
+    _, _, at, rank = min(places)
+    one, other = (journal[rank][at] if at < len(journal[rank]) else None for journal in (first, second))
+    found = one or other
+    assert found is not None
+    record = as_record(found)
+    return Finding(
+        check="nondeterminism",
+        klass="NONDETERMINISM:REPEAT",
+        message=f"rank {rank} in step {record.step}, made again with the same schedule, did something else",
+        culprit=Culprit.of(rank, record),
+        position=(record.step, at),
+        details=(f"first:   {_text(one)}", f"again:   {_text(other)}", *CAUSES),
+    )
+
+
+def of(message: str) -> Finding:
+    """A difference of which no record tells."""
+    return Finding("nondeterminism", "NONDETERMINISM:REPEAT", message, None, (0, 0), CAUSES)
+
+
+def unseeded() -> Finding:
+    """A run drew numbers from a generator that nobody seeded, though it came out the same."""
+    message = (
+        "a rank drew from the generator of random or numpy.random, which nobody seeded; the run came out the same when "
+        "it was made again, but another one need not"
+    )
+    return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, None, (0, 0), CAUSES)
+
+
+def _difference(
+    rank: int, one: Sequence[RawRecord], other: Sequence[RawRecord], stopped: bool
+) -> tuple[bool, int, int, int] | None:
+    """(whether one of them only ends earlier, step, index, rank) of the first record that differs."""
+    for at, (mine, theirs) in enumerate(zip(one, other, strict=False)):
+        if mine != theirs and repr(mine) != repr(theirs):  # nan is not equal to itself
+            return False, min(mine[STEP], theirs[STEP]), at, rank
+    at = min(len(one), len(other))
+    if stopped or len(one) == len(other):
+        return None
+    return True, max(one, other, key=len)[at][STEP], at, rank
+
+
+def _text(raw: RawRecord | None) -> str:
+    if raw is None:
+        return "nothing more"
+    record = as_record(raw)
+    outcome = f" {raw[-1]!r}" if raw[0] == "learned" else ""
+    return f"{record.describe()}{outcome} at {record.site}[{record.ordinal}]" + (f", {record.where}" * bool(record.where))
