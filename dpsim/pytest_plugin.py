@@ -109,12 +109,14 @@ class ScenarioItem(pytest.Item):
         from dpsim.checks.judge import switched_off_text
         from dpsim.registry import UnknownName
         from dpsim.scenario import ScenarioError, WorkloadMissing
-        from dpsim.world import BackendUnavailable
+        from dpsim.world import BackendUnavailable, Unended
 
         try:
             result = self._run()
         except (WorkloadMissing, BackendUnavailable) as lacking:
             pytest.skip(str(lacking))
+        except Unended as error:
+            raise ScenarioFailed(str(error), type(error).__name__) from error
         except (ScenarioError, UnknownName) as error:
             first = next(item for item in self.session.items if item.parent is self.parent)
             if first is not self:

@@ -187,6 +187,15 @@ def actor(label: str) -> str:
     return f"{first} {rest.partition(' ')[0]}" if first == "rank" else first
 
 
+def goes_on(label: str) -> str:
+    """What goes on by itself and does this op: as `actor`, but for messages, which do not wait for their sender.
+
+    >>> goes_on("rank 3 engine.poll[2]"), goes_on("rank 3 delivers wake[2]"), goes_on("dp #4")
+    ('rank 3', 'rank 3 delivers wake', 'dp')
+    """
+    return site(label) if label.split(" ")[2:3] == ["delivers"] else actor(label)
+
+
 def site(label: str) -> str:
     """A label without its ordinal: all visits of a place in the source count as one.
 

@@ -142,8 +142,9 @@ class Backend(Protocol):
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run that has no end;
-        a hang or a crash is a `Run`, not an error. On an interrupt it ends at once; the KeyboardInterrupt has a note
-        that says where every rank stood. `args`: plain data, which its `prepare` knows; here it can have no type, as programs go by name.
+        a hang or a crash is a `Run`, not an error. An interrupt ends it at once; the KeyboardInterrupt has a note that
+        says where every rank stood. `args`: plain data, which its `prepare` knows; here it can have no type, as
+        programs go by name.
         """
 
     def close(self) -> None:

@@ -31,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpsim.backend.whereabouts import whereabouts
 from dpsim.registry import modules
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Progress, Run, World
 from real.child import Child, speaking
@@ -83,7 +84,7 @@ class Pool:
         self._known: set[CommunicatorSpec] = set()
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None) -> Run:
-        """Run a world. On any error, Ctrl-C included, no worker is left."""
+        """Run a world. On any error, Ctrl-C included, no worker is left; an interrupt says where every rank stood."""
         try:
             home = self._grow(world.size)
             with tempfile.TemporaryDirectory(prefix="job-", dir=home) as folder:
@@ -197,7 +198,11 @@ class Pool:
         for child in children:
             child.link.send(Go(self._number))
         watch = Watch(children, paths, world, self._number, progress)
-        watch.observe()
+        try:
+            watch.observe()
+        except KeyboardInterrupt as error:
+            error.add_note(whereabouts([read_journal(path) for path in paths]))
+            raise
         journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
         self._recover(watch, world)
         return Run(

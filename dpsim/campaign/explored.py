@@ -119,7 +119,8 @@ def show(subject: Subject, failure: Failure) -> Shown:
     its own is not run again.
     """
     if failure.problem.evidence is not None:
-        return Shown(failure, *failure.problem.evidence, failure.schedule, True)
+        run, findings = failure.problem.evidence
+        return Shown(failure, run, findings, failure.schedule, True)
     for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
         follow = Replay(schedule, strict=False, longest=subject.longest)
         follow.begin()

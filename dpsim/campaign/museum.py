@@ -26,14 +26,16 @@ Prior art: SCTBench's tables of schedules to the first bug; MPI-BugBench, which 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from dpsim import registry
+from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
-from dpsim.explore import STRATEGIES, Budget, Exploration, Problem, Search, explore, search
+from dpsim.explore import STRATEGIES, Budget, Exploration, Picker, Problem, Search, explore, search
+from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.registry import VariantEntry
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
 from dpsim.scenario.locate import ScenarioNotFound, bundled_scenarios, scenario_path
@@ -153,11 +155,21 @@ def seeds(strategy: str) -> int:
 
 
 def seek(subject: Subject, by: Search, wanted: str, limit: int, seen: dict[str, Finding]) -> Exploration:
-    """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`."""
+    """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`. Some
+    runs of the default strategy are made again, as in every exploration.
+    """
     machine = subject.machine()
+    repeats = Repeats(replace(subject, repeats=isinstance(by, Portfolio)))
+    number = 0
 
     def once(asked: Strategy) -> list[Problem]:
-        _, findings = subject.on(machine, asked)
+        nonlocal number
+        number += 1
+        repeats.before(number)
+        run, findings = subject.on(machine, asked)
+        assert isinstance(asked, Picker)
+        unlike = repeats.after(run, asked.schedule, bool(findings))
+        findings = findings if unlike is None else [unlike.finding]
         if not findings:
             return []
         seen.setdefault(findings[0].klass, findings[0])

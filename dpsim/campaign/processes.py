@@ -25,6 +25,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -189,6 +190,7 @@ def explore_all(
     Raises ValueError for an unknown strategy, and WorkerLost.
     """
     search(strategy)
+    subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run of any unit
     plans = [Plan(number, strategy, schedules, seed, stop_at_first) for number in range(len(subjects))]
     end = None if seconds is None else time.monotonic() + seconds
 

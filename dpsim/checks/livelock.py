@@ -31,18 +31,18 @@ def check(run_index: RunIndex) -> list[Finding]:
         return []
     cycles = {rank: _repeated(run_index, rank) for rank in endless}
     kinds = {entry.raw[KIND] for cycle in cycles.values() for entry in cycle}
-    klass = next((klass for kind, klass in KINDS.items() if kind in kinds), "LIVELOCK:DECISION")
+    kind = next((kind for kind in KINDS if kind in kinds), "decision")
+    telling = [next((entry for entry in cycle if entry.raw[KIND] == kind), cycle[0]) for cycle in cycles.values()]
+    first = min(telling, key=lambda entry: (entry.raw[KIND] != kind, entry.step, entry.rank))
     same: dict[str, list[int]] = {}
     for rank, cycle in cycles.items():
         same.setdefault(", ".join(dict.fromkeys(map(_text, cycle))), []).append(rank)
-    asks = not kinds.isdisjoint({"take", "ask"})
     told = [f"{ranks_text(ranks)} repeat{'s' * (len(ranks) == 1)} {what}" for what, ranks in same.items()]
-    first = min((cycle[0] for cycle in cycles.values()), key=lambda entry: (entry.step, entry.rank))
     return [
         Finding(
             check="livelock",
-            klass=klass,
-            message=f"{told[0]}, for ever: {WHY[asks]}",
+            klass=KINDS[kind],
+            message=f"{told[0]}, for ever: {WHY[kind in ('take', 'ask')]}",
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
             details=(*told, *_others(run_index)),

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.ops import STEP, RawRecord, as_record
+from dpsim.ops import KIND, LEARNED_OUTCOME, STEP, RawRecord, as_record
 
 Journals = Sequence[Sequence[RawRecord]]
 
@@ -81,5 +81,6 @@ def _text(raw: RawRecord | None) -> str:
     if raw is None:
         return "nothing more"
     record = as_record(raw)
-    outcome = f" {raw[-1]!r}" if raw[0] == "learned" else ""
-    return f"{record.describe()}{outcome} at {record.site}[{record.ordinal}]" + (f", {record.where}" * bool(record.where))
+    outcome = f" {raw[LEARNED_OUTCOME]!r}" if raw[KIND] == "learned" else ""
+    where = f", {record.where}" if record.where else ""
+    return f"{record.describe()}{outcome} at {record.site}[{record.ordinal}]{where}"

@@ -12,14 +12,16 @@ it needs when it is called.
 
 from __future__ import annotations
 
+import signal
 import sys
 import traceback
-from typing import Annotated
+from contextlib import suppress
+from typing import Annotated, NoReturn
 
 import typer
 
 from dpsim.cli.compare import compare
-from dpsim.cli.console import BAD_INPUT, INTERRUPTED, note, say, silence
+from dpsim.cli.console import BAD_INPUT, INTERRUPTED, TERMINATED, Terminated, note, say, silence
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
@@ -41,11 +43,13 @@ app = typer.Typer(
 
 def main() -> None:
     """The entry point `dpsim`."""
+    with suppress(ValueError):  # not in the main thread: then signals are somebody else's
+        signal.signal(signal.SIGTERM, _terminated)
     try:
         app()
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
         note("dpsim: interrupted")
-        sys.exit(INTERRUPTED)
+        sys.exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED)
     except OSError as error:  # typer's own output: help, usage
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
@@ -54,6 +58,10 @@ def main() -> None:
         note(traceback.format_exc().rstrip())
         note("dpsim: this is a bug in dpsim or in a protocol registered with it; please report it with the lines above")
         sys.exit(BUG)
+
+
+def _terminated(number: int, frame: object) -> NoReturn:
+    raise Terminated
 
 
 @app.callback()

@@ -4,7 +4,7 @@
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or this backend cannot show what is expected: what was looked for is said
-    130  interrupted
+    130  interrupted; 143 terminated. Where every rank stood is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
 stream is a terminal, so what is piped can be searched with grep; no traceback for a mistake of the user, for a full
@@ -31,7 +31,18 @@ NOT_MET = 1
 BAD_INPUT = 2
 CANNOT_RUN = 3
 INTERRUPTED = 130
+TERMINATED = 143
 PIPE_CLOSED = 141  # what a shell makes of SIGPIPE
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM: as Ctrl-C, but for the exit code."""
+
+
+def end_by_interrupt(error: KeyboardInterrupt) -> NoReturn:
+    """Say that there is no result, and where the run stood."""
+    how, code = ("terminated", TERMINATED) if isinstance(error, Terminated) else ("interrupted", INTERRUPTED)
+    fail("\n".join([f"{how}, without a result", *getattr(error, "__notes__", ())]), code)
 
 
 def say(text: str = "") -> None:
@@ -67,8 +78,8 @@ def one_line_errors() -> Iterator[None]:
     """Turn expected errors into a message and an exit code. What is not expected goes through: it is a bug."""
     try:
         yield
-    except KeyboardInterrupt:
-        fail("interrupted, without a result", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        end_by_interrupt(error)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         fail(f"{name}{error.strerror or error}", BAD_INPUT)
@@ -86,9 +97,9 @@ def _exit_code(error: Exception) -> int | None:
     from dpsim.scenario.errors import ScenarioError
     from dpsim.scenario.locate import ScenarioNotFound
     from dpsim.trace import TraceError
-    from dpsim.world import BackendUnavailable
+    from dpsim.world import BackendUnavailable, Unended
 
-    if isinstance(error, BackendUnavailable):
+    if isinstance(error, BackendUnavailable | Unended):
         return CANNOT_RUN
     expected = (ScenarioError, ScenarioNotFound, TraceError, UnknownBackend, UnknownName)
     return BAD_INPUT if isinstance(error, expected) else None

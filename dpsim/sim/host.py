@@ -25,7 +25,6 @@ from dpsim.schedule import Footprint, host_word, numbered_label, visit_label
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
-
 SPINS = 1_000
 """So often a host asks in vain at one instant before time goes on. To ask takes no time in the simulation."""
 
@@ -130,11 +129,11 @@ class Host:
         """Timed: the value of a poll or a query that has found nothing. A host that asks again and again would keep
         time from going on, and with it what it asks for.
         """
-        now = self.machine.now
-        times = self._spun[1] + 1 if self._spun[0] == now else 1
-        self._spun = now, times
+        machine = self.machine
+        times = self._spun[1] + 1 if self._spun[0] == machine.now else 1
         if times >= SPINS:
-            yield self.machine.later(self.waiter)
+            yield machine.later(self.waiter)
+        self._spun = machine.now, times  # one that went on so asks once at the next instant, and not as often again
         return (yield from self.wait(op))
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.campaign import subject as exploration
+from dpsim.campaign import searches
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
@@ -107,7 +107,7 @@ def test_to_ask_no_runs_that_stopped_early_is_caught(monkeypatch: pytest.MonkeyP
     def finished_alone(world: World, run: Run) -> list[str]:
         return never_applied(world, run) if run.finished else ["not asked"]
 
-    monkeypatch.setattr(exploration, "never_applied", finished_alone)
+    monkeypatch.setattr(searches, "never_applied", finished_alone)
     with pytest.raises(AssertionError):
         test_a_fault_that_stops_each_run_in_which_it_happens_happened(0)
 

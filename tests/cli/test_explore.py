@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dpsim.campaign import files as exploring
-from dpsim.checks.expected import HELD
+from dpsim.campaign.subject import Subject
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
 from tests.cli.protocols import State, scenario
@@ -63,7 +64,8 @@ def test_sampled() -> None:
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was not judged is no reason to be content."""
-    monkeypatch.setattr("dpsim.campaign.subject.Subject.__init__.__defaults__", (None, (), "", 50, HELD))
+    of = Subject.of
+    monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
     answer = explore("t_polls")
     assert answer.code == 1
     assert answer.out.splitlines()[-2:] == [
@@ -262,14 +264,17 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
     assert answer.err.count("\n") == 1
 
 
-def test_a_protocol_that_remembers(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(State, "runs", 0)
-    answer = explore("t_state", ranks=3)
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err.startswith(
-        "dpsim: nothing can be said of this protocol: step 1 of a repeated schedule should be "
-    )
-    assert answer.err.count("\n") == 1
+    answer = explore("t_state", "--jobs", jobs, ranks=3)
+    assert (answer.code, answer.err) == (1, "")
+    lines = answer.out.splitlines()
+    assert "VIOLATED  NONDETERMINISM:REPEAT" in lines
+    assert any(line.startswith("culprit   rank 0, step -1, poll.1 at tests/cli/protocols.py:") for line in lines)
+    assert any(line.startswith("  again:   poll own at poll.0[0], tests/cli/protocols.py:") for line in lines)
+    assert "replay: " not in answer.out, "another run might not show it"
+    assert not Path(".dpsim").exists()
 
 
 def test_a_worker_that_is_lost() -> None:

@@ -4,8 +4,10 @@ A bug of depth d (one that d ordering constraints bring about) is found with a c
 run, n actors and k steps; on shallow bugs it does far better. Its weakness is a bug that needs a low actor to come in
 between at one place while decoys abound.
 
-An actor is what `dpsim.schedule.actor` reads from a label ("rank 3"). k is the longest run so far; for the first run a
-guess.
+An actor is what goes on by itself: a rank ("rank 3", `dpsim.schedule.actor`), a communicator, and what a rank has sent
+off, each place for itself ("rank 3 delivers wake"): a message that is late does not hold up its sender, nor the
+sender's other messages. Under the sender's own priority no message would ever be late. k is the longest run so far; for
+the first run a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.
@@ -18,7 +20,7 @@ from collections.abc import Sequence
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST
 from dpsim.explore.strategies.walks import Sampling
-from dpsim.schedule import Candidate, actor
+from dpsim.schedule import Candidate, goes_on
 
 FIRST_LENGTH = 16
 
@@ -47,14 +49,14 @@ class Pct(Sampling):
     def select(self, candidates: Sequence[Candidate]) -> int:
         priority = self._priority
         for candidate in candidates:
-            name = actor(candidate.label)
+            name = goes_on(candidate.label)
             if name not in priority:
                 priority[name] = 1 + self.random.random()
         now = len(self.order.steps)
         for index, change in enumerate(self._changes):
             if change == now:  # below all others, the later change the lower
-                priority[actor(candidates[self._leading(candidates)].label)] = -index
+                priority[goes_on(candidates[self._leading(candidates)].label)] = -index
         return self._leading(candidates)
 
     def _leading(self, candidates: Sequence[Candidate]) -> int:
-        return max(range(len(candidates)), key=lambda index: self._priority[actor(candidates[index].label)])
+        return max(range(len(candidates)), key=lambda index: self._priority[goes_on(candidates[index].label)])

@@ -10,14 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from dpsim.explore import Budget, Problem, explore
-from dpsim.explore.strategies.base import Picker, Search
-from dpsim.explore.strategies.determinism_check import DeterminismCheck
-from dpsim.explore.strategies.dpor import Dpor
-from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import CutOff, Strategy
+from dpsim.schedule import CutOff
 from tests import ROOT
 from tests.explore.toy import Seen, Toy
 
@@ -121,77 +116,6 @@ def test_a_replay_ends_like_any_run() -> None:
     replay.begin()
     with pytest.raises(CutOff, match="3 steps"):
         Toy("rx rx rx rx").run(replay)
-
-
-# ---- twice
-
-
-def with_state(remembers: bool) -> Toy:
-    """Whether the second run of a process is another than the first; `rank 1` looks at what outlives a run."""
-    runs = iter(range(1000))
-
-    class Stateful(Toy):
-        def run(self, strategy: Strategy) -> Seen:
-            self.lines[1] = ["rx", "ry" if next(runs) % 2 and remembers else "rz"]
-            return super().run(strategy)
-
-    return Stateful("wx", "")
-
-
-@pytest.mark.parametrize("search", [RandomWalk, Dpor, Portfolio])
-def test_the_determinism_check_catches_what_outlives_a_run(search: type[Search]) -> None:
-    toy = with_state(remembers=True)
-
-    def once(strategy: Strategy) -> list[Problem]:
-        toy.run(strategy)
-        return []
-
-    said = r"step (2|3) of 3 of the schedule: expected 'rank 1 rz\[1\]', possible are .*'rank 1 ry\[1\]'"
-    with pytest.raises(Mismatch, match=said):
-        explore(once, DeterminismCheck(search()), Budget(100))
-
-
-@pytest.mark.parametrize("search", [RandomWalk, Dpor, Portfolio])
-def test_the_determinism_check_lets_pass_what_does_not(search: type[Search]) -> None:
-    toy, schedules = with_state(remembers=False), list[list[str]]()
-    check = DeterminismCheck(search())
-
-    def once(strategy: Strategy) -> list[Problem]:
-        assert isinstance(strategy, Picker)
-        toy.run(strategy)
-        schedules.append(strategy.schedule)
-        return []
-
-    result = explore(once, check, Budget(100))
-    assert schedules[0::2] == schedules[1::2]
-    assert result.verdict == ("sampled" if search is RandomWalk else "proven")
-
-
-def test_the_determinism_check_sees_another_order_of_causes() -> None:
-    """The same steps, but in the second run they touch something else."""
-    runs = iter(range(10))
-
-    class Moves(Toy):
-        def run(self, strategy: Strategy) -> Seen:
-            self.other = next(runs) % 2
-            return super().run(strategy)
-
-    class Masked(Moves):
-        def __init__(self) -> None:
-            super().__init__("wx", "wx")
-
-    toy = Masked()
-
-    def once(strategy: Strategy) -> list[Problem]:
-        assert isinstance(strategy, Picker)
-        toy.run(strategy)
-        if toy.other:  # as if the ops of this run had touched nothing
-            for step in strategy.order.steps:
-                step.causes = step.bit
-        return []
-
-    with pytest.raises(Mismatch, match="made the same steps, but in another order of causes"):
-        explore(once, DeterminismCheck(Dpor()), Budget(10))
 
 
 # ---- in another process

@@ -1,0 +1,242 @@
+"""Programs that are no functions of their schedules are found; those that are, are left alone."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.repeats import Repeats
+from dpsim.campaign.subject import Subject
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import bundled_scenarios, scenario_path
+from dpsim.schedule import ByLabel
+from dpsim.testing import holds
+from dpsim.world import Run, World
+from tests.programs import Scripted, world_of
+from tests.worlds.cases import CASES
+
+pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
+
+WORLD = world_of(2, hosts=["h"])
+
+
+def explored(program: Program[Any], world: World = WORLD, strategy: str = "portfolio", **more: Any) -> Explored:
+    return explore_subject(Subject(world, program, **more), strategy)
+
+
+def classes(found: Explored) -> list[str]:
+    return [finding.klass for finding in found.findings]
+
+
+# ---- what is found
+
+
+class Skips(Program[Any]):
+    """Faulty: rank 0 leaves out a collective now and then."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        if rank.rank or random.random() < 0.95:
+            await rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
+
+
+class SkipsByNumpy(Skips):
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if np.random.random() < 2:
+            await rank.host("h").barrier()
+
+
+@pytest.mark.parametrize("program", [Skips, SkipsByNumpy])
+def test_random_numbers_without_a_seed(program: type[Program[Any]]) -> None:
+    """In every exploration, however seldom they make a difference."""
+    for seed in range(20):
+        random.seed(seed)
+        found = explored(program())
+        assert found.verdict == "violated"
+        assert classes(found)[0] in ("NONDETERMINISM:RANDOM", "NONDETERMINISM:REPEAT")
+
+
+class Seeded(Skips):
+    """Healthy: its own generator, or one that it seeds."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        random.seed(1)
+        own = random.Random(rank.rank)
+        rank.decide("drawn", (own.random(), random.random()) > (0, 0), "h")
+
+
+class Counts(Program[Any]):
+    """Faulty: a counter on the class."""
+
+    runs: ClassVar[Any] = itertools.count()
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 2
+        rank.decide("run", next(self.runs) // 2, "h")
+
+
+class CountsOnItself(Counts):
+    """Faulty where an instance has more than one run."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        self.count += rank.rank == 0
+        rank.send(1 - rank.rank, "box", 0, "send")
+        await rank.mailbox("box").poll("poll")
+        rank.decide("run", self.count > 1, "h")
+
+
+class Identity(Program[Any]):
+    """Faulty: what it decides is the address of an object."""
+
+    kept: ClassVar[list[object]] = []
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        self.kept.append(object())
+        if rank.rank:
+            rank.decide("object", id(self.kept[-1]), "h")
+
+
+class Order(Program[Any]):
+    """Faulty: it follows the order of a set of objects, which is that of their addresses."""
+
+    kept: ClassVar[list[Any]] = []
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        objects = [object() for _ in range(50)]
+        self.kept.append(objects)
+        for one in {*objects}:
+            rank.probe(f"object-{objects.index(one)}")
+
+
+@pytest.mark.parametrize("program", [Counts, CountsOnItself, Identity, Order])
+@pytest.mark.parametrize("jobs", [0, 1, 2])
+def test_what_is_no_function_of_its_schedule(program: type[Program[Any]], jobs: int) -> None:
+    found = explored(program()) if not jobs else explore_all([Subject(WORLD, program())], jobs=jobs)[0]
+    assert (found.verdict, found.confirmed) == ("violated", True)
+    assert classes(found) == ["NONDETERMINISM:REPEAT"]
+    assert found.unmet == "expected held, came violated"
+
+
+def test_the_first_difference_is_named() -> None:
+    (finding,) = explored(Counts()).findings
+    assert finding.message == "rank 0 in step 2, made again with the same schedule, did something else"
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, finding.culprit.step, finding.culprit.site) == (0, 2, "run")
+    assert finding.culprit.where.startswith("tests/campaign/test_repeats.py:")
+    assert finding.details[0].startswith("first:   decided ")
+    assert "likely causes" in finding.details[2]
+
+
+def test_holds_raises() -> None:
+    with pytest.raises(AssertionError, match="NONDETERMINISM:REPEAT"):
+        holds(Subject(WORLD, Counts()))
+
+
+def test_a_schedule_that_the_search_cannot_repeat_is_told_with_the_line() -> None:
+    turns = itertools.count()
+
+    async def asks(rank: Rank) -> None:
+        rank.send(1 - rank.rank, "box", 0, "send")
+        if next(turns) // 2 % 3 == 2:
+            await rank.mailbox("box").poll("another")
+        await rank.mailbox("box").poll("poll")
+
+    found = explored(Scripted(asks), strategy="dpor", repeats=False)
+    assert classes(found) == ["NONDETERMINISM:REPEAT"]
+    assert found.findings[0].message.startswith(("rank ", "a schedule could not be repeated: step "))
+
+
+# ---- what is left alone
+
+
+@pytest.mark.parametrize("name", ["quickstart", "skip_one", "pp2_free_in_flight", "museum/m-pp-3"])
+def test_shipped_scenarios_are_functions_of_their_schedules(name: str) -> None:
+    assert f"{name}" in {one.removesuffix(".yaml") for one in bundled_scenarios()}
+    path = scenario_path(name)
+    found = explore_subject(Subject.of(load_scenario(path), path.parent), schedules=20)
+    assert found.exploration.repeated
+    assert not any(klass.startswith("NONDETERMINISM") for klass in classes(found))
+
+
+def test_a_program_with_a_seed() -> None:
+    assert explored(Seeded()).verdict == "proven"
+
+
+def test_the_generators_of_the_process_go_on_as_they_would() -> None:
+    random.seed(5)
+    explored(Scripted(_nothing))
+    first = random.random()
+    random.seed(5)
+    assert random.random() == first
+
+
+async def _nothing(rank: Rank) -> None:
+    rank.step = 0
+
+
+@pytest.mark.parametrize(
+    ("name", "runs", "repeated"), [("residency 2 ranks 1 slots 2 streams", 4, 2), ("wake_pause 2x3", 21, 4)]
+)
+def test_which_runs_are_made_again(name: str, runs: int, repeated: int) -> None:
+    """The first, those whose number is a power of four, and the last."""
+    case = CASES[name]
+    found = explored(case.program, case.world, "dpor", prepared=case.args, switched_off=case.tolerated)
+    if found.verdict == "proven":
+        assert (found.exploration.runs, found.exploration.repeated) == (runs, repeated)
+
+
+def test_nothing_is_repeated_where_nobody_wants_to_hear_of_it() -> None:
+    for more in ({"repeats": False}, {"switched_off": ("NONDETERMINISM",)}):
+        found = explored(Counts(), **more)
+        assert (found.verdict, found.exploration.repeated) == ("proven", 0)
+
+
+# ---- rules that are nearly it
+
+
+def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
+    """A program whose second run on one instance is another is healthy: an instance has one run elsewhere."""
+
+    class Once(Program[Any]):
+        def __init__(self) -> None:
+            self.fresh = True
+
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            rank.decide("fresh", self.fresh, "h")
+            self.fresh = self.fresh and rank.rank == 0
+
+    assert explored(Once()).verdict == "proven"
+
+
+def test_to_look_at_ends_alone_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsim.checks.nondeterminism._difference", lambda *given: None)
+    assert explored(Counts()).verdict == "proven"
+
+
+def test_the_second_run_follows_the_schedule_of_the_first() -> None:
+    case = CASES["wake_pause 2x3"]
+    subject = Subject(case.world, case.program, case.args)
+    repeats, asked = Repeats(subject), list[str]()
+
+    def choose(label: str, options: Any) -> int:
+        asked.append(options[-1] if label == "op" else f"{label}: {options[0]}")
+        return len(options) - 1 if label == "op" else 0
+
+    run: Run = subject.run(ByLabel(choose))[0]
+    repeats.before(2)
+    assert repeats.after(run, asked, failed=True) is None
+    repeats.before(2)
+    unlike = repeats.after(run, asked[::-1], failed=True)
+    assert unlike is not None
+    assert unlike.finding.klass == "NONDETERMINISM:REPEAT"

@@ -1,0 +1,91 @@
+"""Ctrl-C and SIGTERM end a command at once, and it says where every rank stood."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+from tests.cli.protocols import scenario
+
+PROTOCOLS = """
+import os
+import signal
+import numpy as np
+from dpsim.registry import Program, register_protocol
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
+NUMBER = getattr(signal, os.environ["SENDS"])
+os.environ.setdefault("COMMAND", str(os.getpid()))  # workers know it, too
+
+
+@register_protocol("t_spins")
+class Spins(Program):
+    '''Each rank polls for ever; rank 1 sends its process a signal before.'''
+
+    async def run(self, rank, args):
+        rank.step = 3
+        with open("processes", "a") as file:
+            print(os.getpid(), file=file)
+        if rank.rank == 1:
+            os.kill(int(os.environ["COMMAND"]), NUMBER)
+        while await rank.mailbox("box").poll("spin") is None:
+            await self.between(rank)
+
+    async def between(self, rank):
+        pass
+
+
+@register_protocol("t_naps")
+class Naps(Spins):
+    async def between(self, rank):
+        await rank.sleep(1_000, "nap")
+
+
+@register_protocol("t_agrees")
+class Agrees(Spins):
+    '''Rank 1 interrupts while the others wait for it.'''
+
+    async def run(self, rank, args):
+        rank.step = 5
+        if rank.rank == 1:
+            os.kill(int(os.environ["COMMAND"]), NUMBER)
+        await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="agree")
+"""
+
+
+def ended(folder: Path, name: str, sends: str, *words: str) -> subprocess.CompletedProcess[str]:
+    (folder / "endless.py").write_text(PROTOCOLS)
+    (folder / "one.yaml").write_text(scenario(name))
+    command = [sys.executable, "-m", "dpsim.cli", *words, "one.yaml", "--module", "endless"]
+    told = {**os.environ, "SENDS": sends, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+    return subprocess.run(command, cwd=folder, env=told, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(("sends", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+@pytest.mark.parametrize("name", ["t_spins", "t_naps"])
+@pytest.mark.parametrize("command", ["run", "explore"])
+def test_a_signal_ends_a_run_at_once(sends: str, code: int, said: str, name: str, command: str, tmp_path: Path) -> None:
+    """The second rank of two that loop: SimPy alone would let the first one go on."""
+    done = ended(tmp_path, name, sends, command)
+    assert (done.returncode, done.stdout) == (code, "")
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"dpsim: {said}, without a result"
+    stood = {line.partition(" in step")[0] for line in lines[1:] if "in step 3: " in line}
+    assert all(line.startswith(("dpsim: rank ", "dpsim: ranks ")) for line in lines[1:])
+    assert len(lines) <= 3
+    assert "dpsim: rank 0" in stood
+    assert lines[1].startswith("dpsim: rank 0 in step 3: ")
+    assert ", endless.py:" in lines[1]
+
+
+def test_before_the_first_op(tmp_path: Path) -> None:
+    done = ended(tmp_path, "t_agrees", "SIGINT", "run")
+    assert done.stderr.splitlines()[1:] == [
+        "dpsim: rank 0 in step 5: all_reduce int32[1] on dp_cpu #0 at agree[0], endless.py:43",
+        "dpsim: rank 1 before the first op",
+    ]

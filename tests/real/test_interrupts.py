@@ -1,0 +1,32 @@
+"""Ctrl-C and SIGTERM on real processes: what every rank did is read, and then all of them are ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_interrupts import ended
+from tests.real.test_processes import eventually, is_gone
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize(("sends", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+def test_a_signal_says_where_the_ranks_stand_and_leaves_no_process(
+    sends: str, code: int, said: str, tmp_path: Path
+) -> None:
+    """Both ranks poll for ever, and the second one sends the signal."""
+    done = ended(tmp_path, "t_spins", sends, "run", "--backend", "gloo")
+    assert (done.returncode, done.stdout) == (code, "")
+    lines = done.stderr.splitlines()
+    assert lines[0] == f"dpsim: {said}, without a result"
+    assert any(
+        line.startswith(("dpsim: rank 0 in step 3: poll", "dpsim: ranks 0, 1 in step 3: poll")) for line in lines
+    )
+    assert all("endless.py:" in line or line.endswith("before the first op") for line in lines[1:])
+    workers = [int(line) for line in (tmp_path / "processes").read_text().split()]
+    assert len({*workers}) == 2
+    assert eventually(lambda: all(map(is_gone, workers)))

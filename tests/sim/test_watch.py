@@ -1,0 +1,313 @@
+"""What has no end is ended, and called so; what would go on is not, however long it takes."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.processes import explore_all
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.walks import Fifo, ordinary
+from dpsim.interface import Rank
+from dpsim.schedule import CutOff
+from dpsim.sim import watch
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Kill, Unended, World
+from tests.programs import Script, Scripted, explored, judged, set_to, world_of
+
+HOST = world_of(2, hosts=["h", "own"], devices=["d"])
+
+
+@pytest.fixture(autouse=True)
+def soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound is no part of what is tested."""
+    monkeypatch.setattr(watch, "REPEATS", 5_000)
+    monkeypatch.setattr(watch, "ASKS", 300)
+
+
+def found(script: Script, world: World = HOST, timed: bool = True) -> list[Finding]:
+    if timed:
+        return judged(world, script)
+    return list(explored(world, script).findings)
+
+
+def livelock(script: Script, world: World = HOST, timed: bool = True) -> Finding:
+    (finding,) = (one for one in found(script, world, timed) if one.check == "livelock")
+    return finding
+
+
+# ---- without an end
+
+
+async def polls(rank: Rank) -> None:
+    while await rank.mailbox("box").poll("ask") is None:
+        pass
+
+
+async def polls_and_naps(rank: Rank) -> None:
+    while await rank.mailbox("box").poll("ask") is None:
+        await rank.sleep(1_000_000, "nap")
+
+
+async def steps(rank: Rank) -> None:
+    """To count steps is no progress."""
+    for rank.step in itertools.count():
+        rank.probe("here")
+        await rank.mailbox("box").poll("ask")
+
+
+async def queries(rank: Rank) -> None:
+    """For a collective that rank 1 never makes."""
+    main = rank.stream("main")
+    if rank.rank == 0:
+        buffer = main.alloc(1, "int32", "x")
+        rank.device("d").all_reduce(buffer, main)
+        event = main.record()
+        while not await event.query("ask"):
+            rank.probe("again")
+
+
+async def queries_anew(rank: Rank) -> None:
+    main = rank.stream("main")
+    if rank.rank == 0:
+        rank.device("d").all_reduce(main.alloc(1, "int32", "x"), main)
+        while not await main.record().query("ask"):
+            pass
+
+
+async def sleeps(rank: Rank) -> None:
+    while True:
+        await rank.sleep(1_000, "nap")
+
+
+async def decides(rank: Rank) -> None:
+    while True:
+        rank.decide("still", (1, "x"), "own")
+
+
+async def decides_by_turns(rank: Rank) -> None:
+    for number in itertools.count():
+        rank.decide("turn", number % 3, "own")
+
+
+async def probes(rank: Rank) -> None:
+    while True:
+        rank.probe("here")
+
+
+ENDLESS = {
+    polls: "POLL",
+    polls_and_naps: "POLL",
+    steps: "POLL",
+    queries: "QUERY",
+    queries_anew: "QUERY",
+    sleeps: "SLEEP",
+    decides: "DECISION",
+    decides_by_turns: "DECISION",
+    probes: "DECISION",
+}
+
+
+@pytest.mark.parametrize("timed", [True, False], ids=["in time", "explored"])
+@pytest.mark.parametrize("script", ENDLESS, ids=lambda script: script.__name__)
+def test_a_livelock(script: Script, timed: bool) -> None:
+    finding = livelock(script, timed=timed)
+    assert finding.klass == f"LIVELOCK:{ENDLESS[script]}"
+    assert "tests/sim/test_watch.py:" in finding.message
+
+
+@pytest.mark.parametrize("timed", [True, False], ids=["in time", "explored"])
+def test_what_each_rank_does_is_said(timed: bool) -> None:
+    async def script(rank: Rank) -> None:
+        rank.step = rank.rank
+        if rank.rank == 0:
+            await rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
+        elif rank.rank == 1:
+            await polls(rank)
+        elif rank.rank == 2:
+            await polls_and_naps(rank)
+
+    finding = livelock(script, world_of(4, hosts=["h"]), timed)
+    assert finding.culprit is None
+    first, second, third = (line.partition(" (")[0] for line in finding.details)
+    assert first == "rank 1 repeats poll box"
+    assert second == "rank 2 repeats poll box"
+    assert "sleep 1000000 ns (nap, tests/sim/test_watch.py:" in finding.details[1]
+    assert third == "rank 0 stands in all_reduce int32[1] on h #0"
+    assert finding.message.endswith(", for ever: nothing else can happen that would answer")
+
+
+def test_one_rank_alone_is_blamed() -> None:
+    finding = livelock(queries)
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, finding.culprit.site) == (0, "again")
+
+
+# ---- with one
+
+
+def late_message(ns: int, first: Callable[[Rank], Any]) -> Script:
+    async def script(rank: Rank) -> None:
+        if rank.rank:
+            await rank.sleep(ns, "long")
+            rank.send(0, "box", 1, "send")
+        else:
+            await first(rank)
+
+    return script
+
+
+@pytest.mark.parametrize("waits", [polls, polls_and_naps], ids=["spins", "naps"])
+def test_a_message_that_comes_late_comes(waits: Callable[[Rank], Any]) -> None:
+    """More polls than make a livelock, all in vain; a host that spins does not keep time from going on."""
+    assert found(late_message(60_000_000_000, waits)) == []
+
+
+def test_two_that_spin_do_not_hold_each_other_up() -> None:
+    async def script(rank: Rank) -> None:
+        if rank.rank == 2:
+            await rank.sleep(1_000_000, "long")
+            for peer in (0, 1):
+                rank.send(peer, "box", 1, "send")
+        else:
+            await polls(rank)
+
+    assert found(script, world_of(3)) == []
+
+
+def test_a_query_of_a_long_kernel() -> None:
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        main.launch("long", set_to, writes=[main.alloc(1, "int32", "x")], args=(1,), cost=10**12)
+        event = main.record()
+        while not await event.query("ask"):
+            pass
+
+    assert found(script) == []
+
+
+async def many_steps(rank: Rank) -> None:
+    """Nothing in a step differs from the last one, but somebody does something."""
+    for rank.step in range(6_000):
+        rank.decide("same", 0, "h")
+        await rank.mailbox("box").poll("ask")
+        await rank.sleep(1, "nap")
+        if not rank.step % 100:
+            rank.send(rank.rank, "other", 0, "send")
+
+
+def test_a_long_run_that_gets_on() -> None:
+    assert found(many_steps) == []
+
+
+def test_numbers_that_grow_are_progress() -> None:
+    async def script(rank: Rank) -> None:
+        for number in range(20_000):
+            rank.decide("number", number, "own")
+
+    assert found(script) == []
+
+
+def test_one_that_gives_up_before_the_bound() -> None:
+    async def script(rank: Rank) -> None:
+        for _ in range(100):
+            await rank.mailbox("box").poll("ask")
+
+    assert found(script) == []
+    assert explored(HOST, script, "fifo").verdict == "sampled"
+
+
+class Starving(Fifo):
+    """Polls first: the message never comes."""
+
+    def select(self, candidates: Any) -> int:
+        at = [index for index, one in enumerate(candidates) if "deliver" not in one.label]
+        return at[0] if at else ordinary(candidates)
+
+
+def test_a_schedule_that_holds_a_message_back_is_cut_off() -> None:
+    """It is unfair, and no fault of the protocol."""
+    strategy = Starving(longest=1_500)
+    strategy.begin()
+    with pytest.raises(CutOff):
+        SimBackend(choose=strategy).run_program(HOST, Scripted(late_message(0, polls)), None)
+    assert strategy.too_long
+
+
+def test_such_a_schedule_is_never_called_a_livelock() -> None:
+    result = explore_subject(Subject(HOST, Scripted(late_message(0, polls))), Starving(longest=1_500))
+    assert (result.verdict, result.exploration.cut) == ("sampled", 1)
+    assert "1 of 1 were cut off after 1,500 steps" in result.summary()
+
+
+def test_a_rank_that_may_die_and_will_not_does_not_answer() -> None:
+    world = world_of(2, hosts=["h"], kills=(Kill(1, 0),))
+    assert {one.klass for one in explored(world, polls, "fifo").findings} <= {"LIVELOCK:POLL", "DEATH:RANK"}
+
+
+# ---- without an end, and getting on
+
+
+async def launches(rank: Rank) -> None:
+    main = rank.stream("main")
+    buffer = main.alloc(1, "int32", "x")
+    while True:
+        main.launch("again", set_to, writes=[buffer], args=(1,))
+
+
+async def names(rank: Rank) -> None:
+    """Sites without number."""
+    for number in itertools.count():
+        rank.probe(f"here-{number}")
+
+
+@pytest.mark.parametrize("script", [launches, names])
+def test_a_run_has_so_many_records(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "REPEATS", 10**9)
+    monkeypatch.setattr(watch, "MOST_RECORDS", 20_000)
+    monkeypatch.setattr(watch, "MOST_UNTIMED", 20_000)
+    with pytest.raises(Unended, match=r"did not end within 20,\d+ records.*\nrank 0 in step 0: (kernel|came here)"):
+        judged(HOST, script)
+    result = explored(HOST, script)
+    assert (result.verdict, result.exploration.cut, result.exploration.runs) == ("bounded", 1, 1)
+
+
+def clock(runs: int) -> Iterator[bool]:
+    yield from itertools.repeat(False, runs)
+    yield from itertools.repeat(True)
+
+
+@pytest.mark.parametrize("script", [launches, polls, decides], ids=lambda script: script.__name__)
+def test_a_budget_holds_within_a_run(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is up at the fourth time that somebody asks; nothing is said of the run."""
+    from dpsim.campaign.searches import search_subject
+
+    monkeypatch.setattr(watch, "REPEATS", 10**9)
+    monkeypatch.setattr(watch, "ASKS", 10**9)
+    time = clock(3)
+    result = search_subject(
+        Subject(HOST, Scripted(script)), Dpor(), schedules=9, stop_at_first=True, expired=lambda: next(time)
+    )
+    assert (result.verdict, result.runs, result.claim()) == ("sampled", 0, "no schedule was judged")
+
+
+def test_a_budget_over_processes() -> None:
+    (result,) = explore_all([Subject(HOST, Scripted(late_message(0, polls)))], seconds=0.0, jobs=2)
+    assert result.verdict == "sampled"
+
+
+def test_a_program_that_catches_all_exceptions_is_ended() -> None:
+    async def script(rank: Rank) -> None:
+        while True:
+            with suppress(Exception):
+                await polls(rank)
+
+    assert found(script)[0].klass == "LIVELOCK:POLL"
