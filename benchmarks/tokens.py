@@ -11,6 +11,7 @@ There are no bars for these: they tell what a protocol costs beside the toy of `
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -59,7 +60,7 @@ def small(stages: int) -> list[Scenario]:
 
 
 def prove(subject: Subject) -> None:
-    found = explore_subject(subject, "dpor")
+    found = explore_subject(replace(subject, repeats=False), "dpor")  # one in many is
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 
 

@@ -19,6 +19,7 @@ from dpsim.words import ranks_text
 KINDS = {"take": "LIVELOCK:POLL", "ask": "LIVELOCK:QUERY", "sleep": "LIVELOCK:SLEEP", "decision": "LIVELOCK:DECISION"}
 """By what a rank repeats, the most telling first: what it asks for is what does not come."""
 
+ASKS = ("take", "ask")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
 NO_CALL = ("learned", "injected")
 TAIL = 64
@@ -42,7 +43,7 @@ def check(run_index: RunIndex) -> list[Finding]:
         Finding(
             check="livelock",
             klass=KINDS[kind],
-            message=f"{told[0]}, for ever: {WHY[kind in ('take', 'ask')]}",
+            message=f"{told[0]}, for ever: {WHY[kind in ASKS]}",
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
             details=(*told, *_others(run_index)),

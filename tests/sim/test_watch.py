@@ -103,7 +103,7 @@ async def probes(rank: Rank) -> None:
         rank.probe("here")
 
 
-ENDLESS = {
+ENDLESS: dict[Script, str] = {
     polls: "POLL",
     polls_and_naps: "POLL",
     steps: "POLL",
@@ -148,7 +148,7 @@ def test_what_each_rank_does_is_said(timed: bool) -> None:
 def test_one_rank_alone_is_blamed() -> None:
     finding = livelock(queries)
     assert finding.culprit is not None
-    assert (finding.culprit.rank, finding.culprit.site) == (0, "again")
+    assert (finding.culprit.rank, finding.culprit.site) == (0, "ask")
 
 
 # ---- with one
