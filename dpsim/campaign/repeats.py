@@ -18,7 +18,6 @@ Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determ
 
 from __future__ import annotations
 
-import pickle
 import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -53,7 +52,7 @@ class Repeats:
         self._fresh = subject.fresh()
         self._tick = tick
         self._chosen = False
-        self._drawn: bytes | None = None
+        self._drawn: tuple[Any, ...] | None = None
         self._last: tuple[Run, list[str]] | None = None
 
     def before(self, number: int) -> None:
@@ -102,5 +101,7 @@ class Repeats:
         return machine.journals, stopped
 
 
-def _generators() -> bytes:
-    return pickle.dumps((random.getstate(), np.random.get_state()))
+def _generators() -> tuple[Any, ...]:
+    """The state of the generators that a process shares."""
+    state = np.random.get_state(legacy=False)["state"]
+    return random.getstate(), *(one.tobytes() if isinstance(one, np.ndarray) else one for one in state.values())
