@@ -1,15 +1,16 @@
 """Deadlock: who waits for whom when a run did not come to its end.
 
 Starts from collectives that not every member joined, and from transfers that only one side made, not from hosts: a
-host that ran ahead has ended while its device hangs. A rank that joined such an op waits for those that did not. A
-missing rank that has itself joined one waits in turn; if all do, they form a cycle, else the rank that waits for
-nobody is the one to look at: it ended, died, or stands still somewhere else.
+host that ran ahead has ended while its device hangs. A rank that stands in such an op waits for those that did not join
+(`stuck`). A missing rank that itself stands in one waits in turn; if all do, they form a cycle, else the rank that
+waits for nobody is the one to look at: it ended, died, or stands still somewhere else.
 
-A send that nobody receives may have ended all the same (it is eager), so it counts only for a rank that did not end
-and waits in nothing else. A rank that stands in a `get` waits for a message; one that stands in an idle take, which
-may last for ever, does not hang.
+A send that nobody receives may have ended all the same (it is eager), and so may the part of a member that gets nothing
+from those who did not come, as a root's. It counts only for a rank that did not end and waits in nothing else. A rank
+that stands in a `get` waits for a message; one that stands in an idle take, which may last for ever, does not hang.
 
-Before all that comes what stands between devices, where every member has issued its part (`order_inversion`).
+Before all that comes what stands between devices, where every member has issued its part (`order_inversion`). There,
+too, that members waited for more than they had to is believed only where nothing else explains a hang.
 
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
@@ -31,16 +32,18 @@ def check(run_index: RunIndex) -> list[Finding]:
     if run_index.run.finished or run_index.run.endless:
         return []
     stuck = find_stuck(run_index)
-    waits = {rank: one for one in stuck for rank in one.joined}
+    waits = {rank: one for one in stuck for rank in one.waits}
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
     dead = [rank for rank, end in enumerate(run_index.run.ends) if end == "died"]
     if any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends):
         return []
     letters = _letters(run_index)
     inversion = order_inversion.in_streams(run_index)
+    if not inversion and (not stuck or any(run_index.end(rank) == "blocked" for rank in roots)):
+        inversion = order_inversion.in_streams(run_index, joint=True)
     if inversion:
         return [*letters, inversion]
-    details = tuple(line for one in stuck for line in describe(run_index, one))
+    details = tuple(dict.fromkeys(line for one in stuck for line in describe(run_index, one)))
     if roots:
         return [*letters, _missing(run_index, stuck, roots[0], details)]
     if stuck:
@@ -52,7 +55,7 @@ def check(run_index: RunIndex) -> list[Finding]:
     if dead:
         return [_left_by_the_dead(run_index, dead[0], blocked)]
     if run_index.world.residency or not run_index.transfers:
-        inversion = order_inversion.in_residency(run_index)
+        inversion = order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
         if inversion:
             return [inversion]
     return [
@@ -101,13 +104,16 @@ def _letters(run_index: RunIndex) -> list[Finding]:
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
     """Who waits and where the missing ones are."""
     some = wanted(next(iter(stuck.joined.values())))
+    members = (
+        [*run_index.collectives[stuck.communicator]] if stuck.kind == "collective" else [*stuck.joined, *stuck.missing]
+    )
     lines = [
-        f"{stuck.communicator} #{stuck.seq}: {len(stuck.joined)} of {len(stuck.joined) + len(stuck.missing)} joined: "
+        f"{stuck.communicator} #{stuck.seq}: {len(stuck.joined)} of {len(members)} joined: "
         f"{ranks_text(stuck.joined)} "
         f"({some.op} at {some.site}, {some.where}, step {some.step})"
     ]
     where: dict[str, list[int]] = {}
-    for rank in stuck.missing:
+    for rank in [rank for rank in members if rank not in stuck.joined]:
         where.setdefault(f"{_ended(run_index, rank)}{_did(run_index, rank)}", []).append(rank)
     lines += [f"  missing {ranks_text(ranks)}: {text}" for text, ranks in where.items()]
     return lines
@@ -147,14 +153,14 @@ NEVER = {"collective": "joins", "recv": "sends", "send": "receives"}
 
 def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[str, ...]) -> Finding:
     one = next(one for one in stuck if rank in one.missing)
-    entry = min(one.joined.values(), key=run_index.position)
+    entry = min((one.joined[waiting] for waiting in one.waits), key=run_index.position)
     record = wanted(entry)
     died = run_index.end(rank) == "died"
     klass = "HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK"
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
-        message=f"{ranks_text(one.joined)} wait{'s' if len(one.joined) == 1 else ''} in {record.site} "
+        message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(run_index, rank)})",
         culprit=Culprit.of(rank, record),

@@ -11,38 +11,60 @@ On two streams it hangs where a device cannot run both at a time, for a collecti
 each stream is known. Which collective got the device first is not, so the second is looked for only where a run stood
 still and nothing else explains it, by letting each rank start its collectives in the order in which it issued them.
 
-Either way it is a graph: a collective waits for the one that a member of it stands in. What waits for nothing unfired
-drops out, and what is left has a cycle.
+Either way it is a graph: a collective waits for the one that a member of it stands in, if somebody in it needs that
+member. What waits for nothing unfired drops out, and what is left has a cycle.
+
+Members need not wait for all (`dpsim.checks.happens_before.awaited`), and the journals do not say whether they did.
+What stands still without that is a proof. That each waits for all is looked at only where nothing else explains a hang.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.happens_before.awaited import awaited
 from dpsim.checks.happens_before.points import NullSink, Signal
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
-from dpsim.ops import ADDRESS, COMMUNICATOR, EVENT, KIND, LEARNED_OUTCOME, SEQ, STREAM, RawRecord
+from dpsim.checks.stuck import passed_on_streams
+from dpsim.ops import COMMUNICATOR, KIND, SEQ, STREAM, RawRecord
 from dpsim.words import ranks_text
 
 Key: TypeAlias = tuple[str, int]
 """A collective: communicator and sequence number."""
 
 
+class Part(NamedTuple):
+    """A rank's part in a collective, on its stream, and whom it waits for."""
+
+    key: Key
+    stream: str
+    needs: Sequence[int]
+
+
 @dataclass
 class Standing:
-    """Where devices stand. `behind[x][rank]` is the collective that the rank stands in and that keeps it from x."""
+    """Where devices stand. `behind[x][rank]` is the collective that the rank stands in and that keeps it from x, where
+    somebody needs it: `needed[x]`.
+    """
 
     stands: dict[Key, list[int]] = field(default_factory=dict)
+    needed: dict[Key, set[int]] = field(default_factory=dict)
     behind: dict[Key, dict[int, Key]] = field(default_factory=dict)
 
+    def stand(self, key: Key, rank: int, needs: Sequence[int]) -> None:
+        """A rank stands in `key` and waits for the others that it needs."""
+        self.stands.setdefault(key, []).append(rank)
+        self.needed.setdefault(key, set()).update(needs)
+
     def wait(self, key: Key, rank: int, other: Key | None) -> None:
-        """A rank comes to `key` only after `other`."""
-        if other is not None and other != key:
+        """A rank comes to `key` only after `other`. It counts where all who stand have been told, and need it."""
+        if other is not None and other != key and rank in self.needed.get(key, ()):
             self.behind.setdefault(key, {}).setdefault(rank, other)
 
     def cycle(self) -> list[Key]:
@@ -61,28 +83,37 @@ class Standing:
         return []
 
 
-def in_streams(run_index: RunIndex) -> Finding | None:
-    """Collectives in opposite order on streams: a proven hang."""
-    walk = Walk(run_index.world, run_index.run, NullSink())
+def in_streams(run_index: RunIndex, joint: bool = False) -> Finding | None:
+    """Collectives in opposite order on streams: a proven hang, or one if all members wait for all (`joint`)."""
+    walk = Walk(run_index.world, run_index.run, NullSink(), joint=joint)
     walk.go()
-    return _finding(run_index, _heads(run_index, walk), "")
+    return _finding(run_index, _heads(run_index, walk, joint), JOINT if joint else "")
 
 
-def in_residency(run_index: RunIndex) -> Finding | None:
+def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
     """Collectives in opposite order on several streams, where each rank runs them in the order of their issue, so many
     at a time as the world allows; one, where it does not say.
     """
     room = run_index.world.residency or 1
     where = f"a device runs {room} at a time" if run_index.world.residency else "a device may not run both at a time"
-    return _finding(run_index, _slots(run_index, room), f", and {where}")
+    return _finding(run_index, _slots(run_index, room, joint), f", and {where}" + (JOINT if joint else ""))
 
 
-def _heads(run_index: RunIndex, walk: Walk) -> Standing:
+JOINT = ", and all members wait for all"
+
+
+def _needs(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
+    """Whom a part waits for."""
+    members = tuple(run_index.collectives[raw[COMMUNICATOR]])
+    return members if joint else awaited(raw, rank, members)
+
+
+def _heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
     """By the heads of the streams after a walk."""
     standing = Standing()
     marks: dict[Signal, StreamState] = {}  # where a mark is to be set
     later: list[tuple[Key, StreamState]] = []
-    for stream in (stream for host in walk.hosts for stream in host.streams.values()):
+    for stream in (one for host in walk.hosts for one in (*host.streams.values(), *host.lanes.values())):
         for place, (fire, _, item, _) in enumerate(stream.queue):
             if fire is StreamState.mark:
                 marks[item] = stream
@@ -91,7 +122,7 @@ def _heads(run_index: RunIndex, walk: Walk) -> Standing:
                 if place:
                     later.append((key, stream))
                 else:
-                    standing.stands.setdefault(key, []).append(stream.rank)
+                    standing.stand(key, stream.rank, _needs(run_index, item, stream.rank, joint))
 
     def keeps(stream: StreamState | None, seen: tuple[StreamState, ...] = ()) -> Key | None:
         """The collective of its rank for which a stream waits in the end."""
@@ -99,7 +130,7 @@ def _heads(run_index: RunIndex, walk: Walk) -> Standing:
             return None
         fire, _, item, _ = stream.queue[0]
         if fire is StreamState.wait:
-            return keeps(marks.get(walk.meeting.marks[stream.rank, item[EVENT]]), (*seen, stream))
+            return keeps(marks.get(item), (*seen, stream))
         return _key(item) if fire is StreamState.collective else None
 
     for key, stream in later:
@@ -114,66 +145,67 @@ def _heads(run_index: RunIndex, walk: Walk) -> Standing:
     return standing
 
 
-def _slots(run_index: RunIndex, room: int) -> Standing:
+def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
     """By what is left when each rank has started its collectives in the order of their issue, `room` at a time."""
-    left: list[deque[tuple[Key, str]]] = []
-    over = _over(run_index)
-    for rank, _ in enumerate(run_index.run.journals):
+    left: list[list[Part]] = []
+    over, came = _over(run_index, joint)
+    for rank, journal in enumerate(run_index.run.journals):
         calls = [calls[rank] for calls in run_index.collectives.values() if rank in calls]
         issued = sorted(entry.at for own in calls for entry in own if entry.raw[STREAM] is not None)
-        raws = [run_index.run.journals[rank][at] for at in issued]
-        left.append(deque((_key(raw), raw[STREAM]) for raw in raws if _key(raw) not in over))
+        parts = [
+            Part(_key(raw), raw[STREAM], _needs(run_index, raw, rank, joint))
+            for raw in map(journal.__getitem__, issued)
+        ]
+        left.append([part for part in parts if (part.key, rank) not in over])
 
-    def active(rank: int) -> list[Key]:
-        started: dict[str, Key] = {}
-        for key, stream in left[rank]:
+    def active(rank: int) -> list[Part]:
+        started: dict[str, Part] = {}
+        for part in left[rank]:
             if len(started) == room:
                 break
-            started.setdefault(stream, key)
+            started.setdefault(part.stream, part)
         return list(started.values())
 
     ready = list(range(len(left)))
     while ready:
-        for key in active(ready.pop()):
-            members = run_index.collectives[key[0]]
-            if all(key in active(member) for member in members):
-                for member in members:
-                    left[member].remove(next(item for item in left[member] if item[0] == key))
-                ready.extend(members)
+        rank = ready.pop()
+        for part in active(rank):
+            if rank not in came[part.key]:
+                came[part.key].add(rank)
+                ready.extend(run_index.collectives[part.key[0]])
+            if came[part.key].issuperset(part.needs):
+                left[rank].remove(part)
+                ready.append(rank)
     standing = Standing()
-    for rank, queue in enumerate(left):
+    for rank in range(len(left)):
+        for part in active(rank):
+            standing.stand(part.key, rank, part.needs)
+    for rank, parts in enumerate(left):
         started = active(rank)
-        for key in started:
-            standing.stands.setdefault(key, []).append(rank)
-        for key, _ in queue:
-            if key not in started:
-                standing.wait(key, rank, started[0])
+        for part in parts:
+            if part not in started:
+                standing.wait(part.key, rank, started[0].key)
     return standing
 
 
-def _over(run_index: RunIndex) -> set[Key]:
-    """Device collectives that ended for sure: a host learned of what came after them on their stream."""
-    over: set[Key] = set()
-    for journal in run_index.run.journals:
-        points: dict[int, tuple[str, int]] = {}  # event -> stream and index of its record
-        asked: dict[tuple[Any, ...], tuple[str, int]] = {}  # address of what waited -> the same
-        passed: dict[str, int] = {}
+def _over(run_index: RunIndex, joint: bool) -> tuple[set[tuple[Key, int]], defaultdict[Key, set[int]]]:
+    """Parts of device collectives that ended for sure, with their rank: a host learned of what came after them on their
+    stream, or all are known to have come whom they wait for. And who is known to have come to each.
+    """
+    came: defaultdict[Key, set[int]] = defaultdict(set)
+    over = set()
+    for rank, journal in enumerate(run_index.run.journals):
+        passed = passed_on_streams(journal)
         for at, raw in enumerate(journal):
-            if raw[KIND] == "mark":
-                points[raw[EVENT]] = raw[STREAM], at
-            elif raw[KIND] == "read":
-                asked[raw[ADDRESS]] = raw[STREAM], at
-            elif raw[KIND] == "ask" and raw[EVENT] in points:
-                asked[raw[ADDRESS]] = points[raw[EVENT]]
-            elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not False and raw[ADDRESS] in asked:
-                stream, point = asked[raw[ADDRESS]]
-                passed[stream] = max(passed.get(stream, 0), point)
-        over |= {
-            _key(raw)
-            for at, raw in enumerate(journal)
-            if raw[KIND] == "collective" and raw[STREAM] is not None and at < passed.get(raw[STREAM], 0)
-        }
-    return over
+            if raw[KIND] == "collective" and raw[STREAM] is not None and at < passed.get(raw[STREAM], 0):
+                over.add((_key(raw), rank))
+                came[_key(raw)] |= {rank, *_needs(run_index, raw, rank, joint)}
+    for key, ranks in came.items():
+        for rank in ranks:
+            entry = _entry(run_index, key, rank)
+            if entry is not None and ranks.issuperset(_needs(run_index, entry.raw, rank, joint)):
+                over.add((key, rank))
+    return over, came
 
 
 def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | None:

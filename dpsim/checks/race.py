@@ -158,7 +158,7 @@ def _short(access: Access, journal: list[RawRecord]) -> str:
 
 
 def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
-    if late.stream is early.stream:
+    if late.group is not None and late.group == early.group:
         return "transfers of one coalesced group have no order; use two groups, or memory that does not overlap"
     return (
         f"stream {late.stream.name} must wait for an event recorded on stream {early.stream.name} after "

@@ -2,23 +2,33 @@
 
 rank 0   all_reduce on dp #3                      stands in dp #3
 rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is missing in pp #0
+
+A member waits for those whose elements it gets, and for others perhaps (`dpsim.checks.happens_before.awaited`). So
+does a sender, perhaps, for its receiver. What a rank perhaps waits for counts only if it did not end and waits in
+nothing for sure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from dpsim.checks.happens_before.awaited import awaited
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ADDRESS, KIND, OP, STREAM
+from dpsim.ops import ADDRESS, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, RawRecord
 
 
 @dataclass(frozen=True)
 class Stuck:
-    """A collective that not all members joined, or a transfer that one side did not make."""
+    """A collective that not all members joined, or a transfer that one side did not make. `waits`: who of those that
+    joined it stands in it. `missing`: for whom.
+    """
 
     communicator: str
     seq: int
     joined: dict[int, Entry]
+    waits: tuple[int, ...]
     missing: tuple[int, ...]
 
     @property
@@ -29,39 +39,90 @@ class Stuck:
 
 
 def find_stuck(run_index: RunIndex) -> list[Stuck]:
-    """The first collective of each communicator that not all members joined and the first transfer of each pair that
-    one side did not make, in order of the step in which they were called.
+    """The first collective of each communicator, and the first transfer of each pair, in which somebody stands, in
+    order of the step in which they were called.
     """
     stuck = []
     for communicator, members in run_index.collectives.items():
-        seq = min(len(entries) for entries in members.values())
-        joined = {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
-        if joined:
-            missing = tuple(rank for rank in members if rank not in joined)
-            stuck.append(Stuck(communicator, seq, joined, missing))
+        for seq, joined in _unjoined(members):
+            needs = {rank: awaited(entry.raw, rank, tuple(members)) for rank, entry in joined.items()}
+            missing = tuple(one for one in members if one not in joined and any(one in own for own in needs.values()))
+            waits = tuple(rank for rank, own in needs.items() if any(one in own for one in missing))
+            if waits:
+                stuck.append(Stuck(communicator, seq, joined, waits, missing))
+                break
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
         if len(receives) > len(sends):
-            stuck.append(Stuck(communicator, len(sends), {receiver: receives[len(sends)]}, (sender,)))
-    waiting = {rank for one in stuck for rank in one.joined}
+            joined = {receiver: receives[len(sends)]}
+            stuck.append(Stuck(communicator, len(sends), joined, (receiver,), (sender,)))
+    stuck += _perhaps(run_index, {rank for one in stuck for rank in one.waits})
+    return sorted(stuck, key=lambda one: min(run_index.position(one.joined[rank]) for rank in one.waits))
+
+
+def _perhaps(run_index: RunIndex, waiting: set[int]) -> list[Stuck]:
+    """The same of ranks that wait in nothing for sure."""
+    stuck = []
+    for communicator, members in run_index.collectives.items():
+        for seq, joined in _unjoined(members):
+            waits = tuple(rank for rank in joined if rank not in waiting and _stands_in(run_index, joined[rank]))
+            if waits:
+                missing = tuple(rank for rank in members if rank not in joined)
+                stuck.append(Stuck(communicator, seq, joined, waits, missing))
+                break
+    waiting = waiting | {rank for one in stuck for rank in one.waits}
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
         stands = [seq for seq in range(len(receives), len(sends)) if _stands_in(run_index, sends[seq])]
         if stands and sender not in waiting:
-            stuck.append(Stuck(communicator, stands[0], {sender: sends[stands[0]]}, (receiver,)))
-    return sorted(stuck, key=lambda one: min(run_index.position(entry) for entry in one.joined.values()))
+            joined = {sender: sends[stands[0]]}
+            stuck.append(Stuck(communicator, stands[0], joined, (sender,), (receiver,)))
+    return stuck
 
 
-def _stands_in(run_index: RunIndex, send: Entry) -> bool:
-    """Whether a rank may stand in that send: on the host if it has not heard of its end and did nothing after it but
-    send; on a stream if it did not end.
+def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, Entry]]]:
+    """The collectives of a communicator that not all members joined, and who did."""
+    lengths = [len(entries) for entries in members.values()]
+    for seq in range(min(lengths), max(lengths)):
+        yield seq, {rank: entries[seq] for rank, entries in members.items() if len(entries) > seq}
+
+
+def _stands_in(run_index: RunIndex, own: Entry) -> bool:
+    """Whether a rank may stand in its own op: on the host if it has not heard of its end and did nothing after it but
+    send and join; on a stream if it did not end, nor heard of what came after it on that stream.
     """
-    if run_index.end(send.rank) != "blocked":
+    if run_index.end(own.rank) != "blocked":
         return False
-    last = run_index.last(send.rank)
+    journal = run_index.run.journals[own.rank]
+    last = run_index.last(own.rank)
     assert last is not None
-    if send.raw[STREAM] is None:
-        later = run_index.run.journals[send.rank][send.at + 1 :]
-        if any(raw[KIND] == "learned" and raw[ADDRESS] == send.raw[ADDRESS] for raw in later):
+    if own.raw[STREAM] is None:
+        later = journal[own.at + 1 :]
+        if any(raw[KIND] == "learned" and raw[ADDRESS] == own.raw[ADDRESS] for raw in later):
             return False
         did = [raw for raw in later if raw[KIND] not in ("learned", "injected")]
-        return all(raw[KIND] == "transfer" and raw[OP] == "send" and raw[STREAM] is None for raw in did)
+        return all(_goes_on(raw) for raw in did)
+    if own.at < passed_on_streams(journal).get(own.raw[STREAM], 0):
+        return False
     return last.raw[KIND] not in ("take", "sleep") and not (last.raw[KIND] == "collective" and last.raw[STREAM] is None)
+
+
+def _goes_on(raw: RawRecord) -> bool:
+    """Whether it is something on the host that does not hold it: a send, or a collective before it is awaited."""
+    return raw[KIND] in ("collective", "transfer") and raw[STREAM] is None and raw[OP] != "recv"
+
+
+def passed_on_streams(journal: list[RawRecord]) -> dict[str, int]:
+    """How far each stream has come for sure: the last op of the journal whose end on that stream the host heard of."""
+    points: dict[int, tuple[str, int]] = {}  # event -> stream and index of its record
+    asked: dict[tuple[Any, ...], tuple[str, int]] = {}  # address of what waited -> the same
+    passed: dict[str, int] = {}
+    for at, raw in enumerate(journal):
+        if raw[KIND] == "mark":
+            points[raw[EVENT]] = raw[STREAM], at
+        elif raw[KIND] == "read":
+            asked[raw[ADDRESS]] = raw[STREAM], at
+        elif raw[KIND] == "ask" and raw[EVENT] in points:
+            asked[raw[ADDRESS]] = points[raw[EVENT]]
+        elif raw[KIND] == "learned" and raw[LEARNED_OUTCOME] is not False and raw[ADDRESS] in asked:
+            stream, point = asked[raw[ADDRESS]]
+            passed[stream] = max(passed.get(stream, 0), point)
+    return passed

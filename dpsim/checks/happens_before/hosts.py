@@ -9,8 +9,9 @@ The rules of what comes after what are told in `walk`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
+from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.happens_before.streams import StreamState
@@ -41,6 +42,16 @@ WRITES = {kind: cls._fields.index("writes") if "writes" in cls._fields else None
 """Where a record says what it reads and writes, by kind."""
 
 
+Lane: TypeAlias = tuple[str, str, int]
+"""A stream, a communicator, and a place in the coalesced groups of these: where that transfer of each group runs, as if
+on a stream of its own.
+"""
+
+
+def lane_of(raw: RawRecord, place: int) -> Lane:
+    return raw[STREAM], raw[COMMUNICATOR], place
+
+
 class HostState:
     """A host: what it knows and how far its journal was walked."""
 
@@ -53,10 +64,15 @@ class HostState:
         self.used: dict[int, list[str]] = {}
         self.released: list[tuple[int, list[Signal]]] = []  # buffers given back whose memory is not free yet
         self.places: dict[int, Place] = {}
-        self.groups: set[int] = set()
+        self.marks: dict[int, Signal] = {}  # by event
+        self.spread: set[str] = set()  # communicators that this rank uses on several streams
+        self.turns: dict[str, tuple[StreamState, Signal]] = {}  # of these: the last stream, and where it had come to
+        self.sizes: dict[int, int] = {}  # of coalesced groups
+        self.groups: dict[int, tuple[Signal, list[Signal]]] = {}  # under way: where it began, ends of transfers
+        self.lanes: dict[Lane, StreamState] = {}
 
-    def go(self, learns: bool = True) -> None:
-        """Walk on until the host stops. `learns` False: for the op it stopped at, take over nothing."""
+    def go(self, posts: Posts = "wait") -> None:
+        """Walk on until the host stops. `posts`: not "wait" if nothing waits any more for what the host stopped at."""
         journal, streams, meeting, at = self.journal, self.streams, self.meeting, self.at
         access = meeting.sink.access
         end = len(journal)
@@ -76,14 +92,14 @@ class HostState:
             elif kind == "learned":
                 source = self.pending.get(raw[ADDRESS])
                 if source is not None:
-                    if learns and not self._learn(source, raw[LEARNED_OUTCOME]):
+                    if not self._learn(source, raw[LEARNED_OUTCOME], posts):
                         break
                     del self.pending[raw[ADDRESS]]
             elif (
                 kind == "alloc"
                 and raw[ALLOC_PLACE] is not None
                 and self.released
-                and self._held(raw[ALLOC_PLACE], learns)
+                and self._held(raw[ALLOC_PLACE], posts == "wait")
             ):
                 break
             else:
@@ -91,7 +107,7 @@ class HostState:
                 if issue is not None:
                     issue(self, at, raw)
             at += 1
-            learns = True
+            posts = "wait"
         self.at = at
 
     def straight(self) -> None:
@@ -110,17 +126,38 @@ class HostState:
                     sink.alloc(stream, at, raw)
 
     def _collective(self, at: int, raw: RawRecord) -> None:
-        if raw[STREAM] is not None:
-            self.streams[raw[STREAM]].put(StreamState.collective, at, raw, self.clock)
+        if raw[STREAM] is None:
+            self.pending[raw[ADDRESS]] = self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
         else:
-            self.pending[raw[ADDRESS]] = self.meeting.arrive(raw, (self.clock, 0, 0))
+            stream = self.streams[raw[STREAM]]
+            self._turn(raw, stream, at)
+            stream.put(StreamState.collective, at, raw, self.clock)
+            self._over(raw, stream, at)
 
     def _mark(self, at: int, raw: RawRecord) -> None:
-        mark = self.meeting.marks[self.rank, raw[EVENT]] = Signal()
-        self.streams[raw[STREAM]].put(StreamState.mark, at, mark, self.clock)
+        self.marks[raw[EVENT]] = self._end(self.streams[raw[STREAM]], at)
+
+    def _end(self, stream: StreamState, at: int) -> Signal:
+        """The present end of a stream."""
+        mark = Signal()
+        stream.put(StreamState.mark, at, mark, self.clock)
+        return mark
 
     def _wait(self, at: int, raw: RawRecord) -> None:
-        self.streams[raw[STREAM]].put(StreamState.wait, at, raw, self.clock)
+        mark = self.marks.get(raw[EVENT])
+        if mark is not None:
+            self.streams[raw[STREAM]].put(StreamState.wait, at, mark, self.clock)
+
+    def _turn(self, raw: RawRecord, stream: StreamState, at: int) -> None:
+        """What comes next on the stream comes after what the rank put on that communicator before."""
+        last, end = self.turns.get(raw[COMMUNICATOR], (stream, None))
+        if end is not None and last is not stream:
+            stream.put(StreamState.wait, at, end, self.clock)
+
+    def _over(self, raw: RawRecord, stream: StreamState, at: int) -> None:
+        """The rank has put something on that communicator."""
+        if raw[COMMUNICATOR] in self.spread:
+            self.turns[raw[COMMUNICATOR]] = stream, self._end(stream, at)
 
     def _read(self, at: int, raw: RawRecord) -> None:
         learns = self.pending[raw[ADDRESS]] = Signal()
@@ -138,10 +175,10 @@ class HostState:
             names.append(raw[STREAM])
 
     def _ask(self, _: int, raw: RawRecord) -> None:
-        self.pending[raw[ADDRESS]] = (raw[ASK_HOW], self.meeting.marks.get((self.rank, raw[EVENT])))
+        self.pending[raw[ADDRESS]] = (raw[ASK_HOW], self.marks.get(raw[EVENT]))
 
     def _take(self, _: int, raw: RawRecord) -> None:
-        self.pending[raw[ADDRESS]] = raw[TAKE_MAILBOX]
+        self.pending[raw[ADDRESS]] = self.meeting.mail.box(self.rank, raw[TAKE_MAILBOX])
 
     def _post(self, _: int, raw: RawRecord) -> None:
         self.meeting.mail.post(self.rank, raw, self.clock, self.meeting.ready)
@@ -155,18 +192,27 @@ class HostState:
                 )
             else:
                 self.pending[raw[ADDRESS]] = meeting.sends[raw[COMMUNICATOR], raw[TRANSFER_PEER], self.rank, raw[SEQ]]
-        elif group is None:
-            self.streams[raw[STREAM]].put(StreamState.transfers, at, [(at, raw)], self.clock)
-        elif group not in self.groups:  # the first of its group: all of it goes out as one
-            self.groups.add(group)
-            items = [(at, raw)]
-            for later in range(at + 1, len(self.journal)):
-                other = self.journal[later]
-                if other[KIND] == "transfer" and other[TRANSFER_GROUP] == group:
-                    items.append((later, other))
-                elif other[KIND] in ("transfer", "collective", "learned"):
-                    break
-            self.streams[raw[STREAM]].put(StreamState.transfers, at, items, self.clock)
+            return
+        stream = self.streams[raw[STREAM]]
+        if group is None:
+            self._turn(raw, stream, at)
+            stream.put(StreamState.transfer, at, raw, self.clock)
+            self._over(raw, stream, at)
+            return
+        began = self.groups.get(group)
+        if began is None:
+            self._turn(raw, stream, at)
+            began = self.groups[group] = self._end(stream, at), []
+        before, ends = began
+        lane = self.lanes[lane_of(raw, len(ends))]
+        lane.put(StreamState.wait, at, before, self.clock)
+        lane.put(StreamState.transfer, at, raw, self.clock)
+        ends.append(self._end(lane, at))
+        if len(ends) == self.sizes[group]:
+            for end in ends:
+                stream.put(StreamState.wait, at, end, self.clock)
+            self._over(raw, stream, at)
+            del self.groups[group]
 
     def _free(self, at: int, raw: RawRecord) -> None:
         buffer, marks = raw[BUFFER], []
@@ -176,8 +222,7 @@ class HostState:
             return
         for name in named:
             if name != raw[STREAM]:
-                marks.append(Signal())
-                self.streams[name].put(StreamState.mark, at, marks[-1], self.clock)
+                marks.append(self._end(self.streams[name], at))
         self.meeting.sink.freed(self.rank, buffer, marks)
         if buffer in self.places and any(mark.clock is None for mark in marks):
             self.released.append((buffer, marks))
@@ -196,34 +241,34 @@ class HostState:
                 return True
         return False
 
-    def _learn(self, source: Any, outcome: Any) -> bool:
+    def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
         """Take over what is known after an op that returned; False if the walk has not come to it."""
-        if type(source) is str:
-            return outcome is None or self._got(source, outcome)
+        clocks = self.meeting.clocks
+        if type(source) is Box:
+            if outcome is not None:
+                known, late = source.take(outcome, posts, clocks)
+                if late is not None:
+                    late.wait(self)
+                    return False
+                if known is not None:
+                    self.clock = clocks.join(self.clock, known)
+            return True
         if type(source) is tuple:
             how, source = source
             if source is None or (how == "query" and not outcome):
                 return True
-        if source.clock is None:
+        if source.clock is not None:
+            self.clock = clocks.after(self.clock, source.clock, source.actor, source.position)
+        elif posts == "wait":
             source.wait(self)
             return False
-        self.clock = self.meeting.clocks.after(self.clock, source.clock, source.actor, source.position)
         return True
 
-    def _got(self, box: str, message: Any) -> bool:
-        """The same for a message that was taken."""
-        posts = self.meeting.mail.candidates(self.rank, box, message)
-        for _, _, signal in posts:
-            if signal.clock is None:
-                signal.wait(self)
-                return False
-        if posts:
-            clocks = self.meeting.clocks
-            self.clock = clocks.join(self.clock, clocks.common([signal.clock for _, _, signal in posts]))
-            if len(posts) == 1:
-                [(letters, number, _)] = posts
-                letters.taken = number + 1
-        return True
+    def explained(self) -> bool:
+        """Whether the host has stopped at a message that posts explain which the walk has come to."""
+        raw = self.journal[self.at]
+        source = self.pending.get(raw[ADDRESS]) if raw[KIND] == "learned" else None
+        return type(source) is Box and source.explains(raw[LEARNED_OUTCOME])
 
 
 ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {

@@ -1,55 +1,184 @@
-"""Messages while a run is walked: which post it may have been that a host took.
+"""Messages while a run is walked: which posts they may have been that a host took.
 
-Journals say what was taken, not from whom. Those of one sender arrive in the order in which they were sent, so a post
-may be the one if it has the content and is not surely taken already; `walk` says what is made of several.
+Journals say what was taken, not from whom. What is known: messages of one sender are taken in the order in which they
+were posted, none is left out, and none is taken before it was posted. An *explanation* of the messages taken so far is
+a choice of posts that keeps to that. A post that is in every explanation was taken, so what was known there is known to
+the taker; all else it does not know.
 
-    for letters, number, signal in mail.candidates(rank, "box", message): ...    # the earliest of each sender
-    letters.taken = number + 1                    # if only one sender may be: all up to its post are taken
+    sender 1 posts "ok"          after one "ok":   it may be of either sender: neither is known to be taken
+    sender 2 posts "ok"          after two:        one sender has one post only, so the other was taken as well
+
+So taken messages are counted by content. For each sender two numbers are kept up: how many of its posts were taken for
+sure, and how many at most. At most: its posts in order, as long as messages of their content are not accounted for.
+For sure: those without which all that the other senders may have given would not make up the count. Where equal
+messages come from several senders this finds all that every explanation has. Where contents are mixed it may count as
+possible what clashes with another content, and then less is known than could be.
+
+Besides, the message just taken is the next one of *some* sender: what the first such post of each that it may have come
+from knew is known, whichever it was.
+
+A post that the walk has not come to may depend on this very take, so it may or may not have been there: the host waits.
+When nothing else can move, `walk` decides: a host is told that nothing else was there if it alone could have gone on.
+
+Of a rank that died messages may be lost, so nothing is counted in a box that it posts to. Nor where a message
+came that no post explains, or too many to look at (`MANY`). There each message is taken for itself.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Collection
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dpsim.checks.happens_before.clocks import Clock
+from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
 from dpsim.ops import POST_CONTENT, POST_MAILBOX, POST_TO, RawRecord
+
+MANY = 256
+"""Messages that are not accounted for, up to which they are counted."""
+
+Posts: TypeAlias = Literal["wait", "there", "any"]
+"""What to make of posts that the walk has not come to: wait for them if they matter, say that none was there, or that
+any may have been.
+"""
 
 
 class Letters:
     """All that one rank ever posts to a mailbox, how much of it it has posted, and how much is surely taken."""
 
-    __slots__ = ("posts", "sent", "taken")
+    __slots__ = ("posts", "sent", "sure")
 
     def __init__(self) -> None:
         self.posts: list[tuple[Any, Signal]] = []
-        self.sent = self.taken = 0
+        self.sent = self.sure = 0
+
+    def known(self, number: int, clocks: Clocks) -> Clock:
+        """What was known at a post; if the walk has not come to it, at the last one before it that it has come to."""
+        number = min(number, self.sent - 1)
+        return self.posts[number][1].clock if number >= 0 else clocks.nothing
+
+
+class Explained(NamedTuple):
+    """What the explanations of all messages taken so far have in common. Lists have an entry for each sender."""
+
+    sure: list[int]  # so many of its posts are taken
+    most: list[int]  # and no more than so many
+    first: list[int | None]  # the first that may be the last message
+    left: Counter[Any]  # messages by content that are not accounted for
+
+
+class Box:
+    """A mailbox. `counts`: whether messages are counted."""
+
+    def __init__(self) -> None:
+        self.senders: dict[int, Letters] = {}
+        self.counts = True
+        self._left: Counter[Any] = Counter()
+
+    def take(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
+        """The host takes a message: what is known of it (None: nothing), and a post to wait for before this is asked
+        again.
+        """
+        senders = list(self.senders.values())
+        found = self._explain(message, senders, there=False)
+        late = [one for one, end in zip(senders, found.most, strict=True) if one.sent < end] if found else []
+        if late and posts != "any":
+            now = self._explain(message, senders, there=True)
+            if posts == "wait" and (not now or not found or (now.sure, now.first) != (found.sure, found.first)):
+                return None, late[0].posts[late[0].sent][1]
+            found = now
+        if found is None:
+            self.counts = False
+            return None, None
+        self.counts = self.counts and sum(found.left.values()) < MANY
+        self._left = found.left
+        maybe = zip(senders, found.first, strict=True)
+        known = clocks.common([one.known(number, clocks) for one, number in maybe if number is not None])
+        for one, sure in zip(senders, found.sure, strict=True):
+            if sure > one.sure:
+                one.sure = sure
+                known = clocks.join(known, one.known(sure - 1, clocks))
+        return known, None
+
+    def explains(self, message: Any) -> bool:
+        """Whether posts that the walk has come to explain the message."""
+        return self._explain(message, list(self.senders.values()), there=True) is not None
+
+    def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explained | None:
+        """After one more message; None if no post explains it. `there`: by what the walk has come to."""
+        ends = [one.sent if there else len(one.posts) for one in senders]
+        begin, sure, left = [one.sure for one in senders], [one.sure for one in senders], self._left
+        if self.counts:
+            left = left.copy()
+            left[message] += 1
+            ends = _count(senders, ends, sure, left)
+        first = [_find(one, message, at, end) for one, at, end in zip(senders, begin, ends, strict=True)]
+        may = [index for index, number in enumerate(first) if number is not None]
+        if not may:
+            return None
+        if not self.counts:
+            ends = [one.sure if number is None else number + 1 for one, number in zip(senders, first, strict=True)]
+            if len(may) == 1:  # all up to its first such post
+                sure[may[0]] = ends[may[0]]
+        return Explained(sure, ends, first, left)
+
+
+def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int]:
+    """How many posts of each sender are taken at most, of those up to `ends`. Raises `sure` to those that are taken for
+    sure, and takes these off `left`.
+    """
+    while True:
+        most, gives = [], []
+        for one, at, end in zip(senders, sure, ends, strict=True):
+            given: Counter[Any] = Counter()
+            while at < end and given[one.posts[at][0]] < left[one.posts[at][0]]:
+                given[one.posts[at][0]] += 1
+                at += 1
+            most.append(at)
+            gives.append(given)
+        before = list(sure)
+        for content, count in left.items():
+            spare = sum(given[content] for given in gives) - count  # posts that some explanation leaves out
+            for index, given in enumerate(gives):
+                if 0 <= spare < given[content]:
+                    sure[index] = max(sure[index], _nth(senders[index], content, before[index], given[content] - spare))
+        if sure == before:
+            return most
+        for one, at, end in zip(senders, before, sure, strict=True):
+            left.subtract(content for content, _ in one.posts[at:end])
+
+
+def _nth(one: Letters, content: Any, at: int, number: int) -> int:
+    """Behind so many posts of that content."""
+    while number:
+        number -= one.posts[at][0] == content
+        at += 1
+    return at
+
+
+def _find(one: Letters, content: Any, at: int, end: int) -> int | None:
+    """The first post of that content."""
+    return next((number for number in range(at, end) if one.posts[number][0] == content), None)
 
 
 class Mail:
-    """The letters of a run, by mailbox and sender."""
+    """The mailboxes of a run. Those that `lossy` ranks post to are not counted."""
 
-    def __init__(self) -> None:
-        self._boxes: dict[tuple[int, str], dict[int, Letters]] = {}
+    def __init__(self, lossy: Collection[int] = ()) -> None:
+        self._lossy = lossy
+        self._boxes: defaultdict[tuple[int, str], Box] = defaultdict(Box)
 
     def add(self, rank: int, raw: RawRecord) -> None:
         """Before the walk: a post of the run."""
-        letters = self._boxes.setdefault((raw[POST_TO], raw[POST_MAILBOX]), {}).setdefault(rank, Letters())
-        letters.posts.append((raw[POST_CONTENT], Signal()))
+        box = self._boxes[raw[POST_TO], raw[POST_MAILBOX]]
+        box.senders.setdefault(rank, Letters()).posts.append((raw[POST_CONTENT], Signal()))
+        box.counts = box.counts and rank not in self._lossy
 
     def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
         """The walk has come to a post."""
-        letters = self._boxes[raw[POST_TO], raw[POST_MAILBOX]][rank]
+        letters = self._boxes[raw[POST_TO], raw[POST_MAILBOX]].senders[rank]
         letters.posts[letters.sent][1].set(clock, 0, 0, ready)
         letters.sent += 1
 
-    def candidates(self, rank: int, box: str, message: Any) -> list[tuple[Letters, int, Signal]]:
-        """(letters, number, signal) of the earliest post of each sender that may be the message."""
-        found = []
-        for letters in self._boxes.get((rank, box), {}).values():
-            posts = letters.posts
-            for number in range(letters.taken, len(posts)):
-                if posts[number][0] == message:
-                    found.append((letters, number, posts[number][1]))
-                    break
-        return found
+    def box(self, rank: int, name: str) -> Box:
+        return self._boxes[rank, name]

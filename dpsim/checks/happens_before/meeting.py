@@ -1,45 +1,83 @@
-"""Where hosts and streams meet while a run is walked: collectives, sends, events, messages, and who can go on.
+"""Where hosts and streams meet while a run is walked: collectives, sends, messages, and who can go on.
 
 Hosts and streams know the `Meeting`, never another rank's or the walk that drives them. Each puts there what others may
 come after, and finds there what it comes after itself.
 
-    joint = meeting.arrive(record, point)            # joint.clock is None until the last member has come
+    part = meeting.arrive(rank, record, point)       # part.clock is None until all have come that it waits for
     meeting.sends["pp", 0, 1, seq].set(...)          # the receiver, or its stream, is in meeting.ready if it waits
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from dpsim.checks.happens_before.awaited import awaited
 from dpsim.checks.happens_before.clocks import Clocks, Point
 from dpsim.checks.happens_before.mailboxes import Mail
-from dpsim.checks.happens_before.points import Joint, Signal, Sink, Waiter
+from dpsim.checks.happens_before.points import Signal, Sink, Waiter
 from dpsim.ops import COMMUNICATOR, SEQ, RawRecord
 
 
-class Meeting:
-    """What all hosts and streams of a walk share. `members`: communicator -> how many ranks have to come.
-
-    `marks`: the events, by (rank, event). `sends`: by (communicator, sender, receiver, number). `ready`: who can go on.
+class Gathering:
+    """A collective while its members come. `came`: what lay before the part of each. `whole`: the part of all that wait
+    for all, which know the same. `parts`: those that wait for some, with their rank and these.
     """
 
-    def __init__(self, clocks: Clocks, sink: Sink, mail: Mail, members: Mapping[str, int]) -> None:
-        self.clocks, self.sink, self.mail, self.members = clocks, sink, mail, members
-        self.ready: list[Waiter] = []
-        self.marks: dict[tuple[int, int], Signal] = {}
-        self.sends: defaultdict[tuple[str, int, int, int], Signal] = defaultdict(Signal)
-        self.joints: dict[tuple[str, int], Joint] = {}
+    __slots__ = ("came", "parts", "whole")
 
-    def arrive(self, raw: RawRecord, point: Point) -> Joint:
-        """A member has come to a collective."""
+    def __init__(self) -> None:
+        self.came: dict[int, Point] = {}
+        self.whole: Signal | None = None
+        self.parts: list[tuple[Signal, int, Sequence[int]]] = []
+
+
+class Meeting:
+    """What all hosts and streams of a walk share. `members`: communicator -> its ranks.
+
+    `joint`: all members of a collective wait for all. `sends`: by (communicator, sender, receiver, number). `ready`:
+    who can go on.
+    """
+
+    def __init__(
+        self, clocks: Clocks, sink: Sink, mail: Mail, members: Mapping[str, Sequence[int]], joint: bool = False
+    ) -> None:
+        self.clocks, self.sink, self.mail, self.members, self.joint = clocks, sink, mail, members, joint
+        self.ready: list[Waiter] = []
+        self.sends: defaultdict[tuple[str, int, int, int], Signal] = defaultdict(Signal)
+        self.gatherings: dict[tuple[str, int], Gathering] = {}
+
+    def arrive(self, rank: int, raw: RawRecord, point: Point) -> Signal:
+        """A member has come to a collective. The answer is the point of its part, set when all have come that it waits
+        for. What lay before their parts is known there: that they are through is not.
+        """
         key = raw[COMMUNICATOR], raw[SEQ]
-        joint = self.joints.get(key)
-        if joint is None:
-            joint = self.joints[key] = Joint()
-        joint.points.append(point)
-        if len(joint.points) == self.members[raw[COMMUNICATOR]]:
-            joint.set(self.clocks.joint(joint.points), 0, 0, self.ready)
-            joint.points.clear()
-            del self.joints[key]
-        return joint
+        members = self.members[raw[COMMUNICATOR]]
+        gathering = self.gatherings.get(key)
+        if gathering is None:
+            gathering = self.gatherings[key] = Gathering()
+        came = gathering.came
+        came[rank] = point
+        others = members if self.joint else awaited(raw, rank, members)
+        if others is members:
+            part = gathering.whole
+            if part is None:
+                part = gathering.whole = Signal()
+        else:
+            part = Signal()
+            gathering.parts.append((part, rank, others))
+        if gathering.parts:
+            gathering.parts = [one for one in gathering.parts if not self._fires(one, came)]
+        if len(came) == len(members):
+            if gathering.whole is not None:
+                gathering.whole.set(self.clocks.joint(list(came.values())), 0, 0, self.ready)
+            del self.gatherings[key]
+        return part
+
+    def _fires(self, item: tuple[Signal, int, Sequence[int]], came: dict[int, Point]) -> bool:
+        part, rank, others = item
+        for other in others:
+            if other not in came:
+                return False
+        part.set(self.clocks.joint([came[rank], *[came[other] for other in others if other != rank]]), 0, 0, self.ready)
+        return True

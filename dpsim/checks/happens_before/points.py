@@ -1,7 +1,7 @@
 """Points of a run that others may come after, who waits for them, and who is told of accesses.
 
-A `Signal` is such a point: an event, a send, a post, a read that a host waits for. A `Joint` is a collective, of which
-all parts fire at once. Hosts and streams that cannot go on are put on the ready list when what they wait for is set.
+A `Signal` is such a point: an event, a send, a post, a member's part of a collective, a read that a host waits for.
+Hosts and streams that cannot go on are put on the ready list when what they wait for is set.
 
     signal = Signal()
     signal.wait(stream)                                  # the stream stands still
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from dpsim.checks.happens_before.clocks import Clock, Clocks, Point
+from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.ops import RawRecord, Refs
 
 
@@ -23,13 +23,6 @@ class Waiter(Protocol):
 
     def go(self) -> None:
         """Walk on as far as possible."""
-
-
-class Member(Protocol):
-    """A stream that stands in a collective until the last member comes."""
-
-    def released(self, clock: Clock, at: int, raw: RawRecord) -> None:
-        """The collective fires, and with it this member's part, the record `at`; then the stream can go on."""
 
 
 class Signal:
@@ -55,19 +48,10 @@ class Signal:
         self.waiters.append(waiter)
 
 
-class Joint(Signal):
-    """A collective: set when the last member has come. `streams` are those that stand in it, with their records."""
-
-    __slots__ = ("points", "streams")
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.points: list[Point] = []
-        self.streams: list[tuple[Member, int, RawRecord]] = []
-
-
 class StreamPoint:
-    """A stream of a rank at its present point: what it knows there (`clock`) and how many ops it has done."""
+    """A stream of a rank, or a lane beside one, at its present point: what it knows there (`clock`) and how many ops it
+    has done.
+    """
 
     __slots__ = ("actor", "clock", "clocks", "name", "position", "rank")
 

@@ -21,7 +21,6 @@ from dpsim.ops import (
     COLLECTIVE_READS,
     COLLECTIVE_WRITES,
     COMMUNICATOR,
-    EVENT,
     LAUNCH_READS,
     LAUNCH_WRITES,
     OP,
@@ -41,14 +40,14 @@ Fire: TypeAlias = "Callable[[StreamState, int, Any], bool]"
 class StreamState(StreamPoint):
     """A stream: what it knows, how far it is, and what its host put on it that cannot fire yet."""
 
-    __slots__ = ("arrived", "meeting", "queue", "seen")
+    __slots__ = ("meeting", "part", "queue", "seen")
 
     def __init__(self, meeting: Meeting, rank: int, name: str, actor: int) -> None:
         super().__init__(meeting.clocks, rank, name, actor)
         self.meeting = meeting
         self.seen = self.clock  # what the host knew when it issued the last item that fired
         self.queue: deque[tuple[Fire, int, Any, Clock]] = deque()
-        self.arrived = False  # at its head, a collective that waits for others
+        self.part: Signal | None = None  # of a collective at its head, which waits for others
 
     def put(self, fire: Fire, at: int, item: Any, host: Clock) -> None:
         """The host issues an item; `fire` says whether it can fire, and does it if so."""
@@ -81,14 +80,12 @@ class StreamState(StreamPoint):
         signal.set(self.clock, self.actor, self.position, self.meeting.ready)
         return True
 
-    def wait(self, _: int, raw: RawRecord) -> bool:
-        mark = self.meeting.marks.get((self.rank, raw[EVENT]))
-        if mark is not None:
-            if mark.clock is None:
-                mark.wait(self)
-                return False
-            if mark.actor != self.actor or not self.actor:
-                self.clock = self.clocks.after(self.clock, mark.clock, mark.actor, mark.position)
+    def wait(self, _: int, signal: Signal) -> bool:
+        if signal.clock is None:
+            signal.wait(self)
+            return False
+        if signal.actor != self.actor or not self.actor:
+            self.clock = self.clocks.after(self.clock, signal.clock, signal.actor, signal.position)
         return True
 
     def read(self, at: int, item: tuple[RawRecord, Signal]) -> bool:
@@ -104,56 +101,30 @@ class StreamState(StreamPoint):
         return True
 
     def collective(self, at: int, raw: RawRecord) -> bool:
-        if self.arrived:
+        part = self.part or self.meeting.arrive(self.rank, raw, (self.clock, self.actor, self.position))
+        if part.clock is None:
+            if self.part is None:
+                self.part = part
+                part.wait(self)
             return False
-        joint = self.meeting.arrive(raw, (self.clock, self.actor, self.position + 1))
-        if joint.clock is None:
-            self.arrived = True
-            joint.streams.append((self, at, raw))
-            return False
-        for stream, head, other in joint.streams:  # all at once: nothing may come between the parts of a joint op
-            stream.released(joint.clock, head, other)
-        joint.streams.clear()
-        self.clock = joint.clock
+        self.part = None
+        self.clock = part.clock
         self.position += 1
         self.meeting.sink.access(self, at, raw[COLLECTIVE_READS], raw[COLLECTIVE_WRITES])
         return True
 
-    def released(self, clock: Clock, at: int, raw: RawRecord) -> None:
-        self.clock = clock
-        self.position += 1
-        self.meeting.sink.access(self, at, raw[COLLECTIVE_READS], raw[COLLECTIVE_WRITES])
-        self.arrived = False
-        self.queue.popleft()
-        self.meeting.ready.append(self)
-
-    def transfers(self, _: int, items: list[tuple[int, RawRecord]]) -> bool:
-        meeting, group = self.meeting, items[0][1][TRANSFER_GROUP]
-        for _, raw in items:
-            if raw[OP] == "send":
-                signal = meeting.sends[raw[COMMUNICATOR], self.rank, raw[TRANSFER_PEER], raw[SEQ]]
-                if signal.clock is None:  # the first time round
-                    own = self.position + 1 if group is None else self.position
-                    signal.set(self.clock, self.actor, own, meeting.ready)
-        sources = [
-            meeting.sends[raw[COMMUNICATOR], raw[TRANSFER_PEER], self.rank, raw[SEQ]]
-            for _, raw in items
-            if raw[OP] == "recv"
-        ]
-        for signal in sources:
+    def transfer(self, at: int, raw: RawRecord) -> bool:
+        meeting = self.meeting
+        if raw[OP] == "send":
+            self.position += 1
+            signal = meeting.sends[raw[COMMUNICATOR], self.rank, raw[TRANSFER_PEER], raw[SEQ]]
+            signal.set(self.clock, self.actor, self.position, meeting.ready)
+        else:
+            signal = meeting.sends[raw[COMMUNICATOR], raw[TRANSFER_PEER], self.rank, raw[SEQ]]
             if signal.clock is None:
                 signal.wait(self)
                 return False
-        before = self.clock
-        for at, raw in items:
             self.position += 1
-            if raw[OP] == "recv":
-                signal = meeting.sends[raw[COMMUNICATOR], raw[TRANSFER_PEER], self.rank, raw[SEQ]]
-                assert signal.clock is not None
-                self.clock = self.clocks.after(before, signal.clock, signal.actor, signal.position)
-            meeting.sink.access(self, at, raw[TRANSFER_READS], raw[TRANSFER_WRITES], group)
-        self.clock = before
-        for signal in sources:
-            assert signal.clock is not None
             self.clock = self.clocks.after(self.clock, signal.clock, signal.actor, signal.position)
+        meeting.sink.access(self, at, raw[TRANSFER_READS], raw[TRANSFER_WRITES], raw[TRANSFER_GROUP])
         return True

@@ -5,21 +5,27 @@ depends on has fired; a host stops where it learned something that has not happe
 
 * a stream's ops come one after the other, each after its host issued it, so after what the host had learned by then;
 * a stream that was told to wait for an event: after the stream of the event had come to it;
-* a collective is one joint point of all members, matched by (communicator, seq), on streams or between hosts;
-* a receive comes after the send it is matched with (communicator, pair, seq) and all before that send. Nothing comes
-  back: a send may end before it is received. Of a send in a coalesced group only what came before the group is
-  taken over, and transfers of one group are in no order among themselves;
+* a member's part of a collective, matched by (communicator, seq), on streams or between hosts: after those have come
+  whose elements it gets (`awaited`). That is all: a peer that is through proves that I came, not that I am through.
+  Each part is a point of its own, and what a part waits for is what lay before the parts of others;
+* a receive comes after the send it is matched with (communicator, pair, seq) and all before that send: what was
+  received had been read. Nothing comes back: a send may end before it is received;
+* transfers of one coalesced group, each on a lane of its own: after what the stream had before the group, and what
+  comes behind the group on the stream after all of them. So of a send in a group its receive takes over what came
+  before the group, and that send, and nothing of its fellows;
+* what a rank puts on one device communicator, on whatever streams: after what it put there before, a group being one;
 * a host that learned: a read, a host collective, a host receive, a synchronised event, an event that had passed;
-* a message that was taken comes after its post. Which post that was is not always plain: a post of each sender that
-  is not surely taken already and has that content may be the one. The earliest such of each sender is looked at (its
-  later ones know no less), and what *all* of these knew is taken over. Only if one sender is possible are its posts
-  up to there counted as taken.
+* a message that was taken comes after its post. Which post that was is not always plain; what is taken over is what it
+  knew in every explanation of what was taken (`mailboxes`). A post that the walk has not come to may be behind this
+  very take, so it is waited for. Where nothing can move any more some host went on first, by what is there: if only
+  one can have, then what is not there was not there, else it may have been.
 
 Not an order: that the allocator found `record_stream`'s events passed and so reused a block. It orders the old
 buffer's accesses before the new one's (`Memory.freed`), and nothing else: the next run may not be so lucky.
 
-What never fired has no accesses: a collective that not all members joined, a receive without its send, and what comes
-behind them on their streams. A host that learned from an op which by the journals never ended learned nothing of it.
+What never fired has no accesses: a part of a collective to which somebody does not come for whom it waits, a receive
+without its send, and what comes behind them on their streams. A host that learned from an op which by the journals
+never ended learned nothing of it.
 
 Of a rank with one stream all this tells nothing that its journal does not: if no rank has two, and all finished, so
 that all that was issued has fired, the journals are read as they stand.
@@ -32,14 +38,15 @@ Prior art: this is message-passing trace replay as in MUST and ISP, with streams
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clocks, clocks_for
-from dpsim.checks.happens_before.hosts import HostState
+from dpsim.checks.happens_before.hosts import HostState, Lane, lane_of
 from dpsim.checks.happens_before.mailboxes import Mail
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Sink
 from dpsim.checks.happens_before.streams import StreamState
-from dpsim.ops import KIND, STREAM, TRANSFER_GROUP, RawRecord
+from dpsim.ops import COMMUNICATOR, KIND, STREAM, TRANSFER_GROUP, RawRecord
 from dpsim.world import Run, World
 
 STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "alloc": 1, "read": 1, "mark": 0, "wait": 0, "used": 0}
@@ -50,24 +57,35 @@ class Walk:
     """All hosts and streams of a run, walked side by side."""
 
     def __init__(
-        self, world: World, run: Run, sink: Sink, clocks: Callable[[Sequence[int]], Clocks] = clocks_for
+        self,
+        world: World,
+        run: Run,
+        sink: Sink,
+        clocks: Callable[[Sequence[int]], Clocks] = clocks_for,
+        joint: bool = False,
     ) -> None:
-        self.finished = run.finished
-        self.grouped = False
-        mail = Mail()
-        lengths = [self._scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
-        actors = [0, *[length for own in lengths if len(own) > 1 for length in own.values()]]
-        members = {spec.name: len(spec.ranks) for spec in world.communicators}
-        self.meeting = Meeting(clocks(actors), sink, mail, members)
-        self.hosts = [HostState(self.meeting, rank, journal) for rank, journal in enumerate(run.journals)]
+        """`joint`: to see who would stand where, all members of a collective wait for all."""
+        mail = Mail({rank for rank, end in enumerate(run.ends) if end == "died"})
+        found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
+        self.plain = run.finished and all(len(one.lengths) < 2 for one in found)
+        actors = [0, *[length for one in found if len(one.lengths) > 1 for length in one.lengths.values()]]
+        members = {spec.name: spec.ranks for spec in world.communicators}
+        self.meeting = meeting = Meeting(clocks(actors), sink, mail, members, joint)
+        self.hosts = [HostState(meeting, rank, journal) for rank, journal in enumerate(run.journals)]
         actor = 0
-        for host, own in zip(self.hosts, lengths, strict=True):
-            for name in own:
-                actor += len(own) > 1
-                host.streams[name] = StreamState(self.meeting, host.rank, name, actor if len(own) > 1 else 0)
+        for host, one in zip(self.hosts, found, strict=True):
+            host.sizes = one.groups
+            host.spread = {name for name, streams in one.uses.items() if len(streams) > 1}
+            for name in one.lengths:
+                actor += len(one.lengths) > 1
+                own = actor if len(one.lengths) > 1 else 0
+                if isinstance(name, str):
+                    host.streams[name] = StreamState(meeting, host.rank, name, own)
+                else:
+                    host.lanes[name] = StreamState(meeting, host.rank, name[0], own)
 
     def go(self) -> None:
-        if self.finished and all(len(host.streams) < 2 for host in self.hosts) and not self.grouped:
+        if self.plain:
             for host in self.hosts:
                 host.straight()
             return
@@ -76,23 +94,51 @@ class Walk:
         while True:
             while ready:
                 ready.pop().go()
-            stopped = next((host for host in self.hosts if host.at < len(host.journal)), None)
-            if stopped is None:
+            stopped = [host for host in self.hosts if host.at < len(host.journal)]
+            if not stopped:
                 return
-            stopped.go(learns=False)  # nothing can move: a host that went on all the same learned nothing
+            able = [host for host in stopped if host.explained()]
+            if len(able) == 1:  # one was the first to go on, and what let it was there
+                able[0].go("there")
+            else:
+                (able or stopped)[0].go("any")
 
-    def _scan(self, rank: int, journal: list[RawRecord], mail: Mail) -> dict[str, int]:
-        """The streams of a rank and how many ops each has; its posts and whether it has groups are noted on the way."""
-        lengths: dict[str, int] = {}
-        for raw in journal:
-            kind = raw[KIND]
-            ops = STREAMED.get(kind)
-            if ops is not None:
-                name = raw[STREAM]
-                if name is not None:
-                    lengths[name] = lengths.get(name, 0) + ops
-                    if kind == "transfer" and raw[TRANSFER_GROUP] is not None:
-                        self.grouped = True
-            elif kind == "post":
-                mail.add(rank, raw)
-        return lengths
+
+class _Scan(NamedTuple):
+    """What is known of a rank before the walk. `lengths`: how many ops each stream and lane has. `groups`: how many
+    transfers each coalesced group. `uses`: the streams of each communicator.
+    """
+
+    lengths: dict[str | Lane, int]
+    groups: dict[int, int]
+    uses: dict[str, set[str]]
+
+
+def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
+    """Posts are noted on the way."""
+    lengths: dict[str | Lane, int] = {}
+    groups: dict[int, int] = {}
+    uses: dict[str, set[str]] = {}
+    for raw in journal:
+        kind = raw[KIND]
+        ops = STREAMED.get(kind)
+        if ops is not None:
+            name = raw[STREAM]
+            if name is None:
+                continue
+            if kind == "collective" or kind == "transfer":
+                streams = uses.get(raw[COMMUNICATOR])
+                if streams is None:
+                    streams = uses[raw[COMMUNICATOR]] = set()
+                streams.add(name)
+                group = raw[TRANSFER_GROUP] if kind == "transfer" else None
+                if group is not None:
+                    place = groups.get(group, 0)
+                    groups[group] = place + 1
+                    lane = lane_of(raw, place)
+                    lengths[lane] = lengths.get(lane, 0) + 1
+                    ops = 0
+            lengths[name] = lengths.get(name, 0) + ops
+        elif kind == "post":
+            mail.add(rank, raw)
+    return _Scan(lengths, groups, uses)
