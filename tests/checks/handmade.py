@@ -109,11 +109,12 @@ class Hand:
         group: int | None = None,
         count: int = 8,
         dtype: str = "int32",
+        communicator: str = "pp",
     ) -> tuple[str, int]:
-        seq = self.number(("line", op, peer))
+        seq = self.number(("line", communicator, op, peer))
         refs = () if buffer is None else (buffer,)
         reads, writes = (refs, ()) if op == "send" else ((), refs)
-        form: dict[str, Any] = {"stream": stream, "communicator": "pp", "seq": seq, "op": op, "peer": peer}
+        form: dict[str, Any] = {"stream": stream, "communicator": communicator, "seq": seq, "op": op, "peer": peer}
         form |= {"count": count, "dtype": dtype, "group": group}
         return self.note("transfer", op, **form, reads=reads, writes=writes)
 

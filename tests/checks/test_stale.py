@@ -25,8 +25,8 @@ def test_memory_that_was_given_away_and_overwritten(first: int, found: list[str]
     a.free("main", x)
     y = a.alloc("main", 8, (0, first))
     a.launch("rewrite", "main", writes=[y])
-    a.transfer("send", 1, "main")
-    b.transfer("recv", 0, "main")
+    a.transfer("send", 1, "main", communicator="dp")
+    b.transfer("recv", 0, "main", communicator="dp")
     b.transfer("send", 0, "main")
     findings = made.findings()
     assert [one.klass for one in findings] == found

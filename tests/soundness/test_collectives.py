@@ -159,9 +159,8 @@ def uses_after_a_peer(waits: bool) -> Script:
     return script
 
 
-@not_yet("a collective ends on all members at once")
 def test_that_a_peer_is_through_does_not_say_that_i_am() -> None:
-    """dpsim says proven. That rank 1 has its sum says that rank 0 came, and not that rank 0 has written its own."""
+    """That rank 1 has its sum says that rank 0 came, and not that rank 0 has written its own."""
     assert shows(explored(world_of(2, devices=["d", "e"]), uses_after_a_peer(waits=False)), "RACE")
 
 
@@ -184,15 +183,9 @@ def one_communicator_on_two_streams(waits: bool) -> Script:
     return script
 
 
-@pytest.mark.parametrize(
-    "waits",
-    [
-        pytest.param(False, id="order of issue", marks=not_yet("a communicator orders no streams in the race check")),
-        pytest.param(True, id="an event"),
-    ],
-)
+@pytest.mark.parametrize("waits", [pytest.param(False, id="order of issue"), pytest.param(True, id="an event")])
 def test_a_communicator_orders_its_collectives_across_streams(waits: bool) -> None:
-    """dpsim says RACE without an event, a false alarm. The contract of a device communicator promises that order."""
+    """The contract of a device communicator promises that order, without an event."""
     assert explored(world_of(2, devices=["d"]), one_communicator_on_two_streams(waits)).verdict == "proven"
 
 

@@ -115,16 +115,10 @@ def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
 
 
 @pytest.mark.parametrize(
-    "receive_first",
-    [
-        pytest.param(False, id="send first"),
-        pytest.param(True, id="receive first", marks=not_yet("a send inherits the order of the receives before it")),
-    ],
+    "receive_first", [pytest.param(False, id="send first"), pytest.param(True, id="receive first")]
 )
 def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> None:
-    """dpsim says proven where the receive is listed first. The transfers of a group run in no order among themselves,
-    so the send may read x while the other stream writes it.
-    """
+    """The transfers of a group run in no order among themselves, whichever is listed first, so the send may read x while the other stream writes it."""
     assert shows(explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
 
 
@@ -155,17 +149,9 @@ def overwrites_what_was_acknowledged(named: bool) -> Script:
     return script
 
 
-@pytest.mark.parametrize(
-    "named",
-    [
-        pytest.param(False, id="equal", marks=not_yet("equal messages of two senders order nothing")),
-        pytest.param(True, id="named"),
-    ],
-)
+@pytest.mark.parametrize("named", [pytest.param(False, id="equal"), pytest.param(True, id="named")])
 def test_counted_acknowledgements_order_an_overwrite(named: bool) -> None:
-    """dpsim says RACE where the two acknowledgements are equal, a false alarm. Whoever has counted both knows that both
-    peers have what was sent.
-    """
+    """Whoever has counted both knows that both peers have what was sent, if the acknowledgements are equal too."""
     assert explored(world_of(3, devices=["d"]), overwrites_what_was_acknowledged(named)).verdict == "proven"
 
 

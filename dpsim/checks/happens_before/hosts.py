@@ -68,7 +68,7 @@ class HostState:
         self.spread: set[str] = set()  # communicators that this rank uses on several streams
         self.turns: dict[str, tuple[StreamState, Signal]] = {}  # of these: the last stream, and where it had come to
         self.sizes: dict[int, int] = {}  # of coalesced groups
-        self.groups: dict[int, tuple[Signal, list[Signal]]] = {}  # under way: where it began, ends of transfers
+        self.groups: dict[int, tuple[list[Signal], list[Signal]]] = {}  # under way: what lay before, ends of transfers
         self.lanes: dict[Lane, StreamState] = {}
 
     def go(self, posts: Posts = "wait") -> None:
@@ -130,7 +130,8 @@ class HostState:
             self.pending[raw[ADDRESS]] = self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
         else:
             stream = self.streams[raw[STREAM]]
-            self._turn(raw, stream, at)
+            for end in self._turn(raw, stream):
+                stream.put(StreamState.wait, at, end, self.clock)
             stream.put(StreamState.collective, at, raw, self.clock)
             self._over(raw, stream, at)
 
@@ -148,11 +149,10 @@ class HostState:
         if mark is not None:
             self.streams[raw[STREAM]].put(StreamState.wait, at, mark, self.clock)
 
-    def _turn(self, raw: RawRecord, stream: StreamState, at: int) -> None:
-        """What comes next on the stream comes after what the rank put on that communicator before."""
+    def _turn(self, raw: RawRecord, stream: StreamState) -> list[Signal]:
+        """What the rank put on that communicator before, on another stream."""
         last, end = self.turns.get(raw[COMMUNICATOR], (stream, None))
-        if end is not None and last is not stream:
-            stream.put(StreamState.wait, at, end, self.clock)
+        return [] if end is None or last is stream else [end]
 
     def _over(self, raw: RawRecord, stream: StreamState, at: int) -> None:
         """The rank has put something on that communicator."""
@@ -195,17 +195,18 @@ class HostState:
             return
         stream = self.streams[raw[STREAM]]
         if group is None:
-            self._turn(raw, stream, at)
+            for end in self._turn(raw, stream):
+                stream.put(StreamState.wait, at, end, self.clock)
             stream.put(StreamState.transfer, at, raw, self.clock)
             self._over(raw, stream, at)
             return
         began = self.groups.get(group)
         if began is None:
-            self._turn(raw, stream, at)
-            began = self.groups[group] = self._end(stream, at), []
+            began = self.groups[group] = [self._end(stream, at), *self._turn(raw, stream)], []
         before, ends = began
         lane = self.lanes[lane_of(raw, len(ends))]
-        lane.put(StreamState.wait, at, before, self.clock)
+        for end in before:
+            lane.put(StreamState.wait, at, end, self.clock)
         lane.put(StreamState.transfer, at, raw, self.clock)
         ends.append(self._end(lane, at))
         if len(ends) == self.sizes[group]:

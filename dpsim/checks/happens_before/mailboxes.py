@@ -111,7 +111,10 @@ class Box:
         if self.counts:
             left = left.copy()
             left[message] += 1
-            ends = _count(senders, ends, sure, left)
+            counted = _count(senders, ends, sure, left)
+            if counted is None:
+                return None
+            ends = counted
         first = [_find(one, message, at, end) for one, at, end in zip(senders, begin, ends, strict=True)]
         may = [index for index, number in enumerate(first) if number is not None]
         if not may:
@@ -123,9 +126,9 @@ class Box:
         return Explained(sure, ends, first, left)
 
 
-def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int]:
-    """How many posts of each sender are taken at most, of those up to `ends`. Raises `sure` to those that are taken for
-    sure, and takes these off `left`.
+def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int] | None:
+    """How many posts of each sender are taken at most, of those up to `ends`; None if all are too few. Raises `sure` to
+    those that are taken for sure, and takes these off `left`.
     """
     while True:
         most, gives = [], []
@@ -139,8 +142,10 @@ def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Count
         before = list(sure)
         for content, count in left.items():
             spare = sum(given[content] for given in gives) - count  # posts that some explanation leaves out
+            if spare < 0:
+                return None
             for index, given in enumerate(gives):
-                if 0 <= spare < given[content]:
+                if spare < given[content]:
                     sure[index] = max(sure[index], _nth(senders[index], content, before[index], given[content] - spare))
         if sure == before:
             return most
