@@ -143,3 +143,43 @@ def test_what_goes_is_what_is_expected() -> None:
     assert "rank 0 sends 2 elements to rank 1, which expects 3" in found[0].message
     assert found[0].culprit is not None
     assert found[0].culprit.rank == 1
+
+
+# ---- members that need not have waited
+
+
+@pytest.mark.parametrize("stream", ["main", None])
+def test_a_root_that_is_through_is_not_said_to_wait(stream: str | None) -> None:
+    """Rank 1 never joins the broadcast, nor the sum after it."""
+    made = Made(2)
+    work = made[0].collective("dp" if stream else "cpu", stream, op="broadcast", root=0)
+    if stream:
+        made[0].read(stream)
+    else:
+        made[0].learned(work)
+    made[0].collective("ep", "main")
+    found = made.findings("blocked", "finished")
+    assert "HANG:COLLECTIVE:MISSING_RANK" in {one.klass for one in found}
+    waits = [one.message for one in found if one.check == "deadlock"]
+    assert len(waits) == 1
+    assert waits[0].startswith("rank 0 waits in ep.all_reduce")
+
+
+def test_a_root_that_did_not_end_stands_in_its_broadcast_where_nothing_else_holds_it() -> None:
+    for end in ("blocked", "finished"):
+        made = Made(2)
+        made[0].collective("dp", "main", op="broadcast", root=0)
+        waits = [one.message for one in made.findings(end, "finished") if one.check == "deadlock"]
+        assert [text.startswith("rank 0 waits in dp.broadcast") for text in waits] == [True] * (end == "blocked")
+
+
+def test_a_member_without_a_piece_for_me_is_not_missed() -> None:
+    """Rank 2 brings nothing to the all_gather; ranks 0 and 1 stand in the sum that rank 2 leaves out, too."""
+    made = Made(3)
+    for rank in (0, 1):
+        made[rank].collective("dp", "main", op="all_gather", count=4, sizes=(4, 4, 0))
+        made[rank].collective("ep", "main")
+    [found] = [one for one in made.findings("blocked", "blocked", "finished") if one.check == "deadlock"]
+    assert found.message.startswith("ranks 0, 1 wait in ep.all_reduce")
+    assert found.culprit is not None
+    assert found.culprit.rank == 2

@@ -209,3 +209,54 @@ def test_simulated(choose: Any, orders: list[str], streams: str, residency: int 
     assert "rank 1: e #1 before d #1" in found.message
     assert ("a device runs 1 at a time" in found.message) == (residency == 1)
     assert (found.culprit and found.culprit.rank) == (1 if len(orders) == 3 else None)
+
+
+# ---- where members need not wait for all
+
+
+def broadcasts(orders: Sequence[str], roots: dict[str, int], streams: str = "main main") -> Made:
+    made = Made(len(orders))
+    on = dict(zip(("dp", "ep"), streams.split(), strict=True))
+    for hand, order in zip(made.hands, orders, strict=True):
+        for communicator in order.split():
+            hand.collective(communicator, on[communicator], op="broadcast", root=roots[communicator])
+        hand.begin_read(on[order.split()[-1]])
+    return made
+
+
+@pytest.mark.parametrize("streams", ["main main", "main side"])
+@pytest.mark.parametrize(("roots", "proven"), [({"dp": 1, "ep": 0}, True), ({"dp": 0, "ep": 1}, False)])
+def test_what_holds_without_roots_that_wait_is_a_proof(roots: dict[str, int], proven: bool, streams: str) -> None:
+    """Rank 0 makes dp and then ep, rank 1 ep and then dp. Each is first the receiver of what the other sends last; or
+    each sends first, and stands there only if it waits for its receiver.
+    """
+    found = only(broadcasts(["dp ep", "ep dp"], roots, streams).findings("blocked", "blocked"))
+    assert ("all members wait for all" in found.message) == (not proven)
+    assert "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0" in found.message
+
+
+def test_who_is_not_needed_keeps_nobody() -> None:
+    """Rank 2 brings nothing, so that it comes late is not why ranks 0 and 1 stand in opposite order."""
+    made = Made(3)
+    for rank, order in enumerate(["dp ep", "ep dp", "ep dp"]):
+        for communicator in order.split():
+            sizes = (4, 4, 0)
+            made[rank].collective(communicator, "main", op="all_gather", count=sizes[rank], sizes=sizes)
+    found = only(made.findings(*["blocked"] * 3))
+    assert "rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0" in found.message
+    assert "rank 2" not in found.message
+
+
+@pytest.mark.parametrize("last", ["side", "third"])
+def test_order_on_one_communicator_carries_from_one_stream_to_another(last: str) -> None:
+    """On rank 0 the second dp comes behind the first, which is on another stream, and ep behind the second, if it is on
+    that stream.
+    """
+    made = Made(2)
+    for communicator, stream in (("dp", "main"), ("dp", "side"), ("ep", last)):
+        made[0].collective(communicator, stream)
+    for communicator, stream in (("ep", "main"), ("dp", "main"), ("dp", "side")):
+        made[1].collective(communicator, stream)
+    found = only(made.findings("blocked", "blocked"))
+    assert ("may not run both at a time" in found.message) == (last == "third"), "proven only where the order carries"
+    assert "rank 1: ep #0 before dp #0" in found.message

@@ -118,13 +118,51 @@ def answers_within_a_group(receive_first: bool, waits: bool) -> Script:
     "receive_first", [pytest.param(False, id="send first"), pytest.param(True, id="receive first")]
 )
 def test_transfers_of_a_group_do_not_order_one_another(receive_first: bool) -> None:
-    """The transfers of a group run in no order among themselves, whichever is listed first, so the send may read x while the other stream writes it."""
+    """They run in no order among themselves, whichever is listed first, so the send may read x while the other stream
+    writes it.
+    """
     assert shows(explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, False)), "RACE")
 
 
 @pytest.mark.parametrize("receive_first", [False, True])
 def test_a_group_comes_after_what_its_stream_waits_for(receive_first: bool) -> None:
     assert explored(world_of(2, devices=["a", "b"]), answers_within_a_group(receive_first, True)).verdict == "proven"
+
+
+def overwrites_what_was_received(grouped: bool, told: bool) -> Script:
+    """Rank 0 sends x, beside a receive if `grouped`, and overwrites it on another stream when it is `told` that rank 1
+    has received it.
+    """
+
+    async def script(rank: Rank) -> None:
+        device, main, side = rank.device("d"), rank.stream("main"), rank.stream("side")
+        x, y = filled(main, "x"), filled(main, "y")
+        side.wait_stream(main)
+        if rank.rank == 0:
+            if grouped:
+                with device.coalesced(side):
+                    device.recv(y, 1, side)
+                    device.send(x, 1, side)
+            else:
+                device.send(x, 1, side)
+            if told:
+                await rank.mailbox("told").get("wait")
+            main.launch("overwrite", set_to, writes=[x], args=(2,))
+        else:
+            device.recv(x, 0, main)
+            await x.read("read")
+            rank.send(0, "told", True, "tell")
+            if grouped:
+                device.send(y, 0, main)
+
+    return script
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_was_received_has_been_read(grouped: bool) -> None:
+    world = world_of(2, devices=["d"])
+    assert explored(world, overwrites_what_was_received(grouped, told=True)).verdict == "proven"
+    assert shows(explored(world, overwrites_what_was_received(grouped, told=False)), "RACE")
 
 
 def overwrites_what_was_acknowledged(named: bool) -> Script:
