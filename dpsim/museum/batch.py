@@ -1,9 +1,10 @@
-"""Variants of the data-parallel batch agreement: the mutants of specification 1.12, one changed method each.
+"""Variants of the data-parallel batch agreement: mutants of specification 1.12 and 1.10, one changed method each.
 
 A check that has never caught anything proves nothing. Each class below is the healthy protocol with one thing done
 wrong, in about ten lines, and says which class of finding has to catch it; `scenarios/museum/` holds the smallest
 world that shows it, and `dpsim museum` explores that with and without it. Two of them harm nothing but speed and say
-why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14.
+why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14. M-DP-17 and M-DP-18 break I-DP-6 of 1.10: all
+ranks agree and every size matches, and tokens are lost. No report of such a bug is known, and no engine looks for one.
 
 "One rank" is the last of its group.
 
@@ -13,6 +14,8 @@ why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14.
 from __future__ import annotations
 
 from collections.abc import Set
+
+import numpy as np
 
 from dpsim.config import RuntimeMode
 from dpsim.interface import HostArray
@@ -194,6 +197,29 @@ class SwapsRows(DataParallelStep):
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         tokens, padded, wish, mode = column
         return await super().gather((tokens, padded, mode, wish) if is_last(self) else column)
+
+
+@register_variant("M-DP-17", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
+class PadsToSmallest(Source000):
+    """All ranks are padded to the smallest count of their graphs, not to the largest.
+
+    A rank with more tokens runs the first of them only.
+    """
+
+    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
+        return (int(padded.min()),) * len(padded) if pad else super().padded_tokens(padded, pad)
+
+
+@register_variant("M-DP-18", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")
+class TakesNeighboursColumn(DataParallelStep):
+    """Each rank takes the next rank's column of the table for its own.
+
+    All are off by one alike. Where everybody is padded nothing comes of it, else whoever has more tokens than the next
+    rank loses the last.
+    """
+
+    def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
+        return super().plan(np.roll(table, -1, axis=1), local)
 
 
 def is_last(step: DataParallelStep) -> bool:

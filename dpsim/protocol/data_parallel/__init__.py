@@ -5,4 +5,5 @@ graphs.py       which CUDA graph a batch runs in
 microbatch.py   who may split a batch, and how it is cut
 batch.py        the agreement itself: wire format and decision, in two published forms
 step.py         the step around them, and the program
+witness.py      whether a rank's tokens came out of its steps, all of them and no others
 """

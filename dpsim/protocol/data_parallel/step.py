@@ -4,7 +4,8 @@ The order is that of vLLM's V1 runner (specification 1.6 and 10.2): dispatch alo
 agreed count in the agreed mode, check that this changed nothing, run. The model is one kernel and one expert
 all-reduce per microbatch. The all-reduce stands for the expert all-gather and reduce-scatter: each rank writes its
 own rows of a buffer that holds the rows of *all* ranks as it believes they were agreed, so ranks that decided
-differently issue collectives of different sizes, as they would in production.
+differently issue collectives of different sizes, as they would in production. Its rows hold the tokens that its
+scheduler gave it, then padding, and a witness compares what comes back (`dpsim.protocol.data_parallel.witness`).
 
 `DataParallelStep` is made to be varied: each method is one decision, and a variant overrides one of them.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -27,6 +28,8 @@ from dpsim.protocol.data_parallel.batch import FORMS, BatchForm, LocalBatch, Ste
 from dpsim.protocol.data_parallel.graphs import ALL_MODES, Descriptor, Dispatcher
 from dpsim.protocol.data_parallel.microbatch import slice_sizes, wants_microbatching
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
+from dpsim.protocol.data_parallel.witness import Witness
+from dpsim.protocol.model import rows
 from dpsim.registry import register_protocol, variant
 
 ATTENTION_NS = 20_000  # reference: one small layer
@@ -34,14 +37,18 @@ TOKEN_NS = 20  # reference: per token of it
 
 
 class Execution(NamedTuple):
-    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, how many
-    of them are real.
+    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, and the batch
+    that they are for.
     """
 
     plan: StepPlan
     mode: RuntimeMode
     num_tokens: int
-    num_real_tokens: int
+    batch: Batch
+
+
+Microbatch: TypeAlias = tuple[Buffer, slice]
+"""A microbatch on the device: the rows of all ranks, and which of them are this rank's."""
 
 
 class DataParallelStep:
@@ -55,15 +62,17 @@ class DataParallelStep:
         self.dispatcher = Dispatcher(config)
         self.host, self.device = rank.host("dp_cpu"), rank.device("dp")
         self.experts, self.main = rank.device("ep"), rank.stream("main")
-        self.in_flight: list[Buffer] = []
+        self.in_flight: list[tuple[int, list[Microbatch]]] = []  # (step, its microbatches)
 
     async def run(self, timeline: Timeline) -> None:
         """All steps of a workload."""
+        self.witness = Witness(timeline, self.dp_index, shares=self.experts.size // self.host.size)
         for step in range(timeline.steps):
             self.rank.step = step
             await self.step(timeline.batches(step)[self.dp_index])
         while self.in_flight:
             await self.retire()
+        self.witness.end()
 
     async def step(self, batch: Batch) -> None:
         """One step; a rank without tokens takes part with a dummy batch (1.8)."""
@@ -94,7 +103,7 @@ class DataParallelStep:
         assert descriptor.num_tokens == agreed, (
             f"the second dispatch pads {agreed} agreed tokens to {descriptor.num_tokens} in mode {mode.name}"
         )
-        return Execution(plan, mode, agreed, batch.num_tokens)
+        return Execution(plan, mode, agreed, batch)
 
     def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
         """In what this rank gave way to the others."""
@@ -167,32 +176,47 @@ class DataParallelStep:
         """One kernel and one expert all-reduce per microbatch, then wait: for this step, or for the one before if
         scheduling is asynchronous.
         """
-        plan, index = execution.plan, self.host.index
+        plan, batch, index = execution.plan, execution.batch, self.host.index
         counts = plan.num_tokens or (execution.num_tokens,)
-        parts = self.config.num_ubatches if plan.microbatched else 1
-        cuts = [slice_sizes(count, parts) for count in counts]
-        for part in range(parts):
-            rows = [cut[part] for cut in cuts]
-            start, real = sum(cuts[index][:part]), execution.num_real_tokens
-            assert start < real, f"empty slice: microbatch {part} starts at token {start} of {real} real ones (I-DP-7)"
-            self.launch_layer(sum(rows), sum(rows[:index]), rows[index])
-        while len(self.in_flight) > (parts if self.config.async_scheduling else 0):
+        assert counts[index] == execution.num_tokens, (
+            f"a forward of {execution.num_tokens} tokens, where {counts[index]} are agreed for this rank (I-DP-6)"
+        )
+        if plan.microbatched:
+            cuts = list(zip(*(slice_sizes(count, self.config.num_ubatches) for count in counts), strict=True))
+        else:
+            cuts = [counts]
+        parts, start, real = [], 0, batch.num_tokens
+        for number, sizes in enumerate(cuts):
+            assert start < real, (
+                f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
+            )
+            stop = start + sizes[index]
+            whole = not start and real <= stop
+            pieces = batch.scheduled if whole else rows.cut(batch.scheduled, start, stop)
+            parts.append(self.launch_layer(sum(sizes), sum(sizes[:index]), sizes[index], pieces))
+            start = stop
+        self.in_flight.append((self.rank.step, parts))
+        while len(self.in_flight) > self.config.async_scheduling:
             await self.retire()
 
-    def launch_layer(self, total: int, start: int, rows: int) -> None:
-        """Write this rank's rows of a buffer for everyone's, and sum it over the expert group."""
+    def launch_layer(self, total: int, start: int, count: int, pieces: tuple[rows.Piece, ...]) -> Microbatch:
+        """Write this rank's tokens into its rows of a buffer for everyone's, and sum it over the expert group."""
         buffer = self.main.alloc(total, "int32", "experts.buffer")
-        cost = ATTENTION_NS + rows * TOKEN_NS
-        self.main.launch("attention", fill_rows, writes=[buffer], args=(start, rows, self.rank.step + 1), cost=cost)
+        cost = ATTENTION_NS + count * TOKEN_NS
+        self.main.launch("attention", rows.write, writes=[buffer], args=(start, pieces), cost=cost)
         self.experts.all_reduce(buffer, self.main, site="experts.combine")
-        self.in_flight.append(buffer)
+        return buffer, slice(start, start + count)
 
     async def retire(self) -> None:
-        """Wait for the oldest result. Every rank has to see the same sum."""
-        buffer = self.in_flight.pop(0)
-        result = await buffer.read("experts.read")
-        buffer.free()
-        self.rank.decide("experts", int(result.sum(dtype=np.int64)), "ep")
+        """Wait for the oldest step. Every rank has to see the same sums, and in its own rows its own tokens."""
+        step, parts = self.in_flight.pop(0)
+        own = []
+        for buffer, mine in parts:
+            result = await buffer.read("experts.read")
+            buffer.free()
+            self.rank.decide("experts", int(result.sum(dtype=np.int64)), "ep")
+            own.append(result[mine])
+        self.witness.came(step, own)
 
 
 def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
@@ -200,12 +224,6 @@ def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
     table[:] = 0
     for row, value in enumerate(column):
         table[row, index] = value
-
-
-def fill_rows(buffer: Any, start: int, rows: int, value: int) -> None:
-    """Kernel: zero but for this rank's rows."""
-    buffer[:] = 0
-    buffer[start : start + rows] = value
 
 
 class DataParallelSetup(NamedTuple):
@@ -243,26 +261,31 @@ class DataParallelBatch(Program[DataParallelSetup]):
     def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Tokens that requests needed against tokens that ranks ran (dummy batches and padding), and steps by mode.
 
-        Taken from the decisions of rank 0: steps that were not agreed on do not count.
+        Taken from the decisions of rank 0: steps that were not agreed on do not count. A rank that runs fewer tokens
+        than it has makes up for no other's padding.
         """
         modes: Counter[str] = Counter()
-        real = run = microbatched = 0
+        real = run = dropped = microbatched = 0
         for raw in journals[0]:
             if raw[KIND] != "decision":
                 continue
             if raw[SITE] == "plan":
                 _, num_tokens, _ = raw[DECISION_VALUE]
                 if num_tokens is not None:
+                    scheduled = [batch.num_tokens for batch in prepared.timeline.batches(raw[STEP])]
                     run += sum(num_tokens)
-                    real += sum(batch.num_tokens for batch in prepared.timeline.batches(raw[STEP]))
+                    real += sum(scheduled)
+                    dropped += sum([max(own - count, 0) for own, count in zip(scheduled, num_tokens, strict=True)])
             elif raw[SITE] == "mode":
                 mode, split = raw[DECISION_VALUE]
                 modes[mode] += 1
                 microbatched += split
         tokens: dict[str, Any] = {}
         if real:  # one rank agrees with nobody, and no count is decided
-            overhead = f"{100 * (run - real) / real:.1f} %"
-            tokens = {"tokens scheduled": real, "tokens run": run, "padded-token overhead": overhead}
+            tokens = {"tokens scheduled": real, "tokens run": run}
+            if dropped:
+                tokens["tokens dropped"] = dropped
+            tokens["padded-token overhead"] = f"{100 * (run - real + dropped) / real:.1f} %"
         return {
             **tokens,
             "steps by graph mode": {mode.name: modes[mode.name] for mode in RuntimeMode},

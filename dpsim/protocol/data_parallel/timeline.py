@@ -25,14 +25,15 @@ from typing import NamedTuple
 
 from dpsim.config import EngineConfig
 from dpsim.program import Request
+from dpsim.protocol.model.rows import Piece
 
 
 class Batch(NamedTuple):
-    """What one rank runs in one step. `scheduled`: (request, tokens) pairs; a request is its position in the list
-    that the timeline was given.
+    """What one rank runs in one step. `scheduled`: of each request how many tokens, from which position on; a request
+    is its place in the list that the timeline was given.
     """
 
-    scheduled: tuple[tuple[int, int], ...]
+    scheduled: tuple[Piece, ...]
     num_tokens: int
     max_query_len: int
     num_loras: int = 0
@@ -92,7 +93,11 @@ class RankScheduler:
             admitted = [_Running(*self.waiting.popleft())]
             self.running = self.running + admitted
         batch = Batch(
-            tuple((item.index, tokens) for item, tokens in scheduled), self.budget - budget, longest, len(loras), eager
+            tuple([(item.index, tokens, item.computed) for item, tokens in scheduled]),
+            self.budget - budget,
+            longest,
+            len(loras),
+            eager,
         )
         for item, tokens in scheduled:
             item.account(tokens)
@@ -101,13 +106,14 @@ class RankScheduler:
 
 
 class _Running:
-    """A request that holds a slot: prompt tokens still to compute, output tokens still to come."""
+    """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come."""
 
-    __slots__ = ("index", "prompt", "remaining", "request")
+    __slots__ = ("computed", "index", "prompt", "remaining", "request")
 
     def __init__(self, index: int, request: Request) -> None:
         self.index = index
         self.request = request
+        self.computed = 0
         self.prompt = request.prompt_tokens
         self.remaining = request.output_tokens
 
@@ -117,6 +123,9 @@ class _Running:
     def account(self, tokens: int) -> None:
         if self.prompt:
             self.prompt -= tokens
+            self.computed += tokens
+        else:
+            self.computed += 1
         if not self.prompt:
             self.remaining -= 1
 

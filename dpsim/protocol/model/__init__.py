@@ -2,5 +2,6 @@
 
 kernels.py   its arithmetic, and the kernels that compute it on a device
 arrays.py    what kernels need besides arithmetic, the same on numpy and torch
+rows.py      tokens of a batch as rows that ranks add up: all that a step without a cache needs
 oracle.py    the same model for one request, a token at a time, without a device
 """

@@ -48,6 +48,13 @@ def count(like: Any, stop: int) -> Any:
     return xp.arange(stop, dtype=xp.int64, device=device_of(like))
 
 
+def ascending(like: Any, first: int, stop: int) -> Any:
+    """first, first + 1, ... stop - 1, of the type of `like` and where it is."""
+    if isinstance(like, np.ndarray):
+        return np.arange(first, stop, dtype=like.dtype)
+    return namespace(like).arange(first, stop, dtype=like.dtype, device=device_of(like))
+
+
 def hits_of(mapping: Any, slots: int) -> Any:
     """int64 (slots, rows): 1 where the row belongs to the slot. What is summed over its rows is scattered to slots, and
     dropped where the mapping says -1.
@@ -73,4 +80,4 @@ def _first(stop: int) -> tuple[int, ...]:
     return tuple(range(stop))
 
 
-__all__ = ["add", "count", "hits_of", "namespace", "of_host"]
+__all__ = ["add", "ascending", "count", "hits_of", "namespace", "of_host"]

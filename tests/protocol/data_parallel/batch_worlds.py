@@ -38,6 +38,7 @@ class Played:
     world: World
     run: Run
     prepared: DataParallelSetup
+    requests: Sequence[Request]
 
     @property
     def findings(self) -> list[Finding]:
@@ -81,7 +82,7 @@ def play(
     timeline = Timeline(requests, ranks, engine, STEP_NS)
     prepared = DataParallelSetup(engine, Topology(data_parallel_size=ranks), timeline, form or Source000(), step)
     told = world(ranks, delays=delays)
-    return Played(told, SimBackend().run_program(told, DataParallelBatch(), prepared), prepared)
+    return Played(told, SimBackend().run_program(told, DataParallelBatch(), prepared), prepared, requests)
 
 
 def scenario(

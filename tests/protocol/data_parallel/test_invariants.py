@@ -21,8 +21,9 @@ from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from dpsim.protocol.data_parallel.graphs import Descriptor
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
-from dpsim.protocol.data_parallel.step import DataParallelStep, Execution
+from dpsim.protocol.data_parallel.step import DataParallelStep, Execution, Microbatch
 from dpsim.protocol.data_parallel.timeline import Batch
+from dpsim.protocol.model.rows import Piece
 from tests.properties import breaks, holds
 from tests.protocol.data_parallel.batch_worlds import (
     Drawn,
@@ -260,6 +261,8 @@ def counts_run(played: Played, ran: dict[tuple[int, int], list[int]]) -> None:
     for rank in played.ranks:
         for step, (_, num_tokens, _) in enumerate(played.decided("plan", rank)):
             assert sum(ran[rank, step]) == num_tokens[rank], "I-DP-6: a rank runs the count that was agreed for it"
+            given = played.prepared.timeline.batches(step)[rank].num_tokens
+            assert num_tokens[rank] >= given, "I-DP-6: a rank runs all tokens that its scheduler gave it"
 
 
 def mode_run(played: Played) -> None:
@@ -275,9 +278,10 @@ def recording(step: type[DataParallelStep]) -> tuple[type[DataParallelStep], dic
     ran: dict[tuple[int, int], list[int]] = {}
 
     class Recording(step):  # type: ignore[misc,valid-type]
-        def launch_layer(self, total: int, start: int, rows: int) -> None:
-            ran.setdefault((self.rank.rank, self.rank.step), []).append(rows)
-            super().launch_layer(total, start, rows)
+        def launch_layer(self, total: int, start: int, count: int, pieces: tuple[Piece, ...]) -> Microbatch:
+            ran.setdefault((self.rank.rank, self.rank.step), []).append(count)
+            part: Microbatch = super().launch_layer(total, start, count, pieces)
+            return part
 
     return Recording, ran
 
@@ -291,7 +295,7 @@ class AsksTwice(DataParallelStep):
     """A busy rank asks again before it runs."""
 
     async def execute(self, execution: Execution) -> None:
-        if execution.num_real_tokens > 5:
+        if execution.batch.num_tokens > 5:
             await self.gather((1,) * self.form.rows)
         await super().execute(execution)
 
@@ -300,8 +304,26 @@ class RunsRealTokens(DataParallelStep):
     """Padding is agreed, but not run."""
 
     async def execute(self, execution: Execution) -> None:
-        plan = execution.plan._replace(num_tokens=(execution.num_real_tokens,) * self.host.size)
-        await super().execute(execution._replace(plan=plan))
+        real = execution.batch.num_tokens
+        plan = execution.plan._replace(num_tokens=(real,) * self.host.size)
+        await super().execute(execution._replace(plan=plan, num_tokens=real))
+
+
+class CountsTooEarly(DataParallelStep):
+    """Tells the others of all tokens but the last. They decide rightly for what they were told."""
+
+    async def coordinate(self, batch: Batch) -> Execution:
+        told = batch._replace(num_tokens=batch.num_tokens - 1) if batch.num_tokens > 1 else batch
+        return (await super().coordinate(told))._replace(batch=batch)
+
+
+class NeighboursCount(DataParallelStep):
+    """The forward has the size that was agreed for the next rank."""
+
+    async def execute(self, execution: Execution) -> None:
+        assert execution.plan.num_tokens is not None
+        count = execution.plan.num_tokens[(self.host.index + 1) % self.host.size]
+        await super().execute(execution._replace(num_tokens=count))
 
 
 OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
@@ -338,7 +360,23 @@ def test_a_wrong_rank_is_found(property_: Callable[[Played], None], wrong: dict[
 
 
 def test_a_rank_that_runs_another_count_is_found() -> None:
-    breaks(lambda small: counts_run_by(small, RunsRealTokens), drawn_worlds(), "I-DP-6")
+    breaks(lambda small: counts_run_by(small, RunsRealTokens), drawn_worlds(), "I-DP-6: .* that was agreed")
+
+
+def test_a_rank_that_runs_fewer_tokens_than_it_has_is_found() -> None:
+    """I-DP-6 alone is broken: what the ranks decide is right, and equal everywhere."""
+    breaks(lambda small: counts_run_by(small, CountsTooEarly), drawn_worlds(), "I-DP-6: .* gave it")
+    played = play(line_up(decodes(3), decodes(1)), step=CountsTooEarly, cudagraph_mode="NONE")
+    assert [played.decided("plan", rank) for rank in played.ranks] == [[(False, (2, 1), RuntimeMode.NONE)]] * 2
+    assert played.classes == ["CRASH:DROPPEDTOKENS"]
+    assert "3 tokens were scheduled in step 0, the forward had room for 2, and token 2 " in played.findings[0].message
+
+
+def test_a_forward_of_another_size_than_agreed() -> None:
+    """The engine asserts the first half of I-DP-6, when it makes the metadata of a forward."""
+    played = play(line_up(decodes(3), decodes(1)), step=NeighboursCount, cudagraph_mode="NONE")
+    assert played.classes == ["CRASH:ASSERTIONERROR"]
+    assert "a forward of 1 tokens, where 3 are agreed for this rank (I-DP-6)" in played.findings[0].message
 
 
 # ---- one rank alone (I-DP-8)

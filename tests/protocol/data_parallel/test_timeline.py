@@ -40,7 +40,7 @@ class Slot(NamedTuple):
 def slots(timeline: Timeline) -> Iterator[Slot]:
     for step in range(timeline.steps):
         for rank, batch in enumerate(timeline.batches(step)):
-            for request, tokens in batch.scheduled:
+            for request, tokens, _ in batch.scheduled:
                 yield Slot(request, timeline.tick(step), rank, tokens)
 
 
@@ -96,11 +96,11 @@ def limits_are_kept(case: Case) -> None:
     timeline = case.timeline()
     for step in range(timeline.steps):
         for batch in timeline.batches(step):
-            counts = [tokens for _, tokens in batch.scheduled]
+            counts = [tokens for _, tokens, _ in batch.scheduled]
             assert batch.num_tokens <= case.config.max_num_batched_tokens, "within the token budget"
             assert batch.num_reqs <= case.config.max_num_seqs, "no more requests than there are slots"
             assert (batch.num_tokens, batch.max_query_len) == (sum(counts), max(counts, default=0))
-            assert len({request for request, _ in batch.scheduled}) == batch.num_reqs, "a request once in a step"
+            assert len({request for request, _, _ in batch.scheduled}) == batch.num_reqs, "a request once in a step"
 
 
 def first_come_first_served(case: Case) -> None:
@@ -327,13 +327,13 @@ def test_chunks_and_slots() -> None:
     config = EngineConfig(max_num_batched_tokens=4, max_num_seqs=2)
     timeline = Timeline([Request(0, 10, 2), Request(0, 3, 1)], 1, config, TICK)
     scheduled = [timeline.batches(step)[0].scheduled for step in range(timeline.steps)]
-    assert scheduled == [((0, 4),), ((0, 4),), ((0, 2), (1, 2)), ((0, 1), (1, 1))]
+    assert scheduled == [((0, 4, 0),), ((0, 4, 4),), ((0, 2, 8), (1, 2, 0)), ((0, 1, 10), (1, 1, 2))]
 
 
 def test_an_abort_in_the_tick_of_the_arrival() -> None:
     """Both lie in tick 1: the request is never run, and takes its place in the round all the same."""
     timeline = Timeline([Request(1, 5, 1, abort_ns=2), Request(1, 7, 1)], 2, EngineConfig(), TICK)
-    assert [timeline.batches(step) for step in range(timeline.steps)] == [(IDLE, Batch(((1, 7),), 7, 7))]
+    assert [timeline.batches(step) for step in range(timeline.steps)] == [(IDLE, Batch(((1, 7, 0),), 7, 7))]
     assert timeline.tick(0) == 1
 
 

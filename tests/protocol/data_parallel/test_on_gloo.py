@@ -1,0 +1,62 @@
+"""The same sums, in the same order, on processes with gloo: journals are the simulation's, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dpsim.program import Request
+from dpsim.runner import run_scenario, warm_backends
+from dpsim.scenario import Scenario
+from tests.protocol.data_parallel.batch_worlds import decodes, line_up, prefill, scenario
+from tests.records import unplaced
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
+WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
+    (line_up(decodes(3, 2), prefill(9, 3)), {"cudagraph_mode": "NONE"}),
+    (line_up(decodes(3, 2), decodes(4, 2)), SPLIT),
+    (line_up(decodes(5, 3), []), {"async_scheduling": True}),
+    (line_up(prefill(40), decodes(2, 4)), {"max_num_batched_tokens": 16, "max_num_seqs": 4, "async_scheduling": True}),
+    (line_up(decodes(4, 2), prefill(6)), {"num_speculative_tokens": 1, "cudagraph_capture_sizes": [2, 4, 8]}),
+]
+
+
+@pytest.fixture(scope="module")
+def gloo() -> Iterator[str]:
+    with warm_backends():
+        yield "gloo"
+
+
+def same_as_simulated(told: Scenario, backend: str) -> list[str]:
+    """The classes of what is found; journals are equal."""
+    real, simulated = run_scenario(told, backend), run_scenario(told)
+    found = [finding.klass for finding in simulated.findings]
+    assert [finding.klass for finding in real.findings] == found
+    for rank in range(real.world.size):
+        assert unplaced(real.run.journals[rank]) == unplaced(simulated.run.journals[rank]), f"rank {rank}"
+    return found
+
+
+@pytest.mark.parametrize("number", range(len(WORLDS)))
+def test_on_gloo(gloo: str, number: int) -> None:
+    requests, config = WORLDS[number]
+    assert same_as_simulated(scenario(requests, **config), gloo) == []
+
+
+@pytest.mark.parametrize(("mutant", "config"), [("M-DP-17", {}), ("M-DP-18", {"cudagraph_mode": "NONE"})])
+def test_dropped_tokens_on_gloo(gloo: str, mutant: str, config: dict[str, Any]) -> None:
+    """The rank that drops a token is the only one that raises, in the last step: nobody waits for it."""
+    told = scenario(line_up(decodes(1), decodes(2)), variant=mutant, **config)
+    assert same_as_simulated(told, gloo) == ["CRASH:DROPPEDTOKENS"]
+
+
+@pytest.mark.gpu(2)
+def test_two_gpus() -> None:
+    with warm_backends():
+        for requests, config in WORLDS:
+            assert same_as_simulated(scenario(requests, **config), "nccl") == []
