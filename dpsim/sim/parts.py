@@ -152,7 +152,8 @@ class PartedGroup(Group):
         end.all_came = meeting.all_came
         if self.device:
             arrival.effect = own.keep
-            arrival.footprint = tuple([use for use in own.touches if use[1] == "r"]) or None
+            reads = tuple([use for use in own.touches if use[1] == "r"])
+            arrival.footprint = reads + self._lives_of([rank]) if reads else None
             own.touches = tuple([use for use in own.touches if use[1] != "r"])
             waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_came)
             if waits:

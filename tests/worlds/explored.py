@@ -48,7 +48,7 @@ def explored(case: Case, limit: int = 3_000) -> tuple[list[Order], set[Outcome]]
         outcomes.add(outcome)
         strategy.end(whole=True)
     assert strategy.exhausted
-    return classes, outcomes
+    return classes[strategy.began_anew :], outcomes
 
 
 def missed(case: Case, limit: int = 20_000) -> tuple[int, int, int]:

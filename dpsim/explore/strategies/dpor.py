@@ -97,6 +97,11 @@ class Dpor(Picker):
         self._about: Wait | None = None  # what is being drawn
         self._at_once: set[str] = set()  # which waits may last in the first run
 
+    @property
+    def began_anew(self) -> bool:
+        """Whether the first run was left out of the search, which may come to its class again."""
+        return bool(self._at_once)
+
     # ---- between runs
 
     def begin(self) -> bool:
