@@ -205,7 +205,8 @@ class PartedGroup(Group):
         results = Results(meeting.indices, brought)
         whole = len(together) == len(brought)
         for rank, result in zip(together, results.all() if whole else map(results.of, together), strict=True):
-            brought[rank].receive(result)
+            if brought[rank].issue.root != rank:  # a root has its data
+                brought[rank].receive(result)
             if slots:
                 slots[rank].leave()
 
@@ -213,7 +214,7 @@ class PartedGroup(Group):
         """End a part that waits for some, with what these bring."""
         self._unfired.pop(end, None)
         own = meeting.brought[rank]
-        if own.issue.root != rank:  # a root has its data
+        if own.issue.root != rank:
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
             own.receive(Results(meeting.indices, brought).of(rank))
