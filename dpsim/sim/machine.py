@@ -258,8 +258,8 @@ class Machine:
         return op.own_mark
 
     def waits(self, wait: Wait) -> bool:
-        """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and not
-        for the program that is under way here.
+        """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
+        not for the program that is under way here.
         """
         if self._strategy is None:
             return False
@@ -267,7 +267,6 @@ class Machine:
             return self._strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
-
 
     def kill(self, life: int) -> None:
         """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""
