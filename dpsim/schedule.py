@@ -4,7 +4,8 @@ Where there is no time, the machine asks a `Strategy` wherever real hardware cou
 
 * `pick`: which of the enabled ops happens next. Only ops with a footprint are asked about; what touches nothing that
   another op touches happens at once;
-* `draw`: a choice that is no op, such as whether a small send ends before it is received.
+* `draw`: a choice that is no op. The machine has one kind of them: whether an op that need not wait for some of its
+  peers does so all the same (`waits`), such as a send for its receive.
 
 Nothing else is open: the same answers give the same run. Labels are addresses, equal in every run in which the op
 exists, and no two ops of a run have the same. So a list of labels *is* a schedule, and what was learned of an op in one
@@ -15,10 +16,12 @@ run holds in the next. Their grammar is here and nowhere else: `visit_label`,
     rank 3 engine.poll[2]         a visit of a site; with a verb, rank 3 delivers box[2]
     rank 3 goes on #4             what a rank does for the fourth time after the first
     rank 3 event 5 passes         what happens once
-    dp #4                         a collective
-    dp_cpu 0>1 #2                 a transfer; dp_cpu 0>1 #2 sent, where it ends for its sender alone
+    dp #4                         a collective, when all have come
+    dp_cpu 0>1 #2                 a transfer, when both have
+    rank 3 gives dp #4            in either, what goes out of rank 3's memory
+    rank 3 dp #4                  its part, where that ends before all have come
     kill rank 3
-    dp_cpu 0>1 of 8 bytes: eager  a draw and what came of it
+    rank 3 dp #4: eager           a draw and what came of it
 
 A footprint is a tuple of (resource, mode), modes
 
@@ -62,6 +65,29 @@ class Candidate(Protocol):
         Such an op comes last, so that a run shows first what it would take away."""
 
 
+class Wait(Protocol):
+    """An op that need not wait until all its peers have come, and may. What it says beside its label is known when the
+    run has ended.
+    """
+
+    label: str
+    bit: int
+    """Everything that comes after the op carries it in its causes, whether the op waited or not. None at first; to set
+    it is the strategy's business, when it answers."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the op ended, and the rank that went on then was not killed later."""
+
+    @property
+    def met(self) -> int | None:
+        """The causes of the last peer's coming; None if not all came."""
+
+
+EAGER, RENDEZVOUS = "eager", "rendezvous"
+"""An op does not wait, or waits, where it may do either."""
+
+
 class Strategy(ABC):
     """Answers the machine's questions, run after run."""
 
@@ -73,6 +99,10 @@ class Strategy(ABC):
     def draw(self, label: str, options: Sequence[str]) -> int:
         """The index of an option: the first is the ordinary one, the last the strictest, under which others wait
         longer."""
+
+    def waits(self, wait: Wait) -> bool:
+        """Whether an op waits that need not."""
+        return self.draw(wait.label, (EAGER, RENDEZVOUS)) == 1
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
         """These acquires cannot have what they want now. Told before every pick, and at the end of the run."""

@@ -92,7 +92,11 @@ class ReceivesWidest(SampledTokens):
 
 @mutant("M-PP-7", "*:COLLECTIVE:*")
 class SendsAlways(SampledTokens):
-    """The last stage also sends what nobody needs; the others do not receive it, or take it for the next step's."""
+    """The last stage also sends what nobody needs; the others do not receive it, or take it for the next step's.
+
+    It has two faces: where the root of a broadcast waits, a hang; where it does not, as on NCCL, the run gets through
+    and the ledger names the step.
+    """
 
     def skips_send(self, need: tuple[bool, ...] | None) -> bool:
         return False

@@ -4,6 +4,7 @@
     environment.py     SimPy's event loop, for many hosts and ops
     machine.py         the graph: edges, and what fires next, with time and without
     costs.py           what things cost, in nanoseconds
+    lines.py           which parts of collectives and transfers end early, without time
 
     host.py            a host thread: what it knows, what it has issued, how it waits
     chain.py           a stream as the device sees it: a chain of ops
@@ -11,9 +12,11 @@
 
     contribution.py    what one member brings to a collective or transfer
     results.py         what each member of a collective gets
-    transfers.py       sends and receives: matched, eager or rendezvous
     residency.py       how many collectives of a rank can be under way
     groups.py          a communicator, as its members share it
+    transfers.py       with time: sends and receives, eager or rendezvous,
+    joint.py           and collectives, each a joint op of all members
+    parts.py           without time: each member's part is an op of its own
     device.py          the device of a rank: its memory, its chains, its communicators
     watch.py           whether anybody gets on: what has no end is ended
 

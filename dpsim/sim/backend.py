@@ -27,9 +27,11 @@ from dpsim.sim.device import Device
 from dpsim.sim.environment import rare_collections
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
+from dpsim.sim.joint import JointGroup
 from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Death
+from dpsim.sim.parts import PartedGroup
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
 from dpsim.sim.watch import Endless, Watch
@@ -79,7 +81,11 @@ class SimBackend:
         machine = Machine(self.strategy, [kill.rank for kill in world.kills], self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         waited = [0] * world.size
-        groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
+        groups: list[Group] = (
+            [JointGroup(spec, machine, self.costs, waited, slots) for spec in world.communicators]
+            if machine.timed
+            else [PartedGroup(spec, machine, slots) for spec in world.communicators]
+        )
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
         self.journals = journals

@@ -22,7 +22,7 @@ from dpsim.sim.streams import SimStream
 
 
 class SimHostCommunicator(JournaledHostCommunicator):
-    """Host collectives: the joint op waits for the hosts."""
+    """Host collectives and transfers: each ends for its host alone."""
 
     def __init__(self, host: Host, group: Group) -> None:
         super().__init__(host.journal, group.spec)
@@ -45,12 +45,16 @@ class SimHostCommunicator(JournaledHostCommunicator):
                 source = _flat_copy(array)
             result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
             own = Contribution(issue, result, source, (late,) if late is not None else (), machine.env._now)
-            last = (self.group.join if issue.peer is None else self.group.transfers.move)(host, own)
+            last = (self.group.join if issue.peer is None else self.group.move)(host, own)
         if last is None:
             result = _as_far_as_it_fits(source, count)
         wanted = result if result.shape == shape else result.reshape(shape)
 
-        return lambda: _at_once(wanted) if last is None else host.wait(last, wanted)
+        if last is None:
+            return lambda: _at_once(wanted)
+        if machine.timed:
+            return lambda: host.wait(last, wanted)
+        return lambda: host.wait(self.group.ended(host, last), wanted)
 
 
 def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
@@ -72,7 +76,7 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 
 
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
-    """Device collectives: the joint op waits for the members' streams and holds them until it has ended."""
+    """Device collectives and transfers: each holds its stream until it ends for this rank."""
 
     def __init__(self, host: Host, group: Group) -> None:
         super().__init__(host.journal, group.spec)
@@ -106,9 +110,9 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             if host.machine.memory:
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             if self._moves is None:
-                chain.tail = group.last[host.rank] = group.transfers.move(host, own, group.last.get(host.rank))
+                chain.tail = group.last[host.rank] = group.move(host, own, group.last.get(host.rank))
             else:
-                self._moves.append(group.transfers.move(host, own, self._before))
+                self._moves.append(group.move(host, own, self._before))
 
     def _open(self, stream: Stream) -> None:
         self._moves, self._before = [], self.group.last.get(self.host.rank)

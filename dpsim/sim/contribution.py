@@ -1,8 +1,8 @@
 """What one member brings to a collective or transfer, and how it takes what comes.
 
-A collective has one contribution for each member, a transfer has two. Each is made when its host issues the call. It
-stays with the joint op until that fires: then every contribution is sent, and only then is any result received, since
-the memory of both may be the same.
+A collective has one contribution for each member, a transfer has two. Each is made when its host issues the call. It is
+kept until all of it was sent and received: what happens in one op is all sent before any of it is received, since the
+memory of both may be the same.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from dpsim.sim.op import Op
 class Contribution:
     """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
     same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
-    footprint, where somebody wants to know. `wire`: an eager send's content on its way.
+    footprint, where somebody wants to know. `eager`: a send that is over on its own side before it is received.
     """
 
-    __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches", "wire")
+    __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches")
 
     def __init__(
         self,
@@ -42,15 +42,14 @@ class Contribution:
         self.joined = joined
         self.touches = touches
         self.eager = False
-        self.wire: HostArray | None = None
 
     def sent(self) -> HostArray:
         """What goes out: the memory itself, so to be used before anything is received."""
         return resized(self.source, self.issue) if self.issue.altered else self.source
 
     def keep(self) -> None:
-        """An eager send: the memory may be used again."""
-        self.wire = np.array(self.sent())
+        """Take what goes out as it is now: from here on the memory may be used again."""
+        self.source = np.array(self.sent())
 
     def receive(self, wire: HostArray) -> None:
         """Take what came, as far as it fits. Bytes are copied: nobody on the way knows of types."""

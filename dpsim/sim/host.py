@@ -22,6 +22,7 @@ from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelError
 from dpsim.ops import RawRecord
 from dpsim.schedule import Footprint, host_word, numbered_label, visit_label
+from dpsim.sim.lines import Line
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
@@ -51,6 +52,8 @@ class Host:
         """Untimed: (its step, `causes`), whenever it has learned something."""
         self.issued: Op | None = None
         """Where the rank may be killed: the last of what it did that others can see, all in a chain."""
+        self.line = Line(machine, self.rank)
+        """Untimed: the parts of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
         self._resumed = 0
         self.waiter = machine.waiter()
@@ -116,12 +119,14 @@ class Host:
             machine.submit(after)
             if after.at < 0:
                 yield machine.until(after, waiter)
-            op.causes |= after.causes
-        if op.at < 0:
-            yield machine.until(op, waiter)
+            causes = after.causes
+        else:
+            if op.at < 0:
+                yield machine.until(op, waiter)
+            causes = op.causes
         self.seen_marks |= op.seen_marks
-        if op.causes & ~self.causes:
-            self.causes |= op.causes
+        if causes & ~self.causes:
+            self.causes |= causes
             self.learned.append((self.journal.step, self.causes))
         return op.value if result is None else result
 

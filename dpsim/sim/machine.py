@@ -2,9 +2,8 @@
 
 `edge(before, after)` is the only source of order: the op before it on its stream, an event that its stream waits
 for, the arrival of each member at a collective, what a host waits for. An op is *ready* when everything before it
-has fired, and then it *fires*: its effect happens and what waited for it may become ready. A collective is one
-joint op, not one per member, and has a predecessor on every member's stream. Recording and waiting for events are
-edges, not ops.
+has fired, and then it *fires*: its effect happens and what waited for it may become ready. Recording and waiting for
+events are edges, not ops.
 
     machine = Machine()
     a, b = Op("a", cost=5), Op("b", cost=7)
@@ -39,7 +38,7 @@ from typing import Any
 
 import simpy
 
-from dpsim.schedule import Strategy
+from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment
 from dpsim.sim.op import Op
 
@@ -258,14 +257,14 @@ class Machine:
             self._marked += 1
         return op.own_mark
 
-    def draw(self, label: str, options: Sequence[str]) -> int:
-        """A choice that is no op. The first option, where there is time. What the strategy raises is for whoever asked
-        for this run, and not for the program that is under way here.
+    def waits(self, wait: Wait) -> bool:
+        """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
+        not for the program that is under way here.
         """
         if self._strategy is None:
-            return 0
+            return False
         try:
-            return self._strategy.draw(label, options)
+            return self._strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
 

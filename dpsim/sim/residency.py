@@ -1,7 +1,7 @@
 """Residency: how many device collectives of one rank can be under way.
 
 While a device collective waits for its peers its kernel occupies the GPU. Where residency is finite, a member's
-part first acquires a slot of its rank, when it has come to the head of its stream, and the joint op releases it: two
+part first acquires a slot of its rank, when it has come to the head of its stream, and releases it when it ends: two
 communicators on two streams and one slot can block each other for ever. In timed mode slots are given in the order in
 which parts come; where there is no time, who gets one is a choice.
 """

@@ -8,6 +8,7 @@ written over it, but members may share a result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,32 @@ SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum, None: np.add}
 
 
+@lru_cache(4096)
+def awaited(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
+    """For whom a member waits at least: whose elements it gets by its own description, and itself; None for all.
+
+    >>> awaited(Issue("broadcast", 1, "int32", root=0), 2, (0, 1, 2)), awaited(Issue("barrier", 0, "int32"), 0, (0, 1))
+    (frozenset({0, 2}), None)
+    >>> awaited(Issue("all_gather", 2, "int32", sizes=(0, 2, 1)), 1, (5, 1, 7))
+    frozenset({1, 7})
+    """
+    op, sizes, count, size = issue.op, issue.sizes, issue.count, len(members)
+    if op == "broadcast":
+        brings = [member == issue.root and count > 0 for member in members]
+    elif op == "all_gather":
+        brings = [number > 0 for number in sizes or (count,) * size]
+    elif op == "all_to_all":
+        brings = [number > 0 for number in sizes[size:] or (count // size,) * size]
+    elif op == "reduce_scatter":
+        brings = [(sizes[members.index(rank)] if sizes else count // size) > 0] * size
+    else:
+        brings = [op in ("barrier", "recv") or (op == "all_reduce" and count > 0)] * size
+    wanted = frozenset([member for member, something in zip(members, brings, strict=True) if something]) | {rank}
+    return wanted if len(wanted) < size else None
+
+
 class Results:
-    """The results of one collective. `indices`: of the members in the group, in order; `brought`: as they came."""
+    """The results of one collective or transfer. `indices`: of its members, in order; `brought`: as they came."""
 
     def __init__(self, indices: Mapping[int, int], brought: Mapping[int, Contribution]) -> None:
         self.indices = indices
@@ -45,6 +70,10 @@ class Results:
                 return [rows[self.indices[rank]] for rank in self.brought]
         return [self._one(rank, own.issue) for rank, own in self.brought.items()]
 
+    def of(self, rank: int) -> HostArray:
+        """Of one member."""
+        return self._one(rank, self.brought[rank].issue)
+
     def _one(self, rank: int, issue: Issue) -> HostArray:
         op = issue.op
         if op == "all_reduce":
@@ -63,6 +92,9 @@ class Results:
             if op not in self._shared:
                 self._shared[op] = np.concatenate(self.wires)
             return self._shared[op]
+        if op == "recv":
+            assert issue.peer is not None
+            return self.wires[self.indices[issue.peer]]
         return np.empty(0, issue.dtype)
 
     def _reduced(self, how: str | None) -> HostArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -126,7 +125,7 @@ def test_a_failure_that_needs_a_draw_is_confirmed() -> None:
     answer = explore("t_cross")
     assert answer.code == 1
     assert "NOT CONFIRMED" not in answer.out
-    assert re.search(r"  dp_cpu 0>1 of (\d+) bytes: rendezvous\n  dp_cpu 1>0 of \1 bytes: rendezvous\n", answer.out)
+    assert "  rank 0 dp_cpu 0>1 #0: rendezvous\n  rank 1 dp_cpu 1>0 #0: rendezvous\n" in answer.out
 
 
 def test_expected_failures_are_met(planted: Path, broken: Path) -> None:

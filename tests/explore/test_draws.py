@@ -1,14 +1,20 @@
-"""Eager or rendezvous: drawn once for all sends of a size from one rank to another, and only where it can matter.
+"""Eager or rendezvous: DPOR makes an op wait only where a run has shown that the wait would last for ever.
 
-A run without any step is deterministic dataflow: if it gets through where every send waits for its receive, it gets
-through, with the same results, where some do not. So DPOR tries the strictest first, and no other if that held.
+Each world here is decided by one draw, and each has a twin, in the machine or in DPOR, that misses it.
 """
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Sequence
 
+import numpy as np
+import pytest
+
+from dpsim.explore.strategies import dpor
 from dpsim.interface import Rank
+from dpsim.schedule import Wait
+from dpsim.sim.lines import Line
+from dpsim.sim.op import Op
 from tests.programs import explored, world_of
 
 
@@ -21,7 +27,7 @@ async def passes_on(rank: Rank) -> None:
             await rank.host("h").send(np.ones(size, np.int32), rank.rank + 1)
 
 
-def test_without_a_step_the_strictest_run_is_the_proof() -> None:
+def test_where_no_wait_would_last_one_run_is_the_proof() -> None:
     found = explored(world_of(3, ["h"]), passes_on)
     assert (found.verdict, found.exploration.runs) == ("proven", 1)
 
@@ -33,7 +39,7 @@ async def both_send_first(rank: Rank) -> None:
 
 def test_what_holds_only_if_sends_are_eager_is_found_at_once() -> None:
     found = explored(world_of(2, ["h"]), both_send_first)
-    assert (found.verdict, found.exploration.runs) == ("violated", 1)
+    assert (found.verdict, found.exploration.runs) == ("violated", 2)
 
 
 async def only_if_eager(rank: Rank) -> None:
@@ -51,8 +57,92 @@ async def only_if_eager(rank: Rank) -> None:
         assert heard is None
 
 
-def test_where_there_are_steps_every_draw_is_tried() -> None:
-    """The twin: were draws left out here too, this would be proven."""
+def test_what_holds_only_if_a_send_waits_is_found() -> None:
     found = explored(world_of(3, ["h"]), only_if_eager)
     assert found.verdict == "violated"
-    assert found.exploration.runs > 1, "the strictest run holds"
+
+
+# ---- the first so many of a line
+
+
+async def waits_in_the_second(rank: Rank) -> None:
+    """If rank 1 hears that the first send has ended, it receives nothing before it hears the same of the second."""
+    host, box = rank.host("h"), rank.mailbox("in")
+    if rank.rank == 0:
+        for _ in range(2):
+            await host.send(np.ones(1, np.int32), 1)
+            rank.send(1, "in", "sent", "tell")
+        return
+    if await box.poll("poll") is not None:
+        await box.get("second")
+    for _ in range(2):
+        await host.recv(1, "int32", 0)
+
+
+def once_for_all(self: Line, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
+    """A line whose first draw is that of all."""
+    if self not in drawn_first:
+        drawn_first[self] = NEXT(self, label, end, all_came)
+    return drawn_first[self]
+
+
+NEXT = Line.next
+drawn_first: dict[Line, tuple[bool, int]] = {}
+
+
+def test_the_first_send_may_be_eager_and_the_second_not() -> None:
+    assert explored(world_of(2, ["h"]), waits_in_the_second).verdict == "violated"
+
+
+def test_a_twin_that_draws_once_for_all_sends_misses_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Line, "next", once_for_all)
+    assert explored(world_of(2, ["h"]), waits_in_the_second).verdict == "proven"
+
+
+# ---- which waits may last
+
+
+async def passes_round(rank: Rank) -> None:
+    """Each waits for the one before only if all others do the same."""
+    following, before = (rank.rank + 1) % 6, (rank.rank - 1) % 6
+    await rank.host("h").send(np.ones(1, np.int32), following)
+    await rank.host("h").recv(1, "int32", before)
+
+
+def test_a_ring_that_waits_as_one_is_found_at_once() -> None:
+    found = explored(world_of(6, ["h"]), passes_round)
+    assert (found.verdict, found.exploration.runs) == ("violated", 2)
+
+
+def by_itself(waits: Sequence[Wait]) -> list[Wait]:
+    """Only waits that would last if no other op waited."""
+    return [wait for wait in waits if wait.ended and (wait.met is None or wait.met & wait.bit)]
+
+
+def test_a_twin_that_looks_at_each_wait_alone_calls_the_ring_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dpor, "lasting", by_itself)
+    assert explored(world_of(6, ["h"]), passes_round).verdict == "proven"
+
+
+def never_came(waits: Sequence[Wait]) -> list[Wait]:
+    """Only waits for peers that never came."""
+    return [wait for wait in waits if wait.ended and wait.met is None]
+
+
+async def comes_when_told(rank: Rank) -> None:
+    """Rank 1 receives when rank 0 has told it that the send is over."""
+    host = rank.host("h")
+    if rank.rank == 0:
+        await host.send(np.ones(1, np.int32), 1)
+        rank.send(1, "in", "sent", "tell")
+    else:
+        await rank.mailbox("in").get("told")
+        await host.recv(1, "int32", 0)
+
+
+def test_a_peer_that_comes_because_of_the_op_is_not_waited_for_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "violated"
+    monkeypatch.setattr(dpor, "lasting", by_itself)
+    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "violated"
+    monkeypatch.setattr(dpor, "lasting", never_came)
+    assert explored(world_of(2, ["h"]), comes_when_told).verdict == "proven"

@@ -15,6 +15,12 @@ from dpsim.schedule import draw_word, kill_label, numbered_label, own_label, tra
 from tests.worlds.cases import CASES
 
 VERBS = "delivers|issues|is late for"
+DRAWN = r"(rank .*): (eager|rendezvous)"
+
+
+def of_a_transfer(name: str, sender: int, receiver: int, number: int) -> str:
+    return numbered_label(transfer_label(name, sender, receiver), number)
+
 
 FORMS: list[tuple[str, Callable[..., str]]] = [
     (rf"rank (\d+) (?:({VERBS}) )?([^\[]+)\[(\d+)\]", lambda r, verb, site, n: visit_label(r, site, n, verb or "")),
@@ -22,11 +28,13 @@ FORMS: list[tuple[str, Callable[..., str]]] = [
     (r"rank (\d+) (event \d+ passes|starts)", own_label),
     (r"kill rank (\d+)", kill_label),
     (r"(\S+) #(\d+)", numbered_label),
-    (r"(\S+) (\d+)>(\d+) #(\d+)( sent)?", lambda c, a, b, n, s: numbered_label(transfer_label(c, a, b), n) + (s or "")),
+    (r"(\S+) (\d+)>(\d+) #(\d+)", of_a_transfer),
+    (r"rank (\d+) (gives )?(\S+) #(\d+)", lambda r, gives, c, n: own_label(r, (gives or "") + numbered_label(c, n))),
     (
-        r"(\S+) (\d+)>(\d+) of (\d+) bytes: (eager|rendezvous)",
-        lambda c, a, b, size, drawn: draw_word(f"{transfer_label(c, a, b)} of {size} bytes", drawn),
+        r"rank (\d+) (gives )?(\S+) (\d+)>(\d+) #(\d+)",
+        lambda r, gives, *transfer: own_label(r, (gives or "") + of_a_transfer(*transfer)),
     ),
+    (DRAWN, draw_word),
 ]
 
 
@@ -34,8 +42,8 @@ def is_label(word: str) -> bool:
     """Whether one of the functions writes it so, given its parts."""
     for form, write in FORMS:
         parts = re.fullmatch(form, word)
-        if parts is not None:
-            return write(*parts.groups()) == word
+        if parts is not None and write(*parts.groups()) == word:
+            return form != DRAWN or is_label(parts[1])
     return False
 
 

@@ -77,7 +77,7 @@ def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
     """The second draw of a shipped scenario has other words than the schedule."""
     path = scenario_path("museum/m-pp-3")
     subject = Subject.of(load_scenario(path), path.parent)
-    replay = Replay(["pp_cpu 0>1 of 8 bytes: rendezvous"])
+    replay = Replay(["rank 0 pp_cpu 0>1 #0: rendezvous"])
     replay.begin()
     assert raised(lambda: subject.run(replay)) is Mismatch
 

@@ -42,15 +42,13 @@ async def second_device_send_waits(rank: Rank) -> None:
         device.recv(x, 0, main)
 
 
-@not_yet("one draw decides for all sends of a size between two ranks")
 def test_a_host_send_may_end_early_and_the_next_one_not() -> None:
-    """dpsim says proven. A buffer that has room for one message and not for two makes rank 1 wait for ever."""
+    """A buffer that has room for one message and not for two makes rank 1 wait for ever."""
     assert shows(explored(world_of(2, hosts=["h"]), second_host_send_waits), "HANG")
 
 
-@not_yet("one draw decides for all sends of a size between two ranks")
 def test_a_device_send_may_end_early_and_the_next_one_not() -> None:
-    """dpsim says proven. NCCL lets a send end that fits into the FIFO of its connection; the next may find it full."""
+    """NCCL lets a send end that fits into the FIFO of its connection; the next may find it full."""
     assert shows(explored(world_of(2, devices=["d"]), second_device_send_waits), "HANG")
 
 

@@ -94,6 +94,34 @@ class _Host:
     async def collective(self, kind: str, stream: str, buffer: str) -> None:
         self.rank.device(kind).all_reduce(self.buffer(buffer), self.rank.stream(stream))
 
+    async def broadcast(self, kind: str, stream: str, buffer: str, root: int) -> None:
+        self.rank.device(kind).broadcast(self.buffer(buffer), root, self.rank.stream(stream))
+
+    async def pieces(self, kind: str, stream: str, sizes: tuple[tuple[int, ...], ...]) -> None:
+        """An all_to_all of at most one element a piece. `sizes`: from each rank, to each."""
+        go, come = sizes[self.rank.rank], tuple(row[self.rank.rank] for row in sizes)
+        if kind == "h":
+            array = np.full(sum(go), self.number, np.int32)
+            came = await self.rank.host("h").all_to_all(array, source_sizes=go, output_sizes=come)
+            self.learn(came.sum())
+            return
+        on = self.rank.stream(stream)
+        source, output = (on.alloc(sum(some), "int32", "piece") for some in (go, come))
+        for buffer in (source, output):
+            on.launch("pieces", set_to, writes=[buffer], args=(self.number,))
+        self.rank.device(kind).all_to_all(output, source, on, source_sizes=go, output_sizes=come)
+        self.learn((await output.read("pieces.read")).sum())
+
+    async def host_broadcast(self, root: int) -> None:
+        self.learn((await self.rank.host("h").broadcast(np.array([self.number], np.int32), root))[0])
+
+    async def nothing(self, kind: str) -> None:
+        if kind == "h":
+            await self.rank.host("h").all_reduce(np.zeros(0, np.int32))
+        else:
+            main = self.rank.stream("left")
+            self.rank.device(kind).all_reduce(main.alloc(0, "int32", "nothing"), main)
+
     async def kernel(self, stream: str, source: str, target: str) -> None:
         on = self.rank.stream(stream)
         on.launch("kernel", add, reads=[self.buffer(source)], writes=[self.buffer(target)])
@@ -117,15 +145,15 @@ class _Host:
             await self.do(actions)
 
 
-def random_case(seed: int, queries: bool = False) -> Case:
-    """`queries`: hosts ask for events, too."""
+def random_case(seed: int, queries: bool = False, waits: bool = False) -> Case:
+    """`queries`: hosts ask for events, too. `waits`: most of what ranks do together need not wait for all."""
     rng = random.Random(seed)
     ranks = rng.choice((2, 2, 3))
     kinds = rng.choice(("mail", "host", "device", "all"))
     mortal = rng.random() < 0.3
     common: list[Action] = []
-    for _ in range(rng.randint(0, 3)):
-        common.append(_together(rng, kinds, ranks))
+    for _ in range(rng.randint(1, 3) if waits else rng.randint(0, 3)):
+        common.append((_apart if waits and rng.random() < 0.8 else _together)(rng, kinds, ranks))
     lists = []
     for rank in range(ranks):
         own: list[Action] = [*common]
@@ -148,6 +176,17 @@ def _together(rng: random.Random, kinds: str, ranks: int) -> Action:
     move = ("transfer", rng.choice(("h", "a")), tuple(rng.sample(range(ranks), 2)))
     apart: dict[str, list[Action]] = {"mail": [("host",)], "host": [("host",), ("transfer", "h", (0, 1))]}
     return rng.choice(apart.get(kinds, [device, device, move]))
+
+
+def _apart(rng: random.Random, kinds: str, ranks: int) -> Action:
+    """The same, where some may be through before others come."""
+    kind = "h" if kinds in ("mail", "host") or (kinds == "all" and rng.random() < 0.5) else rng.choice(DEVICES)
+    sizes = tuple(tuple(rng.choice((0, 0, 1)) for _ in range(ranks)) for _ in range(ranks))
+    root = rng.randrange(ranks)
+    stream = rng.choice(STREAMS)
+    spread = ("host_broadcast", root) if kind == "h" else ("broadcast", kind, stream, rng.choice("xy"), root)
+    move = ("transfer", kind, tuple(rng.sample(range(ranks), 2)))
+    return rng.choice([spread, spread, move, move, ("pieces", kind, stream, sizes), ("nothing", kind)])
 
 
 def _alone(rng: random.Random, kinds: str, ranks: int, rank: int, queries: bool) -> Action:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.explore.strategies import dpor as dpor_module
 from dpsim.explore.strategies.dpor import Dpor
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
@@ -28,8 +29,8 @@ def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
     assert missed(CASES[name]) == (0, 0, 0)
 
 
-def small_random_worlds(first: int, last: int, limit: int) -> list[Case]:
-    cases = [random_case(seed) for seed in range(first, last)]
+def small_random_worlds(first: int, last: int, limit: int, waits: bool = False) -> list[Case]:
+    cases = [random_case(seed, waits=waits) for seed in range(first, last)]
     return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
 
 
@@ -39,6 +40,27 @@ def test_dpor_sees_every_outcome_of_random_worlds() -> None:
     for case in cases:
         outcomes, _, twice = missed(case)
         assert (outcomes, twice) == (0, 0), case.name
+
+
+def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() -> None:
+    """Broadcasts, pieces of no elements, collectives of nothing, sends: each may wait or not, one by one."""
+    cases = small_random_worlds(0, 70, limit=50, waits=True)
+    assert len(cases) > 15
+    for case in cases:
+        assert missed(case) == (0, 0, 0), case.name
+
+
+def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin. What decides which waits are tried has worlds of its own, in tests/explore/test_draws.py."""
+    monkeypatch.setattr(dpor_module, "lasting", lambda waits: [])
+    assert any(missed(case)[0] for case in small_random_worlds(0, 70, limit=50, waits=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(5_000, 5_600, 100))
+def test_dpor_sees_every_outcome_of_many_worlds_with_waits(first: int) -> None:
+    for case in small_random_worlds(first, first + 100, limit=300, waits=True):
+        assert missed(case) == (0, 0, 0), case.name
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from dpsim.explore.order import Labels, Order
-from dpsim.schedule import Candidate, CutOff, Strategy, draw_word
+from dpsim.schedule import Candidate, CutOff, Strategy, Wait, draw_word
 
 LONGEST = 10_000
 """Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory
@@ -125,3 +125,8 @@ class Picker(Search, Strategy):
         self.order.draw(words, index)
         self.schedule.append(words)
         return index
+
+    def waits(self, wait: Wait) -> bool:
+        answer = super().waits(wait)
+        wait.bit = self.order.draws[-1]
+        return answer

@@ -14,9 +14,23 @@ Three rules beyond the textbook, without which a proof was wrong (each has a wor
   would never race;
 * what takes possibilities away from others (a kill) is chosen last unless a race asks for it, so that the run shows
   what it can take away;
-* a draw (eager or rendezvous) is a place of its own, where every option has to be tried, the strictest first. In a run
-  without any step nothing can come in another order: it is deterministic dataflow, in which less waiting changes
-  nothing but the time. So if the strictest options let it through, no others need be tried.
+* a draw is a place of its own, at which every option is tried. But that an op waits which need not (rendezvous, not
+  eager) is tried only where a run has shown that the wait may last for ever. A wait that ends shows nothing new: it is
+  that the op ended late (`dpsim.sim.lines`).
+
+Which waits may last: those of a run's ops such that for each the last of its peers did not come, or came *after* one of
+these ops (`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes
+after an op carries the op's bit, through edges, messages and steps that conflict.
+
+Why that is enough: let S be the ops that wait for ever in a run R. Let them all go on instead, and R goes on to a run
+T, in which nobody waits. T is explored like any other, and all of S may last in T: had the last peer of one come
+without any of S, it would have come in R, since R ended only when nothing could happen any more. So at the first place
+of T at which one of S was drawn, its wait is tried. Behind it lies a run in which this one waits and the rest of S goes
+on; all of S may last in that one, too, and so on up to R. A run that was cut off says nothing of its draws: its class
+is seen in another run, or is not judged.
+
+If waits may last in the very first run, they are all tried at once in the second, with which the search begins anew: if
+they have to wait together to last, as in a ring, it would else come to that only at its end.
 
 Ops are told apart by label, not by actor: a label is the same op in every run.
 
@@ -32,7 +46,7 @@ from typing import Any
 from dpsim.explore.order import Labels, Step, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate, CutOff, Footprint, Unrepeatable
+from dpsim.schedule import Candidate, CutOff, Footprint, Unrepeatable, Wait
 
 WHY = (
     "Something in the run is not a function of the schedule: a clock, an unseeded random number, state that outlives "
@@ -48,9 +62,10 @@ class Place:
     """A point of the present schedule at which something was chosen.
 
     `todo`: what has to be tried here. `tried`: what was, with the footprint that it had. `sleep`: what need not be.
+    `step`: what happened here; None for a draw. `wait`: what the draw was about in the present run.
     """
 
-    __slots__ = ("chosen", "options", "sleep", "step", "todo", "tried")
+    __slots__ = ("chosen", "options", "sleep", "step", "todo", "tried", "wait")
 
     def __init__(self, options: list[str], sleep: dict[str, Footprint], chosen: str) -> None:
         self.options = options
@@ -58,7 +73,8 @@ class Place:
         self.chosen = chosen
         self.todo = [chosen]
         self.tried: dict[str, Footprint] = {}
-        self.step: Step | None = None  # None for a draw
+        self.step: Step | None = None
+        self.wait: Wait | None = None
 
     def next(self) -> str | None:
         """What is left to try."""
@@ -77,6 +93,14 @@ class Dpor(Picker):
         self._fresh = 0  # places from here on are new in this run
         self._begun = False
         self._incomplete = False
+        self._first = True  # no run has ended yet
+        self._about: Wait | None = None  # what is being drawn
+        self._at_once: set[str] = set()  # which waits may last in the first run
+
+    @property
+    def began_anew(self) -> bool:
+        """Whether the first run was left out of the search, which may come to its class again."""
+        return bool(self._at_once)
 
     # ---- between runs
 
@@ -86,7 +110,7 @@ class Dpor(Picker):
         if not self._begun:
             self._begun = True
             return True
-        return not self.exhausted and bool(self.places)
+        return not self.exhausted and not self.bounded
 
     def end(self, whole: bool) -> None:
         self._incomplete |= self.too_long
@@ -96,8 +120,20 @@ class Dpor(Picker):
                 f"a repeated schedule ended after step {self._at} and should go on with {places[self._at].chosen!r}. "
                 f"{WHY}"
             )
-        if whole and not self.order.steps and not self.failed:
-            places.clear()  # nothing but draws, the strictest of each: see above
+        drawn = [(place, place.wait) for place in places if place.wait is not None]
+        if whole and drawn:
+            left = lasting([wait for _, wait in drawn])
+            if left and self._first:
+                self._at_once = {wait.label for wait in left}
+                places.clear()
+            for place, wait in drawn:
+                place.wait = None
+                if wait in left:
+                    place.todo = place.options
+        if self._first:
+            self._first = False
+            if self._at_once:
+                return
         while places:
             place = places[-1]
             place.tried[place.chosen] = place.step.footprint if place.step is not None else ()
@@ -112,11 +148,21 @@ class Dpor(Picker):
     def state(self) -> Any:
         """Where it stands between two runs, as plain data."""
         places = [(one.options, one.sleep, one.chosen, one.todo, one.tried) for one in self.places]
-        return places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded
+        return (
+            places,
+            self._fresh,
+            self._begun,
+            self._incomplete,
+            self.exhausted,
+            self.bounded,
+            self._first,
+            self._at_once,
+        )
 
     def resume(self, state: Any) -> None:
         """Go on from there."""
-        places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded = state
+        places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded, *draws = state
+        self._first, self._at_once = draws
         self.places = []
         for options, sleep, chosen, todo, tried in places:
             place = Place(options, sleep, chosen)
@@ -152,11 +198,23 @@ class Dpor(Picker):
     def drawn(self, label: str, options: Sequence[str]) -> int:
         at = self._at
         if at == len(self.places):
-            place = Place(list(options), self._asleep(), options[-1])
-            place.todo = list(reversed(options))
+            place = Place(list(options), self._asleep(), options[0])
+            if self._about is None:
+                place.todo = place.options
+            elif label in self._at_once:
+                place.todo = place.options[::-1]
+                place.chosen = place.todo[0]
             self.places.append(place)
+        self.places[at].wait = self._about
         self._at = at + 1
         return self._repeat(self.places[at].chosen, options)
+
+    def waits(self, wait: Wait) -> bool:
+        self._about = wait
+        try:
+            return super().waits(wait)
+        finally:
+            self._about = None
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         if self._at < len(self.places):
@@ -208,3 +266,18 @@ class Dpor(Picker):
                 able = next((one for one in first if one in place.options), None)
                 if able is not None:  # else only `other` made it possible
                     place.todo.append(able)
+
+
+def lasting(waits: Sequence[Wait]) -> list[Wait]:
+    """Those of a run that may last for ever, alone or together: for each, the last of its peers did not come, or came
+    after one of these.
+    """
+    left = [wait for wait in waits if wait.ended]
+    while True:
+        bits = 0
+        for wait in left:
+            bits |= wait.bit
+        stay = [wait for wait in left if wait.met is None or wait.met & bits]
+        if len(stay) == len(left):
+            return left
+        left = stay

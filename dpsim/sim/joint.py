@@ -1,0 +1,105 @@
+"""Communicators where there is time: a collective is one joint op of all members.
+
+It has a contribution of each member, found by the member's own sequence number on the communicator, and starts when the
+last has come. So all members are through at the same time: one of the timings that the contract allows. Transfers are
+in `dpsim.sim.transfers`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.backend.issue import Issue
+from dpsim.ops import DTYPES
+from dpsim.schedule import numbered_label
+from dpsim.sim.contribution import Contribution
+from dpsim.sim.costs import Costs
+from dpsim.sim.host import Host
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
+from dpsim.sim.residency import Slots
+from dpsim.sim.results import Results
+from dpsim.sim.transfers import Transfers
+from dpsim.world import CommunicatorSpec
+
+
+class Joint(Op):
+    """A collective: what its members bring, by rank."""
+
+    __slots__ = ("brought",)
+
+    brought: dict[int, Contribution]
+
+
+class JointGroup(Transfers):
+    """A communicator whose collectives are joint ops. `waited`: how long each rank waited for others, added up."""
+
+    def __init__(
+        self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int], slots: Sequence[Slots] = ()
+    ) -> None:
+        super().__init__(spec, machine, costs, slots)
+        self._waited = waited
+        self._cost = costs.on_device if self.device else costs.on_host
+        self._open: dict[int, Joint] = {}
+        self._latest: Op | None = None
+
+    def join(self, host: Host, own: Contribution) -> Op:
+        rank, issue, machine = host.rank, own.issue, self.machine
+        if issue.root is not None and issue.root not in self._indices:
+            raise self.no_root(issue)
+        seq = self._next_seq[rank]
+        self._next_seq[rank] = seq + 1
+        op = self._open.get(seq) or self._begin(seq)
+        op.brought[rank] = own
+        if self.device:
+            if self._moved and rank in self.last:
+                machine.edge(self.last[rank], op)
+            self.last[rank] = op
+        if len(op.brought) == self._size:
+            del self._open[seq]
+            self._all_joined(op, issue)
+        if self.slots:
+            self._reside(host, seq, own)
+        machine.edges(own.before, op)
+        machine.submit(op)
+        return op
+
+    def _begin(self, seq: int) -> Joint:
+        """The joint op of a collective that nobody has joined yet."""
+        machine = self.machine
+        op = self._open[seq] = Joint(numbered_label(self.spec.name, seq) if machine.visible else "")
+        op.brought = {}
+        op.pending = self._size
+        machine.edge(self._latest, op)
+        self._latest = op
+        self._unfired[op] = self.spec.ranks
+        return op
+
+    def _all_joined(self, op: Joint, last: Issue) -> None:
+        """What the joint op costs, does and touches is known now."""
+        brought = op.brought.values()
+        largest = max([max(one.source.size, one.output.size) for one in brought])
+        op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
+        op.effect, op.args = self._complete, (op,)
+        if self.machine.visible:
+            uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
+            uses += [one.touches for one in brought]
+            op.footprint = sum(uses, ()) + self._lives or None
+
+    def _complete(self, op: Joint) -> None:
+        """Do a collective: all is sent before anything is received. What each member waited for the last one is added
+        up.
+        """
+        del self._unfired[op]
+        waited, slots = self._waited, self.slots
+        start = self.machine.now - op.cost
+        brought, op.brought = op.brought, {}  # an op is kept by events, for long
+        for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
+            own.receive(result)
+            came = own.joined
+            for before in own.before:
+                if before.at > came:
+                    came = before.at
+            waited[rank] += start - came
+            if slots:
+                slots[rank].leave()

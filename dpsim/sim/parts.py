@@ -1,0 +1,228 @@
+"""Communicators where there is no time: of a collective or transfer, each member's part is an op of its own.
+
+A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
+
+* *early*: when those have arrived whose elements it gets (`dpsim.sim.results.awaited`). That is the least the contract
+  asks for;
+* *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
+  (`dpsim.sim.lines`).
+
+What ends with all happens in one step, `all_came`, so a rank that dies takes all of these with it or none. But each
+member of a device communicator has an end of its own behind it, since each point of a stream is known by a mark: that a
+peer's part is over says that this member came, and not that its own part is over. Hosts learn of no part but their own
+and need no such end.
+
+A member whose elements others may get before all have come gives them when it arrives: from then on they are on their
+way, and its memory may be used again as soon as its own part is over. A member that waits for everybody keeps its
+memory to itself until all have come.
+
+A transfer is the same with two members: the sender gets nothing, so it may be through early, and the receiver waits for
+both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from dpsim.backend.issue import Issue
+from dpsim.schedule import Footprint, numbered_label, own_label, transfer_label
+from dpsim.sim.contribution import Contribution
+from dpsim.sim.groups import Group
+from dpsim.sim.host import Host
+from dpsim.sim.lines import Line
+from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
+from dpsim.sim.residency import Slots
+from dpsim.sim.results import Results, awaited
+from dpsim.world import CommunicatorSpec
+
+
+class Meeting:
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all.
+    `slots`: those that its members stand in meanwhile, by rank.
+    """
+
+    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "slots", "together")
+
+    def __init__(self, label: str, members: tuple[int, ...], slots: Sequence[Slots] = ()) -> None:
+        self.label = label
+        self.members = members
+        self.slots = slots
+        self.indices = {rank: index for index, rank in enumerate(members)}
+        self.brought: dict[int, Contribution] = {}
+        self.together: list[int] = []
+        self.arrivals = {rank: Op(own_label(rank, f"gives {label}")) for rank in members}
+        self.all_came = Op(label)
+
+    def kept(self, members: Collection[int], rank: int) -> Footprint:
+        """What of the memory of those, `rank` left aside, is read only when they are waited for, as a footprint."""
+        others = [self.brought[member].touches for member in members if member != rank]
+        return tuple([use for touches in others for use in touches if use[1] == "r"])
+
+
+class EarlyEnd(Op):
+    """The end of a part that need not wait for all."""
+
+    __slots__ = ("all_came",)
+
+    all_came: Op
+
+
+class PartedGroup(Group):
+    """A communicator whose members come and go one by one."""
+
+    def __init__(self, spec: CommunicatorSpec, machine: Machine, slots: Sequence[Slots] = ()) -> None:
+        super().__init__(spec, machine, slots)
+        self._open: dict[int, Meeting] = {}
+        self._moving: dict[tuple[int, int, int], Meeting] = {}
+        self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
+        self._lines = {rank: Line(machine, rank) for rank in spec.ranks}
+
+    def join(self, host: Host, own: Contribution) -> Op:
+        rank, issue = host.rank, own.issue
+        if issue.root is not None and issue.root not in self._indices:
+            raise self.no_root(issue)
+        seq = self._next_seq[rank]
+        self._next_seq[rank] = seq + 1
+        meeting = self._open.get(seq)
+        if meeting is None:
+            meeting = self._open[seq] = self._begin(numbered_label(self.spec.name, seq), self.spec.ranks, self.slots)
+        if self.slots:
+            self._reside(host, seq, own)
+        end = self._take_part(host, own, meeting, self.last.get(rank))
+        if self.device:
+            self.last[rank] = end
+        if len(meeting.brought) == self._size:
+            del self._open[seq]
+        return end
+
+    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+        rank, peer, way = host.rank, own.issue.peer, own.issue.op
+        assert peer is not None
+        pair = (rank, peer) if way == "send" else (peer, rank)
+        number = self._counts[(*pair, way)]
+        self._counts[(*pair, way)] = number + 1
+        meeting = self._moving.pop((*pair, number), None)
+        if meeting is None:
+            label = numbered_label(transfer_label(self.spec.name, *pair), number)
+            meeting = self._moving[(*pair, number)] = self._begin(label, pair)
+        return self._take_part(host, own, meeting, after)
+
+    def ended(self, host: Host, end: Op) -> Op:
+        """Host domain: what a host awaits that awaits this part's end."""
+        if not isinstance(end, EarlyEnd):
+            return end
+        waits, bit = host.line.next(end.label, end, end.all_came)
+        host.causes |= bit
+        return end.all_came if waits else end
+
+    # ---- inside
+
+    def _begin(self, label: str, members: tuple[int, ...], slots: Sequence[Slots] = ()) -> Meeting:
+        """What nobody has come to yet."""
+        meeting = Meeting(label, members, slots)
+        if self.device:
+            self._unfired[meeting.all_came] = members
+            for rank, arrival in meeting.arrivals.items():
+                arrival.life = rank
+        return meeting
+
+    def _take_part(self, host: Host, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
+        """A member comes, after what it put on this communicator before; the answer is the op that ends its part."""
+        machine, rank = self.machine, host.rank
+        meeting.brought[rank] = own
+        arrival, wanted = meeting.arrivals[rank], awaited(own.issue, rank, meeting.members)
+        host.before(arrival)
+        machine.edge(after, arrival)
+        machine.edges(own.before, arrival)
+        end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
+        machine.submit(arrival)
+        if len(meeting.brought) == len(meeting.members):
+            self._all_came(meeting)
+        return end
+
+    def _early(self, rank: int, own: Contribution, meeting: Meeting, wanted: Collection[int]) -> Op:
+        """The end of a part that need not wait for all. A host's may do so all the same, as it finds when it awaits
+        the part; a device's is drawn now.
+        """
+        machine, arrival, end = self.machine, meeting.arrivals[rank], EarlyEnd(own_label(rank, meeting.label))
+        end.all_came = meeting.all_came
+        if self.device:
+            arrival.effect = own.keep
+            reads = tuple([use for use in own.touches if use[1] == "r"])
+            arrival.footprint = reads + self._lives_of([rank]) if reads else None
+            own.touches = tuple([use for use in own.touches if use[1] != "r"])
+            waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_came)
+            if waits:
+                return self._with_all(rank, meeting, end)
+            end.life = rank
+            machine.mark(end)
+            self._unfired[end] = wanted
+            released = meeting.slots[rank].releases if meeting.slots else ()
+            uses = released + own.touches + self._lives_of(wanted)
+            end.footprint = uses or None
+            if machine.memory and own.touches:
+                end.footprint = lambda: uses + meeting.kept(wanted, rank)
+        end.effect, end.args = self._leave, (rank, meeting, wanted, end)
+        for member in meeting.members:
+            if member in wanted:
+                machine.edge(meeting.arrivals[member], end)
+        machine.submit(end)
+        return end
+
+    def _with_all(self, rank: int, meeting: Meeting, end: Op | None = None) -> Op:
+        """The end of a part that waits for all."""
+        meeting.together.append(rank)
+        if not self.device:
+            return meeting.all_came
+        end = end or Op("")
+        end.life = rank
+        self.machine.mark(end)
+        self.machine.edge(meeting.all_came, end)
+        self.machine.submit(end)
+        return end
+
+    def _all_came(self, meeting: Meeting) -> None:
+        """What happens when all have arrived is known now."""
+        op, together = meeting.all_came, meeting.together
+        op.effect, op.args = self._complete, (meeting,)
+        if self.device:
+            uses = [meeting.slots[member].releases for member in together] if meeting.slots else []
+            uses += [meeting.brought[member].touches for member in together]
+            op.footprint = sum(uses, ()) + self._lives or None
+        self.machine.edges([*meeting.arrivals.values()], op)
+        self.machine.submit(op)
+
+    def _complete(self, meeting: Meeting) -> None:
+        """End what ends with all: all is sent before anything is received."""
+        self._unfired.pop(meeting.all_came, None)
+        together, brought, slots = meeting.together, meeting.brought, meeting.slots
+        if not together:
+            return
+        results = Results(meeting.indices, brought)
+        whole = len(together) == len(brought)
+        for rank, result in zip(together, results.all() if whole else map(results.of, together), strict=True):
+            if brought[rank].issue.root != rank:  # a root has its data
+                brought[rank].receive(result)
+            if slots:
+                slots[rank].leave()
+
+    def _leave(self, rank: int, meeting: Meeting, wanted: Collection[int], end: Op) -> None:
+        """End a part that waits for some, with what these bring."""
+        self._unfired.pop(end, None)
+        own = meeting.brought[rank]
+        if own.issue.root != rank:
+            nothing = _nothing(own.issue)
+            brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
+            own.receive(Results(meeting.indices, brought).of(rank))
+        if meeting.slots:
+            meeting.slots[rank].leave()
+
+
+def _nothing(issue: Issue) -> Contribution:
+    """What a member brings from whom nothing is wanted."""
+    empty = np.empty(0, issue.dtype)
+    return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

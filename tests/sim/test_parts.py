@@ -1,0 +1,230 @@
+"""Parts of collectives, where there is no time: who may be through before whom, and what that tells.
+
+A protocol that takes a broadcast for a barrier works as long as its root waits, and is wrong on the day it does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.interface import Rank
+from dpsim.ops import KIND, LEARNED_OUTCOME
+from dpsim.sim import parts
+from dpsim.sim.parts import PartedGroup
+from dpsim.world import Run, World
+from tests.programs import Script, Scripted, explored, set_to, world_of
+from tests.sim.programs import everywhere, filled, holds, numbers, told
+from tests.worlds.brute import schedules
+from tests.worlds.case import Case
+from tests.worlds.explored import missed
+
+
+def runs(world: World, script: Script, memory: bool = False) -> list[tuple[list[int], Run]]:
+    """All schedules of a world, each with what was drawn."""
+    case = Case("parts", world, Scripted(script), memory=memory)
+    return [([index for _, index in strategy.draws], run) for strategy, run in schedules(case)]
+
+
+def learned(run: Run, rank: int) -> list[Any]:
+    return [raw[LEARNED_OUTCOME] for raw in run.journals[rank] if raw[KIND] == "learned"]
+
+
+# ---- what a peer's end tells
+
+
+def asks_when_told(through: Callable[[Rank], Any]) -> Script:
+    """Rank 1 tells that it is through; rank 0 asks then whether its own part is over."""
+
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        through(rank)
+        done = main.record()
+        if rank.rank:
+            await done.synchronize("through")
+            rank.send(0, "in", "through", "tell")
+        else:
+            await rank.mailbox("in").get("told")
+            await done.query("query")
+
+    return script
+
+
+def reduces(rank: Rank) -> None:
+    rank.device("d").all_reduce(filled(rank.stream("main"), [1]), rank.stream("main"))
+
+
+def sends(rank: Rank) -> None:
+    x = filled(rank.stream("main"), [1])
+    if rank.rank == 0:
+        rank.device("d").send(x, 1, rank.stream("main"))
+    else:
+        rank.device("d").recv(x, 0, rank.stream("main"))
+
+
+def answers(through: Callable[[Rank], Any]) -> set[bool]:
+    return {learned(run, 0)[-1] for _, run in runs(world_of(2, devices=["d"]), asks_when_told(through))}
+
+
+@pytest.mark.parametrize("through", [reduces, sends])
+def test_that_a_peer_is_through_does_not_say_that_i_am(through: Callable[[Rank], Any]) -> None:
+    assert answers(through) == {True, False}
+
+
+def test_a_twin_whose_members_end_in_one_op_knows_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    def in_one_op(self: PartedGroup, rank: int, meeting: parts.Meeting, end: Any = None) -> Any:
+        meeting.together.append(rank)
+        self.machine.mark(meeting.all_came)
+        return meeting.all_came
+
+    monkeypatch.setattr(PartedGroup, "_with_all", in_one_op)
+    assert answers(reduces) == {True}
+
+
+# ---- what goes out, and when
+
+
+async def overwrites_what_is_broadcast(rank: Rank) -> None:
+    main, side = rank.stream("main"), rank.stream("side")
+    x = main.alloc(1, "int32", "x")
+    main.launch("begin", set_to, writes=[x], args=(5 - 5 * rank.rank,))
+    side.wait_stream(main)
+    rank.device("d").broadcast(x, 0, main)
+    if rank.rank == 0:
+        side.launch("overwrite", set_to, writes=[x], args=(7,))
+    else:
+        await x.read("read", main)
+
+
+def test_a_root_gives_its_memory_at_a_point_of_its_own() -> None:
+    """Whether rank 1 gets the old value or the new: each where the root waits, and each where it does not."""
+    world = world_of(2, devices=["d"])
+    for drawn in (0, 1):
+        seen = [run for draws, run in runs(world, overwrites_what_is_broadcast, memory=True) if draws == [drawn]]
+        assert len({learned(run, 1)[0] for run in seen}) == 2
+    assert missed(Case("gives", world, Scripted(overwrites_what_is_broadcast), memory=True))[0] == 0
+
+
+def test_what_was_given_may_be_overwritten_on_its_stream() -> None:
+    """A receiver that comes late gets what the root had when it gave it, whoever is root and on whatever streams."""
+
+    async def script(rank: Rank) -> Any:
+        main, side, group = rank.stream("main"), rank.stream("side"), rank.device("d")
+        x = filled(main, [10 * rank.rank] * 4)
+        if rank.rank == 1:
+            await rank.sleep(500_000, "sleep")
+        for index in range(3):
+            one, on = x.view(index, index + 1), (main, side)[index % 2]
+            on.wait_stream((side, main)[index % 2])
+            on.launch("step", set_to, writes=[one], args=(10 * rank.rank + index,))
+            group.broadcast(one, index % 2, on)
+            if rank.rank == index % 2:
+                on.launch("overwrite", set_to, writes=[one], args=(9,))
+        group.all_reduce(x.view(3, 4), main)
+        main.wait_stream(side)
+        return numbers(await x.read("read"))
+
+    holds(script, [(9, 11, 9, 10), (0, 9, 2, 10)], told(2))
+
+
+def test_a_twin_that_gives_nothing_before_the_end_sends_what_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def script(rank: Rank) -> Any:
+        main = rank.stream("main")
+        x = filled(main, [5 - 5 * rank.rank])
+        if rank.rank:
+            await rank.mailbox("in").get("come")
+        rank.device("d").broadcast(x, 0, main)
+        if rank.rank == 0:
+            main.launch("overwrite", set_to, writes=[x], args=(7,))
+            await x.read("through")
+            rank.send(1, "in", "come", "come")
+        return numbers(await x.read("read"))
+
+    values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
+    assert values == {((7,), (5,))}
+    monkeypatch.setattr("dpsim.sim.contribution.Contribution.keep", lambda self: None)
+    values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
+    assert values == {((7,), (7,))}
+
+
+# ---- slots, and the order of a communicator
+
+
+async def broadcasts_beside_a_sum(rank: Rank) -> None:
+    """Two streams, and room for one collective at a time."""
+    main, side = rank.stream("main"), rank.stream("side")
+    x, y = filled(main, [rank.rank]), filled(side, [rank.rank], "y")
+    rank.device("d").broadcast(x, 0, main)
+    if rank.rank:
+        await x.read("read", main)
+    rank.device("e").all_reduce(y, side)
+
+
+def test_an_early_root_gives_its_slot_back_when_it_is_through() -> None:
+    """The two keep each other out if rank 0 starts the sum first, and only then, whether the root waits or not."""
+    world = world_of(2, devices=["d", "e"], residency=1)
+    done = runs(world, broadcasts_beside_a_sum)
+    for drawn in (0, 1):
+        assert {run.finished for draws, run in done if draws == [drawn]} == {True, False}
+    assert missed(Case("slots", world, Scripted(broadcasts_beside_a_sum))) == (0, 0, 0)
+
+
+def behind_a_sum(group: str) -> Script:
+    """Rank 0 broadcasts after a sum, which rank 1 joins when it is told that the broadcast is through."""
+
+    async def script(rank: Rank) -> Any:
+        main, side = rank.stream("main"), rank.stream("side")
+        one, two = filled(main, [1], "one"), filled(side, [2], "two")
+        if rank.rank:
+            await rank.mailbox("box").get("told")
+        rank.device("d").all_reduce(one, main)
+        rank.device(group).broadcast(two, 0, side)
+        if not rank.rank:
+            await two.read("through", side)
+            rank.send(1, "box", "through", "tell")
+        return numbers(await one.read("read"))
+
+    return script
+
+
+@pytest.mark.parametrize(("group", "ends"), [("d", "blocked"), ("e", "finished")])
+def test_on_one_communicator_a_sum_holds_up_an_eager_root(group: str, ends: str) -> None:
+    seen = {seen.mode: seen.run.ends for seen in everywhere(behind_a_sum(group), told(2))}
+    assert seen["first"] == [ends] * 2
+    assert seen["last"] == ["blocked"] * 2, "the root has to wait"
+
+
+# ---- whom a part waits for
+
+
+async def stays_away(rank: Rank) -> None:
+    """Ranks 0 and 1 need nothing from rank 2, which comes when rank 0 is through."""
+    sizes = (1, 1, 0)
+    if rank.rank == 2:
+        await rank.mailbox("in").get("come")
+    await rank.host("h").all_gather(np.ones(sizes[rank.rank], np.int32), sizes=sizes)
+    if rank.rank == 0:
+        rank.send(2, "in", "come", "come")
+
+
+def test_who_brings_nothing_may_be_waited_for_or_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(3, hosts=["h"])
+    assert {run.finished for _, run in runs(world, stays_away)} == {True, False}
+    assert explored(world, stays_away).verdict == "violated"
+    monkeypatch.setattr(parts, "awaited", lambda issue, rank, members: None)
+    assert {run.finished for _, run in runs(world, stays_away)} == {False}, "the twin: all wait for all"
+
+
+def test_a_part_that_gets_something_from_all_is_no_choice() -> None:
+    async def script(rank: Rank) -> None:
+        host = rank.host("h")
+        await host.all_reduce(np.ones(2, np.int32))
+        await host.all_gather(np.ones(1, np.int32))
+        await host.all_to_all(np.ones(2, np.int32))
+        await host.reduce_scatter(np.ones(2, np.int32))
+        await host.barrier()
+
+    assert [draws for draws, _ in runs(world_of(2, hosts=["h"]), script)] == [[]]
