@@ -20,6 +20,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from inspect import iscoroutinefunction
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
@@ -68,6 +69,15 @@ class Program(ABC, Generic[P]):
     """
 
     probes: tuple[str, ...] = ()
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Raises TypeError for a `run` that nobody can await: it would have done all it does before the first await."""
+        super().__init_subclass__(**more)
+        run = cls.__dict__.get("run")
+        if run is not None and not iscoroutinefunction(run):
+            raise TypeError(
+                f"{cls.__qualname__}.run is no coroutine function; write `async def run(self, rank, prepared)`"
+            )
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """Those of `probes` that this world can come to at all, all of them unless the program knows better."""

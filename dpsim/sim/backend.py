@@ -181,7 +181,7 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         return
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
         raise host.machine.halt(error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # to leave the process is to break off this rank, not all of them
         ends[rank.rank] = "raised"
         journal.raised(error)
         return
