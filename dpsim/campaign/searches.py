@@ -39,7 +39,7 @@ def search_subject(
     probes: Counter[str] = Counter()
     injected: dict[Planted, str] = {}
     waiting = planted(subject.world)
-    number, known = 0, set[str]()
+    number, idle, known = 0, 0, set[str]()
 
     def tick(step: int) -> None:
         if expired():
@@ -48,10 +48,11 @@ def search_subject(
     repeats = Repeats(subject, tick)
 
     def once(asked: Strategy) -> list[Problem]:
-        nonlocal number
+        nonlocal number, idle
         number += 1
         repeats.before(number)
         run, findings = subject.on(machine, asked, tick)
+        idle += run.vacuous
         if subject.program.probes:
             probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
         for one, alone in list(waiting.items()):
@@ -81,6 +82,9 @@ def search_subject(
         one = _problem(unlike.finding, unlike.run)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
         found.failures[one.what], found.verdict = failure, "violated"
+    found.idle = idle
+    if found.vacuous:
+        found.verdict = "vacuous"
     found.repeated = repeats.made
     found.probes = probes
     found.injected.update(injected)

@@ -50,9 +50,9 @@ def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
 
 
 def astray(line: Line) -> tuple[Entry | None, str]:
-    """Where calls of different steps meet, or one side made more: the side that made another number of transfers than usual in the first step
-    in which the sides differ, by its last call there, and what to say of it. None if nothing is usual, or if it made
-    none at all.
+    """Where calls of different steps meet, or one side made more: the side that made another number of transfers than
+    usual in the first step in which the sides differ, by its last call there, and what to say of it. None if nothing is
+    usual, or if it made none at all.
     """
     made = [by_step(side) for side in line]
     steps = sorted(made[0].keys() | made[1].keys())

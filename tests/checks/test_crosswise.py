@@ -9,6 +9,7 @@ from dpsim.checks.finding import Finding
 from dpsim.interface import Rank
 from tests.checks.handmade import Made
 from tests.programs import Script, explored, judged, world_of
+from tests.records import changed
 
 SITES = "MISMATCH:COLLECTIVE:SITES"
 
@@ -21,11 +22,7 @@ def steps(*lists: tuple[str, ...], on: str = "dp") -> Made:
             hand.step = step
             for site in sites:
                 hand.collective(on, None if on == "cpu" else "main")
-                last = list(hand.journal[-1])
-                last[3] = site
-                hand.journal[-1] = tuple(last)
-                if on == "cpu":
-                    hand.learned((site, last[4]))
+                hand.journal[-1] = changed(hand.journal[-1], site=site)
     return made
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.checks.handmade import Hand, Made
+from tests.checks.handmade import Made
 
 
 def ended(made: Made) -> Made:
@@ -70,7 +70,8 @@ def test_of_a_site_the_first_is_told_and_the_rest_counted() -> None:
             hand.take("poll")
     [found] = ended(made).findings()
     assert found.message == (
-        "rank 0 never awaited poll[0] (poll box) of step 4 (and 3 more like it, on 2 ranks); await what the call returns"
+        "rank 0 never awaited poll[0] (poll box) of step 4 (and 3 more like it, on 2 ranks); "
+        "await what the call returns"
     )
 
 
@@ -111,8 +112,8 @@ def test_a_transfer_that_only_one_side_made(sent: list[int], received: list[int]
 def test_the_message_names_the_call_and_what_to_do() -> None:
     [found] = lines([0, 1], [0]).findings()
     assert found.message == (
-        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1, and rank 1, which received 1 of 2, "
-        "ended without it; make its other side, or leave it out"
+        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1, "
+        "and rank 1, which received 1 of 2, ended without it; make its other side, or leave it out"
     )
 
 

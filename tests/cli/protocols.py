@@ -109,6 +109,20 @@ class Cross(Program[Any]):
         await group.recv(2, "int32", peer, site="take")
 
 
+@register_protocol("t_nothing")
+class Nothing(Program[Any]):
+    """Decides nothing and issues nothing; with a second request, it does."""
+
+    def prepare(self, args: Arguments) -> Any:
+        return args.requests
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.probe("here")
+        if len(prepared) > 1:
+            rank.decide("something", 1, "dp_cpu")
+        await rank.mailbox("box").get("asleep", idle=True)
+
+
 @register_protocol("t_small")
 class Small(Look):
     """Wrong where a second request comes with a prompt of two tokens."""

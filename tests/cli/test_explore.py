@@ -62,6 +62,28 @@ def test_sampled() -> None:
     assert answer.out.splitlines()[-2] == "SAMPLED  holds in 1 schedule; there may be others"
 
 
+@pytest.mark.parametrize("words", [(), ("--jobs", "2"), ("--strategy", "random", "--schedules", "3")])
+def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> None:
+    answer = explore("t_nothing", *words)
+    nothing = "no rank decided or issued anything: there was nothing to hold"
+    assert (answer.code, answer.out.splitlines()[-2:]) == (0, [f"VACUOUS  {nothing}", "expected: held; met"])
+    assert explore("t_nothing", "--json", *words).json["scenarios"][0]["verdict"] == "vacuous"
+    answer = dpsim_("run", "t_nothing.yaml", *MODULE)
+    assert answer.out.splitlines()[-2] == (
+        "VACUOUS  no rank decided or issued anything (sim): there was nothing to hold"
+    )
+    assert dpsim_("run", "t_nothing.yaml", *MODULE, "--json").json["verdict"] == "vacuous"
+
+
+@pytest.mark.parametrize(("requests", "said"), [("1", "VACUOUS  no rank"), ("2", "PROVEN  every one of these worlds")])
+def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -> None:
+    limits = f"ranks=2,requests={requests},steps=1,prompt=1,output=1"
+    answer = explore("t_nothing", "--all-up-to", limits)
+    assert answer.code == 0
+    assert answer.out.splitlines()[-1].startswith(said)
+    assert ("vacuous, with nothing to hold" in answer.out) == (requests == "2")
+
+
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run that was not judged is no reason to be content."""
     of = Subject.of
@@ -360,6 +382,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
         "proven": 0,
         "bounded": 0,
         "sampled": 0,
+        "vacuous": 0,
         "schedules": 0,
         "probes": {},
         "never_applied": [],
