@@ -18,9 +18,13 @@ Who writes no types leaves `[P]` out, and who needs no preparation leaves `prepa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from inspect import iscoroutinefunction
+from io import BytesIO
+from pickle import Pickler
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
@@ -32,6 +36,10 @@ P = TypeVar("P")
 
 class Unsuitable(ValueError):
     """A world or workload that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
+
+
+class SharedState(ValueError):
+    """`run` changed what its ranks share, where they share a process: the program, or what `prepare` made."""
 
 
 class Request(NamedTuple):
@@ -106,4 +114,48 @@ class Program(ABC, Generic[P]):
         """The coroutine of one rank."""
 
 
-__all__ = ["Arguments", "Program", "Request", "Unsuitable"]
+@contextmanager
+def nothing_shared(program: Program[Any], prepared: Any) -> Iterator[None]:
+    """Runs within must not change what ranks of one process share, since ranks of several processes do not. Raises
+    SharedState at the end, with a thing that is not as it was. Things are compared as they are pickled: what cannot be
+    is not looked at, and what remembers results says by `__reduce__` that they are no part of it.
+    """
+    before = _state(program, prepared)
+    yield
+    after = _state(program, prepared)
+    for name in sorted(after.keys() | before.keys()):
+        if before.get(name) != after.get(name):
+            raise SharedState(
+                f"{type(program).__qualname__}.run changed {name}. Ranks in one process share it, and ranks in "
+                "processes of their own do not; keep what changes in local variables of run"
+            )
+
+
+def _state(program: Program[Any], prepared: Any) -> dict[str, bytes]:
+    """All that ranks share, by name: pickled, which tells whether anything in it has changed."""
+    owners = [vars(kind) for kind in type(program).__mro__ if issubclass(kind, Program) and kind is not Program]
+    named = {f"self.{name}": value for owner in (*owners[::-1], vars(program)) for name, value in owner.items()}
+    parts = vars(prepared) if hasattr(prepared, "__dict__") else {}
+    named |= {f"prepared.{name}": value for name, value in parts.items()} or {"prepared": prepared}
+    state = {}
+    for name, value in named.items():
+        with suppress(Exception):  # whatever somebody's own way to be pickled raises
+            stream = BytesIO()
+            _WithoutCaches(stream).dump(value)
+            state[name] = stream.getvalue()
+    return state
+
+
+class _WithoutCaches(Pickler):
+    """Leaves out cached properties: they are filled in when somebody asks, and change nothing."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        kinds = [vars(kind) for kind in type(obj).__mro__]
+        cached = {name for kind in kinds for name, value in kind.items() if isinstance(value, cached_property)}
+        if not cached:
+            return NotImplemented
+        kept = {name: value for name, value in vars(obj).items() if name not in cached}
+        return type(obj), tuple(obj) if isinstance(obj, tuple) else (), kept
+
+
+__all__ = ["Arguments", "Program", "Request", "SharedState", "Unsuitable", "nothing_shared"]

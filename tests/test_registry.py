@@ -1,17 +1,12 @@
-"""Entry points that cannot be imported: what is wrong is said to whoever misses a name, and nobody loses anything.
-Programs that cannot be run are refused where they are defined.
-"""
+"""Entry points that cannot be imported: what is wrong is said to whoever misses a name, and nobody loses anything."""
 
 from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
 
 import pytest
 
 from dpsim import registry
-from dpsim.interface import Rank
-from dpsim.program import Program
 
 
 @pytest.fixture
@@ -41,12 +36,3 @@ def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.Monkey
     monkeypatch.setattr(registry, "_protocols", {})
     with pytest.raises(registry.UnknownName, match="is dpsim installed"):
         registry.protocol("dp_batch")
-
-
-def test_a_program_that_nobody_can_await_is_refused() -> None:
-    """Before anything runs: a plain function would do all it does, and only then fail."""
-    with pytest.raises(TypeError, match=r"Wrong.run is no coroutine function; write `async def run\("):
-
-        class Wrong(Program[Any]):
-            def run(self, rank: Rank, prepared: Any) -> None:  # type: ignore[override]
-                pass

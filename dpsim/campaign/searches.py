@@ -20,6 +20,7 @@ from dpsim.checks.finding import Finding
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
 from dpsim.ops import KIND, SITE
+from dpsim.program import refuse_changes, state_of
 from dpsim.schedule import OutOfTime, Strategy, Unrepeatable
 from dpsim.sim.environment import rare_collections
 from dpsim.world import Run
@@ -45,6 +46,7 @@ def search_subject(
         if expired():
             raise OutOfTime
 
+    before = state_of(subject.program, subject.prepared)
     repeats = Repeats(subject, tick)
 
     def once(asked: Strategy) -> list[Problem]:
@@ -82,6 +84,8 @@ def search_subject(
         one = _problem(unlike.finding, unlike.run)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
         found.failures[one.what], found.verdict = failure, "violated"
+    if not found.failures:
+        refuse_changes(subject.program, subject.prepared, before)
     found.idle = idle
     if found.vacuous:
         found.verdict = "vacuous"

@@ -18,7 +18,7 @@ from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
-from dpsim.program import Program
+from dpsim.program import Program, nothing_shared
 from dpsim.registry import protocol
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -72,7 +72,9 @@ class SimBackend:
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         entry = protocol(program).program()
-        return self.run_program(world, entry, entry.prepare(args), progress)
+        prepared = entry.prepare(args)
+        with nothing_shared(entry, prepared):
+            return self.run_program(world, entry, prepared, progress)
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""

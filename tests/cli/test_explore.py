@@ -13,7 +13,7 @@ from dpsim.campaign import files as exploring
 from dpsim.campaign.subject import Subject
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
-from tests.cli.protocols import State, scenario
+from tests.cli.protocols import Kept, scenario
 
 pytestmark = pytest.mark.runs_once  # some of the protocols remember
 
@@ -73,6 +73,17 @@ def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> No
         "VACUOUS  no rank decided or issued anything (sim): there was nothing to hold"
     )
     assert dpsim_("run", "t_nothing.yaml", *MODULE, "--json").json["verdict"] == "vacuous"
+
+
+@pytest.mark.parametrize("words", [("run",), ("explore",), ("explore", "--jobs", "2")])
+def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
+    write(Path("t_shares.yaml"), scenario("t_shares"))
+    answer = dpsim_(words[0], "t_shares.yaml", *MODULE, *words[1:])
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[0] == (
+        "dpsim: Shares.run changed self.count. Ranks in one process share it, and ranks in processes of their own do "
+        "not; keep what changes in local variables of run"
+    )
 
 
 @pytest.mark.parametrize(("requests", "said"), [("1", "VACUOUS  no rank"), ("2", "PROVEN  every one of these worlds")])
@@ -288,7 +299,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "runs", 0)
+    monkeypatch.setattr(Kept, "runs", 0)
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
