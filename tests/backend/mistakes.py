@@ -118,6 +118,20 @@ class Mistakes(Program[Any]):
         rank.stream("main").launch("give", gives, writes=[x])
         await x.read("read")
 
+    async def forgets_a_send(self, rank: Rank) -> None:
+        rank.host("dp_cpu").send(np.zeros(1, np.int32), 0, site="lost")
+
+    async def forgets_a_receive(self, rank: Rank) -> None:
+        rank.host("dp_cpu").recv(1, "int32", 0, site="lost")
+
+    async def forgets_a_poll(self, rank: Rank) -> None:
+        rank.mailbox("box").poll("look")
+
+    async def forgets_a_read(self, rank: Rank) -> None:
+        x = rank.stream("main").alloc(4, "int32", "x")
+        rank.stream("main").launch("fill", set_to, writes=[x], args=(1,))
+        x.read("look")
+
     async def keeps_to_its_footprint(self, rank: Rank) -> None:
         """No mistake: a buffer that is read and written, whole and in parts."""
         x, main = rank.stream("main").alloc(4, "int32", "x"), rank.stream("main")
@@ -204,5 +218,13 @@ KERNELS = {
     "a kernel writes its results to the arrays of writes",
 }
 """By mistake of a kernel: the KernelError that the host gets when it next waits for the device."""
+
+LEFT = {
+    "forgets_a_send": ["LEFTOVER:NEVER_AWAITED", "LEFTOVER:SEND"],
+    "forgets_a_receive": ["LEFTOVER:NEVER_AWAITED", "LEFTOVER:RECV"],
+    "forgets_a_poll": ["LEFTOVER:NEVER_AWAITED"],
+    "forgets_a_read": ["LEFTOVER:NEVER_AWAITED"],
+}
+"""By what is left when the program ends: the classes of what is found."""
 
 NO_MISTAKES = ("keeps_to_its_footprint", "counts_in_numpy")

@@ -15,7 +15,7 @@ from dpsim.checks.judge import judge
 from dpsim.ops import RAISED_MESSAGE, SITE, WHERE
 from dpsim.sim.backend import SimBackend
 from dpsim.world import Run
-from tests.backend.mistakes import KERNELS, NO_MISTAKES, SAID, Mistakes
+from tests.backend.mistakes import KERNELS, LEFT, NO_MISTAKES, SAID, Mistakes
 from tests.programs import world_of
 
 WORLD = world_of(2, ["dp_cpu"], ["dp", "ep"])
@@ -48,6 +48,13 @@ def test_a_kernel_that_writes_what_it_reads_is_named_by_its_own_line() -> None:
     where = made("writes_through_the_wrong_argument").journals[1][-1][WHERE]
     first = int(KERNELS["writes_through_the_wrong_argument"].split("mistakes.py:")[1].split(")")[0])
     assert where == f"tests/backend/mistakes.py:{first + 1}"
+
+
+@pytest.mark.parametrize("how", LEFT)
+def test_what_is_left_over_is_found(how: str) -> None:
+    run = made(how)
+    assert run.finished
+    assert [finding.klass for finding in judge(WORLD, run)] == LEFT[how]
 
 
 @pytest.mark.parametrize("how", NO_MISTAKES)

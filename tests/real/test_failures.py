@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.judge import judge
 from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
 from dpsim.registry import UnknownName
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend
 from real.pool import ProgramRefused
-from tests.backend.mistakes import KERNELS, NO_MISTAKES, SAID
+from tests.backend.mistakes import KERNELS, LEFT, NO_MISTAKES, SAID
 from tests.real import programs  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.records import raw
@@ -112,6 +113,14 @@ def test_what_breaks_the_contract_is_refused_as_on_the_simulation(backend: Torch
             ends = [(end[0], end[-1]) for end in ends]
         assert ends[0] == ends[1], how
         assert run.ends == there.ends
+
+
+@on_reusable
+@pytest.mark.parametrize("how", LEFT)
+def test_what_a_program_left_over_is_found(backend: TorchBackend, world: World, how: str) -> None:
+    run = backend.run(world, "mistakes", {"how": how})
+    assert run.finished
+    assert [finding.klass for finding in judge(world, run)] == LEFT[how]
 
 
 @on_reusable
