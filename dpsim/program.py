@@ -21,10 +21,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from inspect import iscoroutinefunction
 from io import BytesIO
 from pickle import Pickler
+from types import FunctionType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
@@ -131,14 +132,21 @@ def nothing_shared(program: Program[Any], prepared: Any) -> Iterator[None]:
             )
 
 
-def _state(program: Program[Any], prepared: Any) -> dict[str, bytes]:
-    """All that ranks share, by name: pickled, which tells whether anything in it has changed."""
+def _state(program: Program[Any], prepared: Any) -> dict[str, Any]:
+    """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change, as it
+    is. Methods are no state.
+    """
     owners = [vars(kind) for kind in type(program).__mro__ if issubclass(kind, Program) and kind is not Program]
     named = {f"self.{name}": value for owner in (*owners[::-1], vars(program)) for name, value in owner.items()}
     parts = vars(prepared) if hasattr(prepared, "__dict__") else {}
     named |= {f"prepared.{name}": value for name, value in parts.items()} or {"prepared": prepared}
-    state = {}
+    state: dict[str, Any] = {}
     for name, value in named.items():
+        if isinstance(value, _FIXED):
+            state[name] = value
+            continue
+        if name.startswith("self.__"):
+            continue
         with suppress(Exception):  # whatever somebody's own way to be pickled raises
             stream = BytesIO()
             _WithoutCaches(stream).dump(value)
@@ -146,16 +154,26 @@ def _state(program: Program[Any], prepared: Any) -> dict[str, bytes]:
     return state
 
 
+_FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
+
+
 class _WithoutCaches(Pickler):
     """Leaves out cached properties: they are filled in when somebody asks, and change nothing."""
 
     def reducer_override(self, obj: Any) -> Any:
-        kinds = [vars(kind) for kind in type(obj).__mro__]
-        cached = {name for kind in kinds for name, value in kind.items() if isinstance(value, cached_property)}
+        kind: Any = type(obj)
+        cached = _cached(kind)
         if not cached:
             return NotImplemented
         kept = {name: value for name, value in vars(obj).items() if name not in cached}
-        return type(obj), tuple(obj) if isinstance(obj, tuple) else (), kept
+        return kind, tuple(obj) if isinstance(obj, tuple) else (), kept
+
+
+@cache
+def _cached(kind: Any) -> frozenset[str]:
+    """The names of its cached properties."""
+    owners = [vars(owner) for owner in kind.__mro__]
+    return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))
 
 
 __all__ = ["Arguments", "Program", "Request", "SharedState", "Unsuitable", "nothing_shared"]
