@@ -18,8 +18,8 @@ Who writes no types leaves `[P]` out, and who needs no preparation leaves `prepa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from inspect import iscoroutinefunction
@@ -115,15 +115,11 @@ class Program(ABC, Generic[P]):
         """The coroutine of one rank."""
 
 
-@contextmanager
-def nothing_shared(program: Program[Any], prepared: Any) -> Iterator[None]:
-    """Runs within must not change what ranks of one process share, since ranks of several processes do not. Raises
-    SharedState at the end, with a thing that is not as it was. Things are compared as they are pickled: what cannot be
-    is not looked at, and what remembers results says by `__reduce__` that they are no part of it.
+def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
+    """Runs must not change what ranks of one process share, since ranks of several processes do not. Raises SharedState
+    with a thing that is not as it was, by `state_of`.
     """
-    before = _state(program, prepared)
-    yield
-    after = _state(program, prepared)
+    after = state_of(program, prepared)
     for name in sorted(after.keys() | before.keys()):
         if before.get(name) != after.get(name):
             raise SharedState(
@@ -132,9 +128,9 @@ def nothing_shared(program: Program[Any], prepared: Any) -> Iterator[None]:
             )
 
 
-def _state(program: Program[Any], prepared: Any) -> dict[str, Any]:
+def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
     """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change, as it
-    is. Methods are no state.
+    is. What cannot be pickled is left out, and what remembers results says by `__reduce__` that they are no part of it.
     """
     owners = [vars(kind) for kind in type(program).__mro__ if issubclass(kind, Program) and kind is not Program]
     named = {f"self.{name}": value for owner in (*owners[::-1], vars(program)) for name, value in owner.items()}
@@ -176,4 +172,4 @@ def _cached(kind: Any) -> frozenset[str]:
     return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))
 
 
-__all__ = ["Arguments", "Program", "Request", "SharedState", "Unsuitable", "nothing_shared"]
+__all__ = ["Arguments", "Program", "Request", "SharedState", "Unsuitable", "refuse_changes", "state_of"]

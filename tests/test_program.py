@@ -13,7 +13,7 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.interface import Rank
-from dpsim.program import Program, SharedState, nothing_shared
+from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.testing import holds
 from tests.programs import world_of
 
@@ -94,5 +94,4 @@ def test_what_is_only_looked_at_may_be_shared(what: str) -> None:
 def test_what_cannot_be_pickled_is_left_alone() -> None:
     program = Remembers("nothing")
     program.table = {"a": lambda: 1}  # type: ignore[dict-item]
-    with nothing_shared(program, [lambda: 2]):
-        pass
+    refuse_changes(program, [lambda: 3], state_of(program, [lambda: 2]))

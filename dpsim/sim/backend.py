@@ -18,7 +18,7 @@ from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
-from dpsim.program import Program, nothing_shared
+from dpsim.program import Program, refuse_changes, state_of
 from dpsim.registry import protocol
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -73,8 +73,10 @@ class SimBackend:
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         entry = protocol(program).program()
         prepared = entry.prepare(args)
-        with nothing_shared(entry, prepared):
-            return self.run_program(world, entry, prepared, progress)
+        before = state_of(entry, prepared)
+        run = self.run_program(world, entry, prepared, progress)
+        refuse_changes(entry, prepared, before)
+        return run
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
