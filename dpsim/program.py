@@ -19,7 +19,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache, cached_property
+from inspect import iscoroutinefunction
+from io import BytesIO
+from pickle import Pickler
+from types import FunctionType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
@@ -31,6 +37,10 @@ P = TypeVar("P")
 
 class Unsuitable(ValueError):
     """A world or workload that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
+
+
+class SharedState(ValueError):
+    """`run` changed what its ranks share, where they share a process: the program, or what `prepare` made."""
 
 
 class Request(NamedTuple):
@@ -69,6 +79,15 @@ class Program(ABC, Generic[P]):
 
     probes: tuple[str, ...] = ()
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        """Raises TypeError for a `run` that nobody can await: it would have done all it does before the first await."""
+        super().__init_subclass__(**more)
+        run = cls.__dict__.get("run")
+        if run is not None and not iscoroutinefunction(run):
+            raise TypeError(
+                f"{cls.__qualname__}.run is no coroutine function; write `async def run(self, rank, prepared)`"
+            )
+
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
         return self.probes
@@ -96,4 +115,61 @@ class Program(ABC, Generic[P]):
         """The coroutine of one rank."""
 
 
-__all__ = ["Arguments", "Program", "Request", "Unsuitable"]
+def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
+    """Runs must not change what ranks of one process share, since ranks of several processes do not. Raises SharedState
+    with a thing that is not as it was, by `state_of`.
+    """
+    after = state_of(program, prepared)
+    for name in sorted(after.keys() | before.keys()):
+        if before.get(name) != after.get(name):
+            raise SharedState(
+                f"{type(program).__qualname__}.run changed {name}. Ranks in one process share it, and ranks in "
+                "processes of their own do not; keep what changes in local variables of run"
+            )
+
+
+def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
+    """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change, as it
+    is. What cannot be pickled is left out, and what remembers results says by `__reduce__` that they are no part of it.
+    """
+    owners = [vars(kind) for kind in type(program).__mro__ if issubclass(kind, Program) and kind is not Program]
+    named = {f"self.{name}": value for owner in (*owners[::-1], vars(program)) for name, value in owner.items()}
+    parts = vars(prepared) if hasattr(prepared, "__dict__") else {}
+    named |= {f"prepared.{name}": value for name, value in parts.items()} or {"prepared": prepared}
+    state: dict[str, Any] = {}
+    for name, value in named.items():
+        if isinstance(value, _FIXED):
+            state[name] = value
+            continue
+        if name.startswith("self.__"):
+            continue
+        with suppress(Exception):  # whatever somebody's own way to be pickled raises
+            stream = BytesIO()
+            _WithoutCaches(stream).dump(value)
+            state[name] = stream.getvalue()
+    return state
+
+
+_FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
+
+
+class _WithoutCaches(Pickler):
+    """Leaves out cached properties: they are filled in when somebody asks, and change nothing."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind: Any = type(obj)
+        cached = _cached(kind)
+        if not cached:
+            return NotImplemented
+        kept = {name: value for name, value in vars(obj).items() if name not in cached}
+        return kind, tuple(obj) if isinstance(obj, tuple) else (), kept
+
+
+@cache
+def _cached(kind: Any) -> frozenset[str]:
+    """The names of its cached properties."""
+    owners = [vars(owner) for owner in kind.__mro__]
+    return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))
+
+
+__all__ = ["Arguments", "Program", "Request", "SharedState", "Unsuitable", "refuse_changes", "state_of"]

@@ -49,8 +49,8 @@ class Result:
         return max((record[STEP] for record in self.run.journals[0][-1:]), default=-1) + 1
 
     @property
-    def verdict(self) -> Literal["held", "violated"]:
-        return "violated" if self.findings else "held"
+    def verdict(self) -> Literal["held", "vacuous", "violated"]:
+        return "violated" if self.findings else "vacuous" if self.run.vacuous else "held"
 
     @property
     def primary(self) -> checks.Finding | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
-from dpsim.ops import MAIN, Domain, RawRecord
+from dpsim.ops import KIND, MAIN, TAKE_HOW, Domain, RawRecord
 
 
 class CommunicatorSpec(NamedTuple):
@@ -116,6 +116,21 @@ class Run:
     @property
     def finished(self) -> bool:
         return all(end == "finished" for end in self.ends)
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether no rank decided or issued anything, idle gets apart. Then there was nothing that could have failed to
+        hold.
+        """
+        return all(raw[KIND] in SILENT or _is_idle(raw) for journal in self.journals for raw in journal)
+
+
+SILENT = frozenset({"probe", "injected", "finished"})
+"""Kinds of record that are neither a decision nor an op."""
+
+
+def _is_idle(raw: RawRecord) -> bool:
+    return bool(raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
 
 
 Progress: TypeAlias = Callable[[int], None]

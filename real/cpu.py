@@ -33,7 +33,7 @@ from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls
 from real.communicators import Group
-from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, flat, tensor
+from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished, peer_gone
 
 TURN_SECONDS = 0.1
@@ -145,8 +145,8 @@ class CpuStream(RealStream):
         return CpuBuffer(self, shape, dtype, torch.empty(shape, dtype=getattr(torch, dtype)))
 
     def _launch(self, call: KernelCall) -> None:
-        memory = [tensor(buffer) for buffer in (*call.reads, *call.writes)]
-        self.put(lambda: call.run(memory))
+        reads, writes = arguments(call)
+        self.put(lambda: call.run(reads, writes, was_written))
 
     def _record(self, number: int) -> JournaledEvent:
         return CpuEvent(self, number)

@@ -28,7 +28,7 @@ from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
-from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, flat, tensor
+from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished
 
 
@@ -56,9 +56,9 @@ class CudaStream(RealStream):
     def _launch(self, call: KernelCall) -> None:
         import torch
 
-        memory = [tensor(buffer) for buffer in (*call.reads, *call.writes)]
+        reads, writes = arguments(call)
         with torch.cuda.stream(self.handle):
-            call.run(memory)
+            call.run(reads, writes, was_written)
 
     def _record(self, number: int) -> JournaledEvent:
         return CudaEvent(self, number)

@@ -5,7 +5,7 @@ did is on the disk (or rather in the page cache, which outlives the process) bef
 record.
 
 JSON knows no tuples: the writer turns them into arrays, and the reader turns all arrays back into tuples, which gives
-the record that was written, since records hold nothing but tuples, numbers, strings, booleans and None. A last line
+the record that was written, since records hold nothing but plain data (`dpsim.backend.plain`). A last line
 without its end is a record that was cut short by a kill, and is left out.
 
     file = JournalFile(path)
@@ -20,8 +20,6 @@ import os
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from dpsim.ops import INJECTED_WHAT, KIND, ORDINAL, SLEEP_NS, STEP, STREAM, TAKE_HOW, THREAD, RawRecord
 
 TAIL = 4096
@@ -35,10 +33,7 @@ class JournalFile:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def write(self, record: RawRecord) -> None:
-        try:
-            line = json.dumps(record, separators=(",", ":"), default=plain)
-        except TypeError as error:
-            raise TypeError(str(error)) from None  # so that the program, and not json, is where it was raised
+        line = json.dumps(record, separators=(",", ":"))
         os.write(self._file, f"{line}\n".encode())
 
     def close(self) -> None:
@@ -109,14 +104,6 @@ def _learns(record: RawRecord) -> bool:
     return record[KIND] in ("read", "ask", "take", "sleep") or (
         record[KIND] in ("collective", "transfer") and record[STREAM] is None
     )
-
-
-def plain(value: Any) -> Any:
-    """A numpy number, which the simulation would take as it is: protocols get their numbers out of arrays."""
-    if isinstance(value, np.generic):
-        return value.item()
-    kinds = "numbers, strings, booleans, None and tuples of these"
-    raise TypeError(f"{value!r} ({type(value).__name__}) cannot be journaled, only {kinds} can")
 
 
 def tuples(value: Any) -> Any:

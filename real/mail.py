@@ -25,7 +25,7 @@ import threading
 from typing import Any
 
 from dpsim.interface import Frozen
-from real.journal_file import plain, tuples
+from real.journal_file import tuples
 from real.waiting import Patience, Unfinished
 
 CHUNK = 1 << 16
@@ -58,7 +58,7 @@ class Mail:
 
     def post(self, to: int, name: str, message: Frozen, patience: Patience) -> None:
         """Send a message of the present job."""
-        data = json.dumps([self._job, name, message], separators=(",", ":"), default=plain).encode() + b"\n"
+        data = json.dumps([self._job, name, message], separators=(",", ":")).encode() + b"\n"
         try:
             if to not in self._peers:
                 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

@@ -20,6 +20,7 @@ from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledHostCommunicator
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
+from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.rank import JournaledRank
 from dpsim.backend.streams import JournaledStream
 from dpsim.backend.work import Outcome
@@ -217,6 +218,18 @@ class CollectiveError(RuntimeError):
 def flat(buffer: Buffer) -> Any:
     """The buffer's tensor, in one dimension."""
     return tensor(buffer).view(-1)
+
+
+def arguments(call: KernelCall) -> tuple[list[Any], list[Any]]:
+    """The tensors that a kernel reads, and those that it writes. Each of the former counts by itself how often it was
+    written (`was_written`), whoever else writes the same memory.
+    """
+    return [tensor(buffer).data for buffer in call.reads], [tensor(buffer) for buffer in call.writes]
+
+
+def was_written(read: Any) -> bool:
+    """Whether a kernel wrote a tensor that it was given to read."""
+    return bool(read._version)
 
 
 def tensor(buffer: Buffer) -> Any:

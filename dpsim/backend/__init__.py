@@ -5,6 +5,7 @@
     issue.py           what goes out on a communicator
     call_site.py       where in the source an op was issued, and whose code is whose
     arguments.py       what the contract asks of the arguments of collectives and transfers
+    plain.py           what it asks of messages, decisions, arguments of kernels, and of numbers
     rank.py            ranks and mailboxes
     streams.py         streams and events
     buffers.py         device memory and its views

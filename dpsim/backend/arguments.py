@@ -3,27 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from typing import Any
 
 import numpy as np
 
+from dpsim.backend.plain import whole
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.ops import DTYPES
+from dpsim.words import short
 
 _NAMES: dict[np.dtype[Any], str] = {np.dtype(name): name for name in DTYPES}
 
 
-def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str) -> None:
-    """Raise ValueError if a root or peer is no member of the group."""
+def check_member(communicator: HostCommunicator | DeviceCommunicator, rank: int, what: str) -> int:
+    """A root or peer, as an int. Raises ValueError if it is no member of the group."""
+    if type(rank) is not int:
+        rank = whole(rank, f"the {what}", communicator.name)
     if rank not in communicator.ranks:
         raise ValueError(f"{communicator.name}: {what} {rank} is none of its ranks {communicator.ranks}")
+    return rank
 
 
-def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -> None:
-    """Raise ValueError if a peer is no member, or this rank itself."""
-    check_member(communicator, rank, "peer")
+def check_peer(communicator: HostCommunicator | DeviceCommunicator, rank: int) -> int:
+    """A peer, as an int. Raises ValueError if it is no member, or this rank itself."""
+    rank = check_member(communicator, rank, "peer")
     if rank == communicator.ranks[communicator.index]:
         raise ValueError(f"{communicator.name}: rank {rank} cannot send to or receive from itself")
+    return rank
 
 
 def check_sizes(
@@ -33,9 +40,13 @@ def check_sizes(
     members = communicator.size
     if sizes is None:
         return (equal_size(communicator, name, total),) * members
-    if len(sizes) != members or min(sizes) < 0:
-        raise ValueError(f"{communicator.name}: {name} {list(sizes)} must be {members} numbers from 0, one a member")
-    return tuple(sizes)
+    try:
+        each = tuple(map(index, sizes))
+    except TypeError:
+        raise TypeError(f"{communicator.name}: {name} {short(sizes)} must be integers, one a member") from None
+    if len(each) != members or min(each) < 0:
+        raise ValueError(f"{communicator.name}: {name} {list(each)} must be {members} numbers from 0, one a member")
+    return each
 
 
 def equal_size(communicator: HostCommunicator | DeviceCommunicator, name: str, total: int) -> int:
@@ -54,7 +65,7 @@ def count_of(buffer: Buffer) -> int:
 
 def given_sizes(sizes: Sequence[int] | None) -> tuple[int, ...]:
     """As a record has them: empty where the call says none."""
-    return () if sizes is None else tuple(sizes)
+    return () if sizes is None else tuple(map(index, sizes))
 
 
 def reduction_name(op: Any) -> str:

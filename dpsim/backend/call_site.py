@@ -83,8 +83,11 @@ def is_own_code(frame: FrameType) -> bool:
 
 
 def _place(frame: FrameType, line: int) -> str:
+    return place_in(frame.f_globals.get("__name__", "?"), frame.f_code, line)
+
+
+def place_in(module: str, code: CodeType, line: int) -> str:
     """The module's name as a path, which is the same in a tree and in a wheel."""
-    module = frame.f_globals.get("__name__", "?")
     if module == "__main__":
-        module = frame.f_code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
+        module = code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
     return f"{module.replace('.', '/')}.py:{line}"

@@ -26,6 +26,7 @@ from dpsim.backend.arguments import (
 from dpsim.backend.buffers import ref_of
 from dpsim.backend.issue import Issue, plan
 from dpsim.backend.journal import Journal
+from dpsim.backend.plain import shape_of
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
 from dpsim.ops import DType, ReduceOp
@@ -46,7 +47,7 @@ class JournaledHostCommunicator(HostCommunicator):
         return self._collective(issue, array, array.shape, site)
 
     def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
-        check_member(self, root, "root")
+        root = check_member(self, root, "root")
         issue = plan("broadcast", array.size, dtype_name(array), root)
         return self._collective(issue, array, array.shape, site)
 
@@ -73,7 +74,7 @@ class JournaledHostCommunicator(HostCommunicator):
         site: str | None = None,
     ) -> Work:
         sizes: tuple[int, ...] = ()
-        come = array.size if output_sizes is None else sum(output_sizes)
+        come = array.size if output_sizes is None else sum(given_sizes(output_sizes))
         if source_sizes is None and output_sizes is None:
             equal_size(self, "source_sizes", come)
         else:
@@ -86,13 +87,13 @@ class JournaledHostCommunicator(HostCommunicator):
         return self._collective(plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
 
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
-        check_peer(self, to)
+        to = check_peer(self, to)
         issue = plan("send", array.size, dtype_name(array), None, None, (), to)
         return self._transfer(issue, array, (0,), site)
 
     def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
-        check_peer(self, source)
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        source = check_peer(self, source)
+        shape = shape_of(shape, site or f"{self.name}.recv")
         array = np.zeros(shape, dtype)  # a message that is too short leaves the rest
         issue = plan("recv", array.size, dtype, None, None, (), source)
         return self._transfer(issue, array, shape, site)
@@ -132,7 +133,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         self._collective(issue, buffer, buffer, stream, site)
 
     def broadcast(self, buffer: Buffer, root: int, stream: Stream, *, site: str | None = None) -> None:
-        check_member(self, root, "root")
+        root = check_member(self, root, "root")
         issue = plan("broadcast", count_of(buffer), buffer.dtype, root)
         self._collective(issue, buffer, buffer, stream, site)
 
@@ -194,12 +195,12 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         self._collective(issue, output, source, stream, site)
 
     def send(self, buffer: Buffer, to: int, stream: Stream, *, site: str | None = None) -> None:
-        check_peer(self, to)
+        to = check_peer(self, to)
         issue = plan("send", count_of(buffer), buffer.dtype, None, None, (), to)
         self._transfer(issue, buffer, stream, site)
 
     def recv(self, buffer: Buffer, source: int, stream: Stream, *, site: str | None = None) -> None:
-        check_peer(self, source)
+        source = check_peer(self, source)
         issue = plan("recv", count_of(buffer), buffer.dtype, None, None, (), source)
         self._transfer(issue, buffer, stream, site)
 

@@ -1,13 +1,17 @@
 """A kernel with what it is called with: what a launch puts on a stream, on every backend.
 
 A call names buffers, not their memory, so it may be issued again later, when the buffers hold something else.
+
+A kernel keeps to its footprint, on every backend: it may not write the arrays that it was given to read, also where
+the same buffer is named in `writes`, and it returns nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from dpsim.backend.call_site import place_in
 from dpsim.interface import Buffer, Frozen, Kernel
 
 
@@ -34,11 +38,16 @@ class KernelCall:
         self.args = args
         self.cost = cost
 
-    def run(self, memory: Iterable[Any]) -> None:
-        """Call the kernel; `memory` is that of `reads` and `writes`. Raises KernelError for whatever it raises."""
+    def run(self, reads: Sequence[Any], writes: Iterable[Any], written: Callable[[Any], bool] | None = None) -> None:
+        """Call the kernel; `reads` and `writes` are the arrays of both. Raises KernelError for whatever it raises.
+
+        `written`: whether an array of `reads` was written; where the library refuses that by itself it is left out.
+        """
         try:
-            self.kernel(*memory, *self.args)
-        except Exception as error:
+            refuse_result(self.kernel(*reads, *writes, *self.args))
+            if written is not None and any(map(written, reads)):
+                raise WroteWhatItReads
+        except (Exception, SystemExit) as error:
             raise KernelError.of(self.address, self.kernel, error) from error
 
 
@@ -47,4 +56,30 @@ class KernelError(RuntimeError):
 
     @staticmethod
     def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
-        return KernelError(f"kernel {kernel.__qualname__} of {address}: {type(error).__name__}: {error}")
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, WroteWhatItReads) or (isinstance(error, ValueError) and "read-only" in str(error)):
+            said = f"it writes an array that it was given to read{_line(kernel)}; name the buffer in writes"
+        elif isinstance(error, GaveResult):
+            said = f"it returns {error}{_line(kernel)}; a kernel writes its results to the arrays of writes"
+        name = getattr(kernel, "__qualname__", None) or type(kernel).__qualname__
+        return KernelError(f"kernel {name} of {address}: {said}")
+
+
+class WroteWhatItReads(Exception):
+    """A kernel wrote what it was given to read. Where arrays can be read-only, they raise an error of their own."""
+
+
+class GaveResult(Exception):
+    """A kernel returned something."""
+
+
+def refuse_result(result: Any) -> None:
+    """Raise GaveResult unless a kernel returned nothing."""
+    if result is not None:
+        raise GaveResult(f"something of type {type(result).__name__}")
+
+
+def _line(kernel: Kernel) -> str:
+    """Where the kernel stands in the source, for errors that are seen when it has returned."""
+    code = getattr(kernel, "__code__", None)
+    return "" if code is None else f" ({place_in(kernel.__module__, code, code.co_firstlineno)})"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from dpsim.backend.journal import Journal
+from dpsim.backend.plain import PLAIN, check_plain, whole
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     DeviceCommunicator,
@@ -60,7 +61,7 @@ class JournaledRank(Rank):
 
     @step.setter
     def step(self, step: int) -> None:
-        self.journal.step = step
+        self.journal.step = step if type(step) is int else whole(step, "the step", f"rank {self.rank}")
 
     def stream(self, name: str) -> Stream:
         stream: Stream | None = self.streams.get(name)
@@ -80,14 +81,21 @@ class JournaledRank(Rank):
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         if message is None:
             raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
+        if type(message) not in PLAIN:
+            check_plain(message, "the message", site, named=False)
+        if type(to) is not int:
+            to = whole(to, "the rank that the message goes to", site)
         delay = self.journal.note("post", site, (to, mailbox, message))
         self._post(to, mailbox, message, delay)
 
     def sleep(self, ns: int, site: str) -> Work:
+        ns = whole(ns, "the sleep", site, 0)
         delay = self.journal.note("sleep", site, (ns,))
         return Work(self.journal, self._sleep(ns + delay))
 
     def decide(self, label: str, value: Frozen, kind: str) -> None:
+        if type(value) not in PLAIN:
+            check_plain(value, "the decision", label)
         name = self.hosts[kind].name if kind in self.hosts else self.device(kind).name
         self.journal.note("decision", label, (name, value))
 

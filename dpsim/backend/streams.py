@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend, refs
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.plain import PLAIN, check_plain, shape_of, whole
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
@@ -51,7 +52,7 @@ class JournaledStream(OwnStream):
         self.name = name
 
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = (shape,) if type(shape) is int and shape >= 0 else shape_of(shape, site)
         if dtype not in DTYPES:
             raise TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
@@ -74,6 +75,10 @@ class JournaledStream(OwnStream):
                 f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
                 "not as they are now. Pass the values in args"
             )
+        if args and not PLAIN.issuperset(map(type, args)):
+            check_plain(tuple(args), "an argument of the kernel", site)
+        if cost is not None and (type(cost) is not int or cost < 0):
+            cost = whole(cost, "the cost", site, 0)
         journal = self.journal
         delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
         if delay:

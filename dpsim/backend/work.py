@@ -1,4 +1,10 @@
-"""What a host awaits."""
+"""What a host awaits.
+
+Whoever forgets the await holds the `Work` in place of the array, and hears of it when the array is used:
+
+    table = rank.host("dp_cpu").all_reduce(mine, site="agree")
+    table.max()                         # AttributeError: agree[0]: did you forget await? ...
+"""
 
 from __future__ import annotations
 
@@ -31,3 +37,27 @@ class Work:
         result = yield from self._outcome()
         self._journal.learned(self._site, self._ordinal, result)
         return result
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{self._forgotten()}, not its {name}")
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Work):
+            return self is other
+        raise TypeError(self._forgotten())
+
+    __hash__ = object.__hash__
+
+    def _forgotten(self) -> str:
+        return f"{self._site}[{self._ordinal}]: did you forget await? Until it is awaited there is no result"
+
+
+def _forgotten(work: Work, *others: Any, **more: Any) -> Any:
+    raise TypeError(work._forgotten())
+
+
+_ALONE = "abs array bool complex contains float ge getitem gt index int invert iter le len lt neg pos setitem"
+_WITH_ANOTHER = "add and divmod floordiv lshift matmul mod mul or pow rshift sub truediv xor"
+
+for _name in (*_ALONE.split(), *(side + name for name in _WITH_ANOTHER.split() for side in ("", "r", "i"))):
+    setattr(Work, f"__{_name}__", _forgotten)

@@ -111,6 +111,8 @@ class Plan:
             self.done = True
         if self.exploration.failures:
             self.exploration.verdict = "violated"
+        elif self.exploration.vacuous:
+            self.exploration.verdict = "vacuous"
         elif result.exhausted:
             self.exploration.verdict = "proven"
         elif result.bounded:

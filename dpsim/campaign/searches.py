@@ -20,6 +20,7 @@ from dpsim.checks.finding import Finding
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
 from dpsim.ops import KIND, SITE
+from dpsim.program import refuse_changes, state_of
 from dpsim.schedule import OutOfTime, Strategy, Unrepeatable
 from dpsim.sim.environment import rare_collections
 from dpsim.world import Run
@@ -39,19 +40,21 @@ def search_subject(
     probes: Counter[str] = Counter()
     injected: dict[Planted, str] = {}
     waiting = planted(subject.world)
-    number, known = 0, set[str]()
+    number, idle, known = 0, 0, set[str]()
 
     def tick(step: int) -> None:
         if expired():
             raise OutOfTime
 
+    before = state_of(subject.program, subject.prepared)
     repeats = Repeats(subject, tick)
 
     def once(asked: Strategy) -> list[Problem]:
-        nonlocal number
+        nonlocal number, idle
         number += 1
         repeats.before(number)
         run, findings = subject.on(machine, asked, tick)
+        idle += run.vacuous
         if subject.program.probes:
             probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
         for one, alone in list(waiting.items()):
@@ -81,6 +84,11 @@ def search_subject(
         one = _problem(unlike.finding, unlike.run)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
         found.failures[one.what], found.verdict = failure, "violated"
+    if not found.failures:
+        refuse_changes(subject.program, subject.prepared, before)
+    found.idle = idle
+    if found.vacuous:
+        found.verdict = "vacuous"
     found.repeated = repeats.made
     found.probes = probes
     found.injected.update(injected)

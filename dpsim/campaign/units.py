@@ -110,6 +110,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.repeated += one.repeated
     total.longest = one.longest
     total.steps += one.steps
+    total.idle += one.idle
     total.races.update(one.races)
     total.probes.update(one.probes)
     for planted, why in one.injected.items():  # the empty text is the least: it happened

@@ -4,6 +4,7 @@ judge.py             all checks on one run, in order of cause; what is switched 
 finding.py           what a check says, and the classes that there are
 ledger.py            members of a group make the same collectives, in the same steps
 transfers.py         what a rank sends is what its peer receives; a part of the ledger
+crosswise.py         members that make the same collectives in different orders; a part of the ledger
 agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
 deadlock.py          who waits for whom in a run that did not come to its end
@@ -12,6 +13,7 @@ nondeterminism.py    a run made again is the same run; no check of one run, so n
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock
 race.py              two accesses of one piece of memory that nothing orders
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks
+leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
 run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that
 usual_step.py        what a step usually looks like, for where there is no majority

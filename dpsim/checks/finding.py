@@ -26,6 +26,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     MISMATCH:COLLECTIVE:ROOT             another root
     MISMATCH:COLLECTIVE:REDUCE           another reduction
     MISMATCH:COLLECTIVE:SIZES            other pieces
+    MISMATCH:COLLECTIVE:SITES            equal calls in another order: they pair up crosswise
     MISMATCH:TRANSFER:COUNT              a rank sends another number of elements than its peer receives
     MISMATCH:TRANSFER:DTYPE              another type of elements
     DISAGREEMENT:<LABEL>                 ranks of a group decided differently
@@ -35,6 +36,9 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     RACE:REUSED_IN_FLIGHT                an access of a buffer and the reuse of its memory, and nothing orders them
     STALE:REUSED_BLOCK                   an op touches memory that was given away and written as another buffer
     STALE:UNWRITTEN                      an op reads memory that nothing wrote before
+    LEFTOVER:NEVER_AWAITED               a program ended and never awaited an op that it began
+    LEFTOVER:SEND                        ranks ended, and what one sent the other never received
+    LEFTOVER:RECV                        ranks ended, and what one wanted to receive the other never sent
 
 `CLASSES` is this table for programs: by it a pattern that can select nothing is refused.
 
@@ -119,6 +123,7 @@ CLASSES = (
     "MISMATCH:COLLECTIVE:ROOT",
     "MISMATCH:COLLECTIVE:REDUCE",
     "MISMATCH:COLLECTIVE:SIZES",
+    "MISMATCH:COLLECTIVE:SITES",
     "MISMATCH:TRANSFER:COUNT",
     "MISMATCH:TRANSFER:DTYPE",
     "DISAGREEMENT:<LABEL>",
@@ -128,6 +133,9 @@ CLASSES = (
     "RACE:REUSED_IN_FLIGHT",
     "STALE:REUSED_BLOCK",
     "STALE:UNWRITTEN",
+    "LEFTOVER:NEVER_AWAITED",
+    "LEFTOVER:SEND",
+    "LEFTOVER:RECV",
 )
 """All classes that a finding can have. What is in angle brackets can be any word, or several."""
 

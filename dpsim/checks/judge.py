@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from dpsim.checks import agreement, deadlock, fault, ledger, livelock, race, stale
+from dpsim.checks import agreement, deadlock, fault, ledger, leftover, livelock, race, stale
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.ops import ALLOC_PLACE, KIND
@@ -43,6 +43,7 @@ CHECKS: dict[str, Check] = {
     "livelock": Check(livelock.check, ("LIVELOCK",)),
     "race": Check(race.check, ("RACE",)),
     "stale": Check(stale.check, ("STALE",)),
+    "leftover": Check(leftover.check, ("LEFTOVER",)),
 }
 
 

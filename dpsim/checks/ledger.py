@@ -14,6 +14,8 @@ Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
 communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
 
+Calls that are equal but for their sites are compared by these, too: members may pair up `crosswise`.
+
 The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i. So are the
 two sides of a transfer (`transfers`).
 
@@ -27,6 +29,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from dpsim.checks import transfers
+from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import (
     SIGNATURE,
@@ -41,7 +44,7 @@ from dpsim.checks.run_index import (
     split,
 )
 from dpsim.checks.usual_step import UsualStep
-from dpsim.ops import COLLECTIVE_SIZES, COUNT, OP, STEP
+from dpsim.ops import COLLECTIVE_SIZES, COUNT, OP, SITE, STEP
 from dpsim.words import ranks_text, times
 
 
@@ -63,13 +66,18 @@ def check(run_index: RunIndex) -> list[Finding]:
             finding = _first(run_index, communicator, members, usual)
         else:
             finding = _pieces(run_index, communicator, members)
+        crossed = crosswise(run_index, communicator, members)
+        if crossed is not None and (finding is None or crossed.position[0] < finding.position[0]):
+            finding = crossed
         if finding is not None:
             findings.append(finding)
     return findings
 
 
 def _alike(rows: list[list[Entry]]) -> bool:
-    """Whether all members made the same calls, none of them with sizes: the usual case, told with little ado."""
+    """Whether all members made the same calls at the same sites, none of them with sizes: the usual case, told with
+    little ado.
+    """
     first = rows[0]
     if any(len(row) != len(first) for row in rows):
         return False
@@ -77,9 +85,9 @@ def _alike(rows: list[list[Entry]]) -> bool:
         raw = calls[0].raw
         if raw[COLLECTIVE_SIZES]:
             return False
-        step, signature = raw[STEP], raw[SIGNED]
+        step, site, signature = raw[STEP], raw[SITE], raw[SIGNED]
         for _, _, other in calls:
-            if other[STEP] != step or other[SIGNED] != signature:
+            if other[STEP] != step or other[SITE] != site or other[SIGNED] != signature:
                 return False
     return True
 

@@ -10,7 +10,7 @@ run goes on, with wrong numbers.
 Two sides have no majority. The one that departs from what the line has always been, in all its other transfers and on
 both sides, is the culprit. If what meets is of different steps, one side left a transfer out before, or made one too
 many: the one that made another number than every step before. Where that changes anyway, nobody is. A transfer that
-only one side made is no question of this check but of the deadlock's.
+only one side made is no question of this check but of the deadlock's, or where all came to their ends of `leftover`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def unequal(run_index: RunIndex) -> list[Finding]:
 def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
-    odd, why = _astray(line, index) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
+    odd, why = astray(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
     blamed = None if odd is None else odd.record
-    said = [f"rank {side.rank} called {_summary(side)}" for side in (send, receive)]
+    said = [f"rank {side.rank} called {summary(side)}" for side in (send, receive)]
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
@@ -49,10 +49,10 @@ def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
     )
 
 
-def _astray(line: Line, index: int) -> tuple[Entry | None, str]:
-    """Where calls of different steps meet: the side that made another number of transfers than usual in the first step
-    in which the sides differ, by its last call there, and what to say of it. None if nothing is usual, or if it made
-    none at all.
+def astray(line: Line) -> tuple[Entry | None, str]:
+    """Where calls of different steps meet, or one side made more: the side that made another number of transfers than
+    usual in the first step in which the sides differ, by its last call there, and what to say of it. None if nothing is
+    usual, or if it made none at all.
     """
     made = [by_step(side) for side in line]
     steps = sorted(made[0].keys() | made[1].keys())
@@ -77,7 +77,8 @@ def _odd(line: Line, index: int, field: int) -> Entry | None:
     return departs[0] if len(usual) == 1 and len(departs) == 1 else None
 
 
-def _summary(entry: Entry) -> str:
+def summary(entry: Entry) -> str:
+    """A call and its place."""
     record = entry.record
     at = f" at {record.where}" if record.where else ""
     return f"{record.site} ({record.describe()}, step {record.step}){at}"

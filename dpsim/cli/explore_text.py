@@ -101,7 +101,7 @@ def totals(all_explored: Sequence[Explored]) -> str:
     """
     verdicts = Counter(explored.verdict for explored in all_explored)
     counts = ", ".join(
-        f"{verdicts[word]} {word}" for word in ("proven", "bounded", "sampled", "violated") if verdicts[word]
+        f"{verdicts[word]} {word}" for word in ("proven", "bounded", "sampled", "vacuous", "violated") if verdicts[word]
     )
     return counted(len(all_explored), "scenario") + (f": {counts}" if counts else "")
 
@@ -157,11 +157,16 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     ]
     if whole.first is not None:
         said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
-    elif whole.verdicts["proven"] == total:
-        said = "PROVEN  every one of these worlds holds in every schedule"
+    elif whole.verdicts["vacuous"] == total:
+        said = "VACUOUS  no rank decided or issued anything in any of these worlds: there was nothing to hold"
+    elif whole.verdicts["proven"] + whole.verdicts["vacuous"] == total:
+        vacuous = f"; {whole.verdicts['vacuous']:,} vacuous, with nothing to hold" if whole.verdicts["vacuous"] else ""
+        said = f"PROVEN  every one of these worlds holds in every schedule{vacuous}"
     else:
         words = [
-            f"{whole.verdicts[word]:,} {word}" for word in ("proven", "bounded", "sampled") if whole.verdicts[word]
+            f"{whole.verdicts[word]:,} {word}"
+            for word in ("proven", "bounded", "sampled", "vacuous")
+            if whole.verdicts[word]
         ]
         words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
         word = "SAMPLED" if whole.explored < total or whole.verdicts["sampled"] else "BOUNDED"
@@ -196,6 +201,7 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "proven": whole.verdicts["proven"],
         "bounded": whole.verdicts["bounded"],
         "sampled": whole.verdicts["sampled"],
+        "vacuous": whole.verdicts["vacuous"],
         "schedules": whole.runs,
         "probes": whole.probes,
         "never_applied": list(whole.never_applied),

@@ -69,6 +69,8 @@ def table(result: Result) -> list[tuple[str, str]]:
 def verdict_line(result: Result) -> str:
     """For a run in which all held; one that did not has a report."""
     steps, ranks = result.steps, len(result.run.ends)
+    if result.verdict == "vacuous":
+        return f"VACUOUS  no rank decided or issued anything ({result.run.backend}): there was nothing to hold"
     return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)} ({result.run.backend})"
 
 

@@ -5,11 +5,12 @@
         return [Problem(finding.klass, finding.headline) for finding in judge(world, run)]
 
     result = explore(once, Portfolio(), Budget(schedules=1000))
-    result.verdict          # "proven", "bounded", "sampled" or "violated"
+    result.verdict          # "proven", "bounded", "sampled", "vacuous" or "violated"
 
 * **violated**: a schedule breaks something. It is kept, with its normal form.
 * **proven**: every class of schedules of this world was seen, and nothing is wrong in any.
 * **bounded**: every class was seen, but runs were cut off after so many steps: what comes later is not known.
+* **vacuous**: nothing is wrong, but no rank decided or issued anything in any schedule.
 * **sampled**: the budget ended first. How many schedules, how many classes among them, and how many of the last hundred
   schedules were new classes: where that is near zero, little is left to see.
 
@@ -28,7 +29,7 @@ from dpsim.explore.strategies.base import Picker, Search
 from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable, site
 from dpsim.words import counted
 
-Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "violated"]
+Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violated"]
 
 
 class Problem(NamedTuple):
@@ -94,7 +95,8 @@ class Exploration:
     functions of their schedules. `fresh`: for each whole run, whether its class was new. `races`:
     how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
-    in any run. The last two are filled in by whoever makes the runs.
+    in any run. `idle`: runs in which no rank decided or issued anything. The last three are filled in by whoever makes
+    the runs.
     """
 
     verdict: Verdict = "sampled"
@@ -110,6 +112,12 @@ class Exploration:
     races: Counter[RacePair] = field(default_factory=Counter)
     probes: Counter[str] = field(default_factory=Counter)
     injected: dict[Planted, str] = field(default_factory=dict)
+    idle: int = 0
+
+    @property
+    def vacuous(self) -> bool:
+        """Whether there was nothing in any run that could have failed to hold."""
+        return 0 < self.idle == len(self.fresh) and not self.failures
 
     @property
     def new_per_hundred(self) -> float:
@@ -127,6 +135,8 @@ class Exploration:
         """What is known, in words that go behind the verdict."""
         if self.verdict == "violated":
             return counted(len(self.failures), "failure")
+        if self.verdict == "vacuous":
+            return "no rank decided or issued anything: there was nothing to hold"
         if self.verdict == "proven":
             return "holds in every schedule of this world"
         cut = f"{self.cut:,} of {self.runs:,} were cut off after {counted(self.longest, 'step')} and not judged"

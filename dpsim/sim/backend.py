@@ -18,7 +18,7 @@ from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
-from dpsim.program import Program
+from dpsim.program import Program, refuse_changes, state_of
 from dpsim.registry import protocol
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -74,7 +74,11 @@ class SimBackend:
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         entry = protocol(program).program()
-        return self.run_program(world, entry, entry.prepare(args), progress)
+        prepared = entry.prepare(args)
+        before = state_of(entry, prepared)
+        run = self.run_program(world, entry, prepared, progress)
+        refuse_changes(entry, prepared, before)
+        return run
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
@@ -187,7 +191,7 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         return
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
         raise host.machine.halt(error) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # to leave the process is to break off this rank, not all of them
         ends[rank.rank] = "raised"
         journal.raised(error)
         return

@@ -5,6 +5,7 @@ too early gives wrong numbers, as on a device.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -46,6 +47,13 @@ class SimBuffer(JournaledBuffer):
             self.block, self.place = whole.block, whole.place
         self._users: list[Chain] = []
 
+    @cached_property
+    def readable(self) -> HostArray:
+        """Its memory for a kernel that reads it: made once, and what writes to it fails."""
+        array = self.array.view()
+        array.flags.writeable = False
+        return array
+
     def _view(self, start: int, stop: int) -> JournaledBuffer:
         piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
         piece.array = self.array[start:stop]
@@ -84,6 +92,7 @@ def _passed(host: Host, point: Op) -> Passed:
 
 
 ARRAY = attrgetter("array")
+READABLE = attrgetter("readable")
 
 
 def array_of(buffer: Buffer) -> HostArray:

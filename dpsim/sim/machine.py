@@ -38,6 +38,7 @@ from typing import Any
 
 import simpy
 
+from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment
 from dpsim.sim.op import Op
@@ -168,8 +169,10 @@ class Machine:
                 if effect is not None:
                     args, op.effect, op.args = op.args, None, ()  # they may hold the op: no work for the collector
                     try:
-                        op.value = effect(*args)
-                    except Exception as error:
+                        value = op.value = effect(*args)
+                        if value is not None and op.mute:
+                            refuse_result(value)
+                    except (Exception, SystemExit) as error:
                         op.failed(effect, error)
                 successors = op.successors
                 if successors is not None:
@@ -206,8 +209,10 @@ class Machine:
                 if effect is not None:
                     args, op.effect, op.args = op.args, None, ()
                     try:
-                        op.value = effect(*args)
-                    except Exception as error:
+                        value = op.value = effect(*args)
+                        if value is not None and op.mute:
+                            refuse_result(value)
+                    except (Exception, SystemExit) as error:
                         op.failed(effect, error)
                 successors = op.successors
                 if successors is not None:

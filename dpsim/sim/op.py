@@ -49,6 +49,9 @@ class Op:
     disables = False
     """Whether it takes from others the chance to happen, as the seam to exploration asks; no slot, so no cost an op."""
 
+    mute = False
+    """Whether its effect has to return nothing."""
+
     def __init__(
         self,
         label: str,
@@ -73,7 +76,7 @@ class Op:
         self.value: Any = None
         self.waiters: list[simpy.Event] | None = None
 
-    def failed(self, effect: Callable[..., Any], error: Exception) -> None:
+    def failed(self, effect: Callable[..., Any], error: BaseException) -> None:
         """The effect raised. Only of kernels that is a matter of the program."""
         raise error
 

@@ -14,7 +14,7 @@ from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
 from dpsim.ops import DType
 from dpsim.schedule import own_label
-from dpsim.sim.buffers import ARRAY, DeviceStream, SimBuffer, array_of, touched
+from dpsim.sim.buffers import ARRAY, READABLE, DeviceStream, SimBuffer, array_of, touched
 from dpsim.sim.device import Device
 from dpsim.sim.host import Host
 from dpsim.sim.op import Op
@@ -25,9 +25,10 @@ class Launch(Op):
 
     __slots__ = ("device",)
 
+    mute = True
     device: Device
 
-    def failed(self, effect: Callable[..., Any], error: Exception) -> None:
+    def failed(self, effect: Callable[..., Any], error: BaseException) -> None:
         failed = KernelError.of(self.label, effect, error)
         failed.__cause__ = error
         self.device.fail(failed)
@@ -50,7 +51,7 @@ class SimStream(JournaledStream, DeviceStream):
         host, machine, device = self.host, self.machine, self.device
         reads, writes, cost = call.reads, call.writes, call.cost
         try:
-            args = (*map(ARRAY, reads), *map(ARRAY, writes), *call.args)
+            args = (*map(READABLE, reads), *map(ARRAY, writes), *call.args)
         except AttributeError:
             args = (*map(array_of, (*reads, *writes)), *call.args)  # which says what is wrong
         if cost is None:

@@ -260,6 +260,15 @@ def dies_last(bench: Bench) -> None:
 
 
 @_case
+def footprint(bench: Bench) -> None:
+    """A kernel that writes what it was given to read fails, and one that returns something does; one that is named the
+    same buffer twice may write it. The error names the launch and the line of the kernel, the same everywhere.
+    """
+    for part in ("scribbles", "returns"):
+        bench.finds("CRASH:KERNELERROR", "KernelError", None, part, "host")
+
+
+@_case
 def raises(bench: Bench) -> None:
     """A program that raises ends as raised, with a record of the exception. Peers that need it are blocked, the run
     comes back, and the next world runs.

@@ -3,7 +3,8 @@
     Steps().run(rank, {"parts": ["host", "device"]})
 
 Every value depends on rank and step, so that a collective that paired up with one of another step is seen in what ranks
-learn. Nothing here is faulty but the part `raises`: faults and delays are planted by the world.
+learn. Nothing here is faulty but the parts `raises`, `scribbles` and `returns`: faults and delays are planted by the
+world.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import HostArray, Rank
+from dpsim.interface import HostArray, Kernel, Rank
 from dpsim.program import Program
 from dpsim.registry import register_protocol
 
@@ -71,6 +72,26 @@ class Steps(Program[Mapping[str, Any]]):
         if step == ODD and rank.rank == rank.host("dp_cpu").size - 1:
             raise ValueError("as it was told")
 
+    async def scribbles(self, rank: Rank, step: int) -> None:
+        """In one step, a kernel of the last rank writes what it was given to read."""
+        await self._kernel(rank, step, scribble)
+
+    async def returns(self, rank: Rank, step: int) -> None:
+        """In one step, a kernel of the last rank returns something."""
+        await self._kernel(rank, step, copies_and_returns)
+
+    async def _kernel(self, rank: Rank, step: int, wrong: Kernel) -> None:
+        main = rank.stream("main")
+        source, target = (main.alloc(8, "int32", site) for site in ("check.source", "check.target"))
+        main.launch("check.fill", fill, writes=[source], args=(step,))
+        last = rank.host("dp_cpu").size - 1
+        kernel = wrong if step == ODD and rank.rank == last else copies
+        main.launch("check.copy", kernel, reads=[source], writes=[target])
+        main.launch("check.again", copies, reads=[target], writes=[target])
+        await target.read("check.read")
+        source.free()
+        target.free()
+
     async def twice(self, rank: Rank, step: int) -> None:
         """Await a host collective and a read a second time."""
         work = rank.host("dp_cpu").all_reduce(_mine(rank, step), site="check.once")
@@ -87,6 +108,22 @@ class Steps(Program[Mapping[str, Any]]):
 def fill(buffer: Any, value: int) -> None:
     """Kernel: the same value everywhere."""
     buffer[:] = value
+
+
+def copies(source: Any, target: Any) -> None:
+    """Kernel: what it was given to read."""
+    target[:] = source
+
+
+def scribble(source: Any, target: Any) -> None:
+    """A kernel that no backend may accept."""
+    source[:] = 0
+
+
+def copies_and_returns(source: Any, target: Any) -> Any:
+    """Another one."""
+    target[:] = source
+    return 0
 
 
 def _mine(rank: Rank, step: int) -> HostArray:

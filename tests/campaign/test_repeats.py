@@ -76,24 +76,33 @@ class Seeded(Skips):
 class Counts(Program[Any]):
     """Faulty: a counter on the class."""
 
-    runs: ClassVar[Any] = itertools.count()
+    runs: ClassVar[Any] = (number for number in itertools.count())  # cannot be pickled, so nobody compares it
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 2
         rank.decide("run", next(self.runs) // 2, "h")
 
 
+class Unseen:
+    """A number that says of itself that it is no state, so that only what a run makes of it is seen."""
+
+    number = 0
+
+    def __reduce__(self) -> Any:
+        return Unseen, ()
+
+
 class CountsOnItself(Counts):
     """Faulty where an instance has more than one run."""
 
     def __init__(self) -> None:
-        self.count = 0
+        self.count = Unseen()
 
     async def run(self, rank: Rank, prepared: Any) -> None:
-        self.count += rank.rank == 0
+        self.count.number += rank.rank == 0
         rank.send(1 - rank.rank, "box", 0, "send")
         await rank.mailbox("box").poll("poll")
-        rank.decide("run", self.count > 1, "h")
+        rank.decide("run", self.count.number > 1, "h")
 
 
 class Identity(Program[Any]):
@@ -210,11 +219,11 @@ def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
 
     class Once(Program[Any]):
         def __init__(self) -> None:
-            self.fresh = True
+            self.count = Unseen()
 
         async def run(self, rank: Rank, prepared: Any) -> None:
-            rank.decide("fresh", self.fresh, "h")
-            self.fresh = self.fresh and rank.rank == 0
+            rank.decide("fresh", self.count.number == 0, "h")
+            self.count.number += rank.rank
 
     assert explored(Once()).verdict == "proven"
 

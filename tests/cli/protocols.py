@@ -76,15 +76,19 @@ class Polls(Program[Any]):
             pass
 
 
-@register_protocol("t_state")
-class State(Look):
-    """Each run is another."""
+class Kept:
+    """State that outlives a run."""
 
     runs = 0
 
+
+@register_protocol("t_state")
+class State(Look):
+    """Each run is another, by what it keeps out of sight."""
+
     async def run(self, rank: Rank, prepared: Any) -> None:
-        State.runs += rank.rank == 0
-        await rank.mailbox("own").poll(f"poll.{State.runs % 2}")
+        Kept.runs += rank.rank == 0
+        await rank.mailbox("own").poll(f"poll.{Kept.runs % 2}")
         await super().run(rank, prepared)
 
 
@@ -107,6 +111,31 @@ class Cross(Program[Any]):
         group, peer = rank.host("dp_cpu"), 1 - rank.rank
         await group.send(np.zeros(2, np.int32), peer, site="give")
         await group.recv(2, "int32", peer, site="take")
+
+
+@register_protocol("t_nothing")
+class Nothing(Program[Any]):
+    """Decides nothing and issues nothing; with a second request, it does."""
+
+    def prepare(self, args: Arguments) -> Any:
+        return args.requests
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.probe("here")
+        if len(prepared) > 1:
+            rank.decide("something", 1, "dp_cpu")
+        await rank.mailbox("box").get("asleep", idle=True)
+
+
+@register_protocol("t_shares")
+class Shares(Look):
+    """Its ranks count together."""
+
+    count = 0
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        self.count += 1
+        await super().run(rank, prepared)
 
 
 @register_protocol("t_small")

@@ -12,7 +12,7 @@ from dpsim.campaign import files as exploring
 from dpsim.campaign.subject import Subject
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
-from tests.cli.protocols import State, scenario
+from tests.cli.protocols import Kept, scenario
 
 pytestmark = pytest.mark.runs_once  # some of the protocols remember
 
@@ -59,6 +59,39 @@ def test_sampled() -> None:
     assert "one schedule is no proof" not in answer.out
     answer = explore("t_look", "--strategy", "fifo")
     assert answer.out.splitlines()[-2] == "SAMPLED  holds in 1 schedule; there may be others"
+
+
+@pytest.mark.parametrize("words", [(), ("--jobs", "2"), ("--strategy", "random", "--schedules", "3")])
+def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> None:
+    answer = explore("t_nothing", *words)
+    nothing = "no rank decided or issued anything: there was nothing to hold"
+    assert (answer.code, answer.out.splitlines()[-2:]) == (0, [f"VACUOUS  {nothing}", "expected: held; met"])
+    assert explore("t_nothing", "--json", *words).json["scenarios"][0]["verdict"] == "vacuous"
+    answer = dpsim_("run", "t_nothing.yaml", *MODULE)
+    assert answer.out.splitlines()[-2] == (
+        "VACUOUS  no rank decided or issued anything (sim): there was nothing to hold"
+    )
+    assert dpsim_("run", "t_nothing.yaml", *MODULE, "--json").json["verdict"] == "vacuous"
+
+
+@pytest.mark.parametrize("words", [("run",), ("explore",), ("explore", "--jobs", "2")])
+def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
+    write(Path("t_shares.yaml"), scenario("t_shares"))
+    answer = dpsim_(words[0], "t_shares.yaml", *MODULE, *words[1:])
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.splitlines()[0] == (
+        "dpsim: Shares.run changed self.count. Ranks in one process share it, and ranks in processes of their own do "
+        "not; keep what changes in local variables of run"
+    )
+
+
+@pytest.mark.parametrize(("requests", "said"), [("1", "VACUOUS  no rank"), ("2", "PROVEN  every one of these worlds")])
+def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -> None:
+    limits = f"ranks=2,requests={requests},steps=1,prompt=1,output=1"
+    answer = explore("t_nothing", "--all-up-to", limits)
+    assert answer.code == 0
+    assert answer.out.splitlines()[-1].startswith(said)
+    assert ("vacuous, with nothing to hold" in answer.out) == (requests == "2")
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -265,7 +298,7 @@ def test_bad_input(words: tuple[str, ...], said: str) -> None:
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_protocol_that_remembers(jobs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(State, "runs", 0)
+    monkeypatch.setattr(Kept, "runs", 0)
     answer = explore("t_state", "--jobs", jobs, ranks=3)
     assert (answer.code, answer.err) == (1, "")
     lines = answer.out.splitlines()
@@ -359,6 +392,7 @@ def test_no_time_for_all_small_worlds(healthy: Path) -> None:
         "proven": 0,
         "bounded": 0,
         "sampled": 0,
+        "vacuous": 0,
         "schedules": 0,
         "probes": {},
         "never_applied": [],

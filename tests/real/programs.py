@@ -76,9 +76,6 @@ class Misbehaves(Program[Any]):
         rank.stream("main").launch("divide", divide, writes=[buffer], args=(0,))
         await buffer.read("read")
 
-    async def decides_nonsense(self, rank: Rank) -> None:
-        rank.decide("label", {"a set"}, "dp_cpu")  # type: ignore[arg-type]  # what a wrong protocol does
-
     async def holds_the_lock(self, rank: Rank) -> None:
         re.match(r"(a+)+$", "a" * 64 + "b")  # for ever, in C, and no other thread of Python runs
 

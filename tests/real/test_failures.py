@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.judge import judge
 from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
 from dpsim.registry import UnknownName
+from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend
 from real.pool import ProgramRefused
+from tests.backend.mistakes import KERNELS, LEFT, NO_MISTAKES, SAID
 from tests.real import programs  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.records import raw
@@ -83,7 +86,6 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
         ("awaits_twice", "RuntimeError", "read[0] was awaited twice", 3),
         ("suspends", "RuntimeError", "the protocol suspended: it awaited something that is not of its Rank", None),
         ("launches_nonsense", "KernelError", "kernel divide of rank 1 divide[0]: ZeroDivisionError", None),
-        ("decides_nonsense", "TypeError", "{'a set'} (set) cannot be journaled", 1),
     ],
 )
 def test_what_a_protocol_may_not_do(
@@ -100,6 +102,25 @@ def test_what_a_protocol_may_not_do(
     if line is not None:
         first = getattr(programs.Misbehaves, how).__code__.co_firstlineno
         assert raised.where == f"tests/real/programs.py:{first + line}"
+
+
+@on_reusable
+def test_what_breaks_the_contract_is_refused_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
+    for how in (*SAID, *KERNELS, *NO_MISTAKES):
+        run, there = backend.run(world, "mistakes", {"how": how}), SimBackend().run(world, "mistakes", {"how": how})
+        ends = [end[SITE:] for end in (run.journals[1][-1], there.journals[1][-1])]
+        if how in KERNELS:  # arrays of numpy refuse a write where it happens, tensors tell of it afterwards
+            ends = [(end[0], end[-1]) for end in ends]
+        assert ends[0] == ends[1], how
+        assert run.ends == there.ends
+
+
+@on_reusable
+@pytest.mark.parametrize("how", LEFT)
+def test_what_a_program_left_over_is_found(backend: TorchBackend, world: World, how: str) -> None:
+    run = backend.run(world, "mistakes", {"how": how})
+    assert run.finished
+    assert [finding.klass for finding in judge(world, run)] == LEFT[how]
 
 
 @on_reusable

@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from dpsim.world import BackendUnavailable, Kill, World
@@ -61,16 +60,6 @@ def test_a_record_longer_than_the_tail_has_no_step(tmp_path: Path) -> None:
     file.write(raw("raised", "E", step=4, message="long " * 2000))
     file.close()
     assert last_step(path) is None
-
-
-def test_numpy_numbers_are_journaled_as_numbers(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    file = JournalFile(str(path))
-    file.write(raw("decision", "x", communicator="dp", value=(np.int64(3), np.bool_(True), np.float32(0.5))))
-    with pytest.raises(TypeError, match=r"\{1\} \(set\) cannot be journaled"):
-        file.write(raw("decision", "x", communicator="dp", value={1}))
-    file.close()
-    assert read_journal(path) == [raw("decision", "x", communicator="dp", value=(3, True, 0.5))]
 
 
 # ---- the folder of a pool

@@ -9,18 +9,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dpsim.backend import work
+from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledStream
 from dpsim.interface import Stream
 from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
+from dpsim.sim import machine as sim_machine
 from dpsim.sim import rank as sim_rank
+from dpsim.sim import streams as sim_streams
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.chain import Chain
 from dpsim.sim.contribution import Contribution
@@ -300,6 +304,30 @@ class DeathIsContagious(Twin):
         return replace(run, ends=["died" for _ in run.ends]) if "died" in run.ends else run
 
 
+class LetsKernelsWriteWhatTheyRead(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(sim_streams, "READABLE", sim_buffers.ARRAY)
+
+
+class LetsKernelsReturn(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(sim_machine, "refuse_result", lambda result: None)
+
+
+class RefusesToWriteWhatIsReadAsWell(Twin):
+    """A buffer that a launch names twice is read-only."""
+
+    def broken(self) -> None:
+        launch = sim_streams.SimStream._launch
+
+        def frozen(stream: sim_streams.SimStream, call: KernelCall) -> None:
+            if set(call.reads) & set(call.writes):
+                call.writes = [SimpleNamespace(array=getattr(call.reads[0], "readable"))]  # type: ignore[list-item]  # noqa: B009
+            launch(stream, call)
+
+        self.patch.setattr(sim_streams.SimStream, "_launch", frozen)
+
+
 class SwallowsExceptions(Twin):
     """A rank whose program raised is said to be blocked."""
 
@@ -369,6 +397,13 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (DeathIsContagious, "dies", "expected the ends"),
     (DeathIsContagious, "dies_last", "rank 0 ended as died, but its journal says"),
     (SwallowsExceptions, "raises", "rank 1: expected ValueError"),
+    (
+        LetsKernelsWriteWhatTheyRead,
+        "footprint",
+        r"rank 0: expected nothing more, came check.sum\[3\]",
+    ),
+    (LetsKernelsReturn, "footprint", r"rank 0: expected nothing more, came check.sum\[3\]"),
+    (RefusesToWriteWhatIsReadAsWell, "footprint", "rank 0: expected check.read.*came KernelError"),
 ]
 
 

@@ -10,15 +10,17 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
+from operator import index
 from typing import Any
 
 import numpy as np
 import pytest
 
-from dpsim.backend import buffers
+from dpsim.backend import buffers, rank, streams
 from dpsim.backend import communicators as journaled_groups
 from dpsim.backend.arguments import check_member
 from dpsim.backend.issue import Issue
+from dpsim.backend.work import Work
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.ops import (
     ASK_HOW,
@@ -267,6 +269,26 @@ def gives_a_result_twice(patch: Patch) -> None:
     patch.setattr(SimHostCommunicator, "all_reduce", lambda *a, **k: Again(call(*a, **k), np.array))
 
 
+def takes_anything(patch: Patch) -> None:
+    patch.setattr(rank, "check_plain", lambda *value, **named: None)
+
+
+def takes_arrays_for_kernels(patch: Patch) -> None:
+    patch.setattr(streams, "check_plain", lambda *value: None)
+
+
+def takes_halves(patch: Patch) -> None:
+    patch.setattr(rank, "whole", lambda number, *rest: number)
+
+
+def takes_less_than_nothing(patch: Patch) -> None:
+    patch.setattr(rank, "whole", lambda number, *rest: index(number))
+
+
+def gives_arrays_at_once(patch: Patch) -> None:
+    patch.setattr(Work, "__getitem__", lambda work, key: 0)
+
+
 def uses_freed_memory(patch: Patch) -> None:
     patch.setattr(buffers.JournaledBuffer, "gone", lambda self: self.ref)
 
@@ -446,6 +468,11 @@ def renames_streams(patch: Patch) -> None:
         (sends_to_itself, "basics", "a transfer of a rank with itself was accepted"),
         (mixes_streams_in_a_group, "basics", "within a group on another stream was accepted"),
         (reads_upside_down, "basics", r"read of int32\[6\]"),
+        (takes_anything, "basics", "a message with a number of numpy was accepted"),
+        (takes_arrays_for_kernels, "basics", "an array for an argument of a kernel was accepted"),
+        (takes_halves, "basics", "a step of 0.5 was accepted"),
+        (takes_less_than_nothing, "basics", "a sleep of -1 ns was accepted"),
+        (gives_arrays_at_once, "basics", "a sum that was not awaited, as an array was accepted"),
         (accepts_closures, "basics", "a kernel that is a closure was accepted"),
         (accepts_any_root, "basics", "a root that is no member of the group was accepted"),
         (gives_a_result_twice, "basics", "awaited twice"),

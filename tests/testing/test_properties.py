@@ -24,7 +24,7 @@ from dpsim.program import Program
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
-from tests.programs import world_of
+from tests.programs import Scripted, world_of
 
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
 ONE_TOKEN = {"prompt_tokens": 1, "output_tokens": 1}
@@ -188,6 +188,17 @@ def test_of_all_examples_that_fail_the_smallest_is_saved(tmp_path: Path) -> None
     assert len(set(failed)) > 1
     [file] = tmp_path.iterdir()
     assert load_scenario(file).name == "world-3"
+
+
+def test_a_program_that_does_nothing_is_not_proven() -> None:
+    async def nothing(rank: Rank) -> None:
+        rank.probe("here")
+
+    async def something(rank: Rank) -> None:
+        rank.decide("plan", 1, "h")
+
+    assert holds(Subject(world_of(2, ["h"]), Scripted(nothing))).verdict == "vacuous"
+    assert holds(Subject(world_of(2, ["h"]), Scripted(something))).verdict == "proven"
 
 
 def test_a_planted_fault_that_never_happens_is_no_success() -> None:

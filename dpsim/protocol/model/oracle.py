@@ -17,9 +17,14 @@ class Oracle:
     """All tokens of one request, prompt first, as many as are asked for."""
 
     def __init__(self, request: int, prompt_tokens: int) -> None:
+        self._of = request, prompt_tokens
         self.tokens = [prompt_token(request, position) for position in range(prompt_tokens)]
         self._sums = [0] * LAYERS  # of each layer's cache, weighted, as far as `_done`
         self._done = 0
+
+    def __reduce__(self) -> tuple[type[Oracle], tuple[int, int]]:
+        """What it is, whatever was worked out so far: so ranks may share it. Who asked before makes no difference."""
+        return type(self), self._of
 
     def token(self, position: int) -> int:
         while len(self.tokens) <= position:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -119,7 +120,27 @@ async def _refusals(at: Round) -> None:
     refused(KeyError, "a host communicator that the rank does not have", lambda: rank.host("no such kind"))
     refused(KeyError, "a device communicator that the rank does not have", lambda: rank.device("no such kind"))
     refused(TypeError, "a kernel that is a closure", lambda: main.launch("refused", closure(other)))
-    work = host.all_reduce(sent, site="conformance.once")
+    number: Any = np.int32(1)
+    array: Any = np.zeros(1, np.int32)
+    half: Any = 0.5
+    numbers: Any = [1]
+    unplain: dict[str, Callable[[], object]] = {
+        "a message with a number of numpy": lambda: rank.send(me, "refused", (1, number), "refused"),
+        "an array for a message": lambda: rank.send(me, "refused", array, "refused"),
+        "a list for a message": lambda: rank.send(me, "refused", numbers, "refused"),
+        "an array for a decision": lambda: rank.decide("refused", array, "dp_cpu"),
+        "an array for an argument of a kernel": lambda: main.launch(
+            "refused", increase, writes=[buffer], args=(array,)
+        ),
+        "a step of 0.5": lambda: setattr(rank, "step", half),
+        "a sleep of 0.5 ns": lambda: rank.sleep(half, "refused"),
+    }
+    for what, call in unplain.items():
+        refused(TypeError, what, call)
+    refused(ValueError, "a sleep of -1 ns", lambda: rank.sleep(-1, "refused"))
+    refused(ValueError, "a shape of -1 elements", lambda: main.alloc(-1, "int32", "refused"))
+    work: Any = host.all_reduce(sent, site="conformance.once")
+    refused(TypeError, "a sum that was not awaited, as an array", lambda: work[0])
     await work
     try:
         await work

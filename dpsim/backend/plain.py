@@ -1,0 +1,67 @@
+"""Plain data, and whole numbers: what the contract asks of values that a program hands over.
+
+Messages, decisions and the arguments of kernels are handed on, to other processes too, and compared between ranks. So
+they are of the types that mean the same everywhere: int, float, bool, str, None, and tuples of these. A number of numpy
+is refused as well. It overflows where an int does not, and a rank in another process would get an int. So is a named
+tuple in a message: a rank in another process would get one without names.
+
+    check_plain((1, "start"), "the message", "wake")
+    check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)
+
+Numbers that dpsim itself counts with (steps, shapes, sizes, ranks, nanoseconds) may be of any integer type, and become
+an int.
+"""
+
+from __future__ import annotations
+
+from operator import index
+from typing import Any
+
+from dpsim.words import short
+
+PLAIN = frozenset({int, float, bool, str, type(None)})
+"""The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
+
+
+def check_plain(value: Any, what: str, site: str, named: bool = True) -> None:
+    """Raise TypeError for a value that is no plain data. `named`: its tuples may be named ones."""
+    if type(value) is tuple or (named and isinstance(value, tuple)):
+        for item in value:
+            if type(item) not in PLAIN:
+                check_plain(item, what, site, named)
+    elif type(value) not in PLAIN:
+        raise TypeError(
+            f"{site}: {what} has {told(value)}; it must be a number, a string, a truth value, None or a tuple of these"
+        )
+
+
+def whole(number: Any, what: str, site: str, least: int | None = None) -> int:
+    """The number as an int. Raises TypeError if it is no integer, ValueError if it is less than `least`."""
+    try:
+        value = int(index(number))
+    except TypeError:
+        raise TypeError(f"{site}: {what} is {told(number)}; an integer is needed") from None
+    if least is not None and value < least:
+        raise ValueError(f"{site}: {what} is {value}; at least {least} is needed")
+    return value
+
+
+def shape_of(shape: Any, site: str) -> tuple[int, ...]:
+    """A shape as a tuple of ints, from 0."""
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    return tuple([whole(size, "a size of the shape", site, 0) for size in sizes])
+
+
+def told(value: Any) -> str:
+    """A value with its type, and what to write instead where that is known.
+
+    >>> told(3.5)
+    '3.5 (float)'
+    """
+    kind = type(value)
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if hasattr(kind, "__await__"):
+        return f"a {name} (did you forget await?)"
+    if kind.__module__ == "numpy":
+        return f"{short(value)} ({name}: write {'tuple(....tolist())' if value.ndim else 'int(...) or float(...)'})"
+    return f"{short(value)} ({name})" if kind.__module__ == "builtins" else f"a {name}"

@@ -1,0 +1,89 @@
+"""Crosswise: members make the same collectives in a step, but in different orders.
+
+Where the calls have equal op, size and type, nothing shows it. Each call pairs up with another one of the peer, and
+carries its data:
+
+    step         4
+    rank 0   all_reduce at sizes    all_reduce at flags
+    rank 1   all_reduce at flags    all_reduce at sizes       ->   MISMATCH:COLLECTIVE:SITES
+
+So within a step, members whose lists of sites are permutations of each other must have equal lists. A part of the
+ledger, which finds whatever else is unequal. Lists of other sites are left alone, since two members may well call one
+collective by two names. So are the two sides of a rooted one: a site of which only roots make calls may meet any at
+which no root does (`give` and `take` in turn, where the root goes round).
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TypeAlias
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
+from dpsim.ops import COLLECTIVE_ROOT, SITE
+from dpsim.words import ranks_text
+
+Sites: TypeAlias = tuple[str, ...]
+
+
+def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
+    """The first step in which members of a communicator pair up crosswise."""
+    of_roots, of_others = _roles(members)
+    steps = {rank: by_step(entries) for rank, entries in members.items()}
+    for step in sorted({step for own in steps.values() for step in own}):
+        lists: dict[Sites, list[int]] = {}
+        for rank, own in steps.items():
+            if step in own:
+                lists.setdefault(_sites(own[step]), []).append(rank)
+        for one, other in combinations(lists, 2):
+            if sorted(one) != sorted(other):
+                continue
+            for pair in zip(steps[lists[one][0]][step], steps[lists[other][0]][step], strict=True):
+                sites = {entry.raw[SITE]: entry.rank == entry.raw[COLLECTIVE_ROOT] for entry in pair}
+                apart = {site for site, is_root in sites.items() if site not in (of_others if is_root else of_roots)}
+                if len(sites) == 2 and not (any(sites.values()) and len(apart) == 2):
+                    before = {_sites(own) for all_own in steps.values() for when, own in all_own.items() if when < step}
+                    return _finding(run_index, communicator, pair, lists, before)
+    return None
+
+
+def _roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
+    """The sites at which roots make rooted calls, and those at which the others do."""
+    roles: tuple[set[str], set[str]] = set(), set()
+    for rank, entries in members.items():
+        for entry in entries:
+            root = entry.raw[COLLECTIVE_ROOT]
+            if root is not None:
+                roles[root != rank].add(entry.raw[SITE])
+    return roles
+
+
+def _sites(entries: list[Entry]) -> Sites:
+    return tuple([entry.raw[SITE] for entry in entries])
+
+
+def _finding(
+    run_index: RunIndex,
+    communicator: str,
+    pair: tuple[Entry, Entry],
+    lists: dict[Sites, list[int]],
+    before: set[Sites],
+) -> Finding:
+    """`before`: the lists of earlier steps. Who departs from what all others make, or always made, is the culprit."""
+    parted = split({rank: sites for sites, ranks in lists.items() for rank in ranks})
+    own = {entry.rank: next(sites for sites, ranks in lists.items() if entry.rank in ranks) for entry in pair}
+    odd = [entry for entry in pair if parted and entry.rank in parted[1]]
+    odd = odd if len(odd) == 1 else [entry for entry in pair if own[entry.rank] not in before]
+    first, second = (call(entry) for entry in pair)
+    culprit = odd[0] if len(odd) == 1 else None
+    return Finding(
+        check="ledger",
+        klass="MISMATCH:COLLECTIVE:SITES",
+        message=f"ranks of {communicator} pair up crosswise in step {first.step}: "
+        f"{ranks_text(lists[own[pair[0].rank]])} came to {first.site} at {first.where} where "
+        f"{ranks_text(lists[own[pair[1].rank]])} came to {second.site} at {second.where} (both {first.describe()}); "
+        "make these calls in one order, or give those that belong together one site",
+        culprit=Culprit.of(culprit.rank, call(culprit)) if culprit else None,
+        position=run_index.position(pair[0]),
+        details=tuple(f"{ranks_text(ranks)}: {', '.join(sites)}" for sites, ranks in lists.items()),
+    )

@@ -1,0 +1,89 @@
+"""Leftover: what a program that came to its end has left behind.
+
+* LEFTOVER:NEVER_AWAITED: an op that learns something, and whose result the program never awaited. Whether it went
+  well, and whether it happened at all, nobody knows.
+* LEFTOVER:SEND, LEFTOVER:RECV: a transfer that the peer's program ended without. The next one between the two ranks
+  would have been taken for it.
+
+      rank 0   send   send   ended
+      rank 1   recv          ended      ->   LEFTOVER:SEND
+
+Only programs that ended are looked at. One that stands in an idle get, raised or was killed might have come to it. A
+message that nobody took is no leftover: a mailbox may be given up. Of each site, and of each pair of ranks, the first
+is told; the message counts the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, Line, RunIndex
+from dpsim.checks.transfers import astray, summary
+from dpsim.ops import ADDRESS, KIND, SITE, STREAM
+from dpsim.words import counted
+
+LEARNS = frozenset({"read", "ask", "take", "sleep"})
+"""Kinds of op that a host awaits; collectives and transfers are awaited in the host domain."""
+
+GOES_OUT = frozenset({"collective", "transfer"})
+
+
+def check(run_index: RunIndex) -> list[Finding]:
+    """At most one finding for each site, and one for each direction between two ranks of a communicator."""
+    ended = [bool(journal) and journal[-1][KIND] == "finished" for journal in run_index.run.journals]
+    sites: dict[tuple[str, str], list[Entry]] = {}
+    for rank, came_to_its_end in enumerate(ended):
+        for entry in _pending(run_index, rank) if came_to_its_end else ():
+            sites.setdefault((entry.raw[KIND], entry.raw[SITE]), []).append(entry)
+    findings = [_never_awaited(run_index, entries) for entries in sites.values()]
+    for (_, *peers), line in run_index.transfers.items():
+        if len(line.sends) != len(line.receives) and all(ended[rank] for rank in peers):
+            findings.append(_without_partner(run_index, peers, line))
+    return findings
+
+
+def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
+    """The ops that a rank began, and of which it never learned the outcome."""
+    begun: dict[object, int] = {}
+    journal = run_index.run.journals[rank]
+    for at, raw in enumerate(journal):
+        kind = raw[KIND]
+        if kind == "learned":
+            begun.pop(raw[ADDRESS], None)
+        elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None):
+            begun[raw[ADDRESS]] = at
+    return (Entry(rank, at, journal[at]) for at in begun.values())
+
+
+def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:
+    first = min(entries, key=lambda entry: (run_index.position(entry), entry.rank))
+    record, more = first.record, len(entries) - 1
+    rest = f" (and {more} more like it, on {counted(len({one.rank for one in entries}), 'rank')})" if more else ""
+    return Finding(
+        check="leftover",
+        klass="LEFTOVER:NEVER_AWAITED",
+        message=f"rank {first.rank} never awaited {record.site}[{record.ordinal}] ({record.describe()}) of step "
+        f"{record.step}{rest}; await what the call returns",
+        culprit=Culprit.of(first.rank, record),
+        position=run_index.position(first),
+    )
+
+
+def _without_partner(run_index: RunIndex, peers: Sequence[int], line: Line) -> Finding:
+    sent, received = map(len, line)
+    klass, side, peer, did = (
+        ("LEFTOVER:SEND", line.sends, peers[1], "received")
+        if sent > received
+        else ("LEFTOVER:RECV", line.receives, peers[0], "sent")
+    )
+    fewer, entry = min(sent, received), side[min(sent, received)]
+    odd, why = astray(line)
+    return Finding(
+        check="leftover",
+        klass=klass,
+        message=f"rank {entry.rank} called {summary(entry)}, and rank {peer}, which {did} {fewer} of {len(side)}, "
+        f"ended without it{why}; make its other side, or leave it out",
+        culprit=Culprit.of(odd.rank, odd.record) if odd else None,
+        position=run_index.position(odd or entry),
+    )

@@ -1,0 +1,141 @@
+"""Equal collectives that pair up crosswise are found by their sites, and sites that only sound alike are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.interface import Rank
+from tests.checks.handmade import Made
+from tests.programs import Script, explored, judged, world_of
+from tests.records import changed
+
+SITES = "MISMATCH:COLLECTIVE:SITES"
+
+
+def steps(*lists: tuple[str, ...], on: str = "dp") -> Made:
+    """What the ranks call in each step, a row a step: "ab ba" is sites a and b by rank 0, b and a by rank 1."""
+    made = Made(len(lists[0]))
+    for step, row in enumerate(lists):
+        for hand, sites in zip(made.hands, row, strict=True):
+            hand.step = step
+            for site in sites:
+                hand.collective(on, None if on == "cpu" else "main")
+                hand.journal[-1] = changed(hand.journal[-1], site=site)
+    return made
+
+
+def found(made: Made) -> Finding | None:
+    listed = [finding for finding in made.findings() if finding.klass == SITES]
+    assert len(listed) < 2
+    return listed[0] if listed else None
+
+
+def culprit(finding: Finding | None) -> tuple[int, int] | None:
+    assert finding is not None
+    return None if finding.culprit is None else (finding.culprit.rank, finding.culprit.step)
+
+
+@pytest.mark.parametrize("on", ["cpu", "dp"])
+def test_two_calls_in_two_orders(on: str) -> None:
+    crossed = found(steps(("ab", "ba"), on=on))
+    assert crossed is not None
+    assert crossed.culprit is None
+    assert crossed.message == (
+        f"ranks of {on} pair up crosswise in step 0: rank 0 came to a at here.py:0 where rank 1 came to b at here.py:0 "
+        f"(both all_reduce int32[8] on {on} #0); make these calls in one order, or give those that belong together one "
+        "site"
+    )
+    assert crossed.details == ("rank 0: a, b", "rank 1: b, a")
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        [("ab", "ab")],
+        [("ab", "ab"), ("ba", "ba")],  # the order may change from step to step
+        [("ac", "bc")],  # one collective, two names
+        [("aab", "aab")],
+        [("ab", "b")],  # a rank that is within the step
+    ],
+)
+def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ...]]) -> None:
+    assert found(steps(*healthy)) is None
+
+
+def test_the_majority_is_right() -> None:
+    assert culprit(found(steps(("ab", "ba", "ab")))) == (1, 0)
+
+
+def test_of_two_the_one_that_always_made_this_order_is_right() -> None:
+    assert culprit(found(steps(("ab", "ab"), ("ab", "ab"), ("ba", "ab")))) == (0, 2)
+
+
+def test_where_both_orders_are_usual_nobody_is_blamed() -> None:
+    assert culprit(found(steps(("ab", "ab"), ("ba", "ba"), ("ba", "ab")))) is None
+
+
+def test_the_first_step_is_told() -> None:
+    crossed = found(steps(("ab", "ab"), ("ab", "ba"), ("ab", "ba")))
+    assert crossed is not None
+    assert crossed.position[0] == 1
+
+
+def test_where_calls_differ_otherwise_that_is_told() -> None:
+    """Unless it is later: what pairs up crosswise in an earlier step is its cause."""
+    made = steps(("ab", "ba"))
+    made[1].step = 1
+    made[1].collective("dp", "main", count=1)
+    assert made.classes() == [SITES]
+    made = Made(2)
+    for hand, ops in zip(made.hands, (("sum", "max"), ("max", "sum")), strict=True):
+        for op in ops:
+            hand.collective("dp", "main", reduce=op)
+    assert made.classes() == ["MISMATCH:COLLECTIVE:REDUCE"]
+
+
+# ---- rooted calls: a root may have another name for what it does
+
+
+def rooted(*calls: tuple[int, str, str]) -> Script:
+    """Broadcasts in a row: the root, and the sites at which ranks 0 and 1 make the call."""
+
+    async def script(rank: Rank) -> None:
+        for root, *sites in calls:
+            await rank.host("h").broadcast(np.ones(1, np.int32), root, site=sites[rank.rank])
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("calls", "crossed"),
+    [
+        ([(0, "give", "take"), (1, "take", "give")], False),  # the root goes round
+        ([(0, "give", "take"), (0, "give", "take")], False),
+        ([(0, "a", "b"), (0, "b", "a")], True),
+        ([(0, "a", "b"), (1, "b", "a"), (0, "b", "b")], True),  # b is no name of the root's alone
+    ],
+)
+def test_names_of_roles_are_left_alone(calls: list[tuple[int, str, str]], crossed: bool) -> None:
+    classes = [finding.klass for finding in judged(world_of(2, ["h"]), rooted(*calls))]
+    assert classes == [SITES] * crossed
+
+
+# ---- explored
+
+
+async def crosses(rank: Rank) -> None:
+    for site in ("sizes", "flags") if rank.rank == 0 else ("flags", "sizes"):
+        await rank.host("h").all_reduce(np.ones(1, np.int32), site=site)
+
+
+async def keeps_in_line(rank: Rank) -> None:
+    for site in ("sizes", "flags"):
+        await rank.host("h").all_reduce(np.ones(1, np.int32), site=site)
+
+
+def test_exploring_does_not_prove_it() -> None:
+    world = world_of(2, ["h"])
+    assert [finding.klass for finding in explored(world, crosses).findings] == [SITES]
+    assert explored(world, keeps_in_line).verdict == "proven"

@@ -1,0 +1,138 @@
+"""What a program that ended has left behind is found, and what it may leave behind is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.checks.handmade import Made
+
+
+def ended(made: Made) -> Made:
+    """All programs came to their ends."""
+    for hand in made.hands:
+        hand.add("finished", "end")
+    return made
+
+
+BEGUN: dict[str, Any] = {
+    "read": lambda hand: hand.begin_read("main"),
+    "query": lambda hand: hand.ask("query", 0),
+    "synchronize": lambda hand: hand.ask("synchronize", 0),
+    "poll": lambda hand: hand.take("poll"),
+    "get": lambda hand: hand.take("get"),
+    "idle get": lambda hand: hand.take("idle"),
+    "sleep": lambda hand: hand.note("sleep", "nap", ns=1),
+}
+
+
+@pytest.mark.parametrize("what", BEGUN)
+def test_what_is_never_awaited_is_found_at_its_line(what: str) -> None:
+    made = Made(1)
+    made[0].step = 3
+    made[0].mark("main")
+    BEGUN[what](made[0])
+    [found] = ended(made).findings()
+    assert found.klass == "LEFTOVER:NEVER_AWAITED"
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step, found.culprit.where) == (0, 3, "here.py:1")
+    assert found.position == (3, 1)
+
+
+@pytest.mark.parametrize("what", BEGUN)
+def test_what_is_awaited_late_is_no_finding(what: str) -> None:
+    made = Made(1)
+    made[0].mark("main")
+    work = BEGUN[what](made[0])
+    made[0].mark("main")
+    made[0].learned(work)
+    assert not ended(made).findings()
+
+
+def test_collectives_and_transfers_are_awaited_on_the_host_alone() -> None:
+    made = Made(2)
+    for hand, op in zip(made.hands, ("send", "recv"), strict=True):
+        hand.collective("dp", "main")
+        hand.transfer(op, 1 - hand.rank, "main")
+    assert not ended(made).findings()
+    made = Made(2)
+    for hand, op in zip(made.hands, ("send", "recv"), strict=True):
+        hand.collective("cpu", None)
+        hand.transfer(op, 1 - hand.rank, None)
+    assert ended(made).classes() == ["LEFTOVER:NEVER_AWAITED"] * 3
+
+
+def test_of_a_site_the_first_is_told_and_the_rest_counted() -> None:
+    made = Made(2)
+    for hand in made.hands:
+        for hand.step in (4, 5):
+            hand.take("poll")
+    [found] = ended(made).findings()
+    assert found.message == (
+        "rank 0 never awaited poll[0] (poll box) of step 4 (and 3 more like it, on 2 ranks); "
+        "await what the call returns"
+    )
+
+
+@pytest.mark.parametrize("end", ["finished", "raised", "died", "blocked"])
+def test_a_program_that_did_not_come_to_its_end_is_left_alone(end: str) -> None:
+    """It might have come to the await. One that stands in an idle get has ended well, and is no other."""
+    made = Made(2)
+    made[0].transfer("send", 1, None)
+    if end == "raised":
+        made[0].add("raised", "ValueError", message="")
+    if end == "finished":
+        made[0].take("idle")
+    made[1].add("finished", "end")
+    assert not [one for one in made.findings(end, "finished") if one.klass.startswith("LEFTOVER")]
+
+
+def lines(sent: list[int], received: list[int]) -> Made:
+    """The step of each send of rank 0 to rank 1 and of each receive."""
+    made = Made(2)
+    for hand, op, steps in ((made[0], "send", sent), (made[1], "recv", received)):
+        for hand.step in steps:
+            hand.transfer(op, 1 - hand.rank, "main")
+    return ended(made)
+
+
+def test_transfers_with_partners_are_no_finding() -> None:
+    assert not lines([0, 1, 2], [1, 2, 3]).findings()
+
+
+@pytest.mark.parametrize(("sent", "received", "klass"), [([0, 1], [0], "SEND"), ([0], [0, 1], "RECV")])
+def test_a_transfer_that_only_one_side_made(sent: list[int], received: list[int], klass: str) -> None:
+    [found] = lines(sent, received).findings()
+    assert found.klass == f"LEFTOVER:{klass}"
+    assert found.culprit is None
+    assert found.position == (1, 0)
+
+
+def test_the_message_names_the_call_and_what_to_do() -> None:
+    [found] = lines([0, 1], [0]).findings()
+    assert found.message == (
+        "rank 0 called send (send int32[8] to rank 1 on pp #1, step 1) at here.py:1, "
+        "and rank 1, which received 1 of 2, ended without it; make its other side, or leave it out"
+    )
+
+
+def test_who_made_another_number_than_in_every_step_before_is_the_culprit() -> None:
+    [found] = lines([0, 1, 1, 2], [0, 1, 2]).findings()
+    assert found.culprit is not None
+    assert (found.culprit.rank, found.culprit.step, found.culprit.where) == (0, 1, "here.py:2")
+    assert "; in step 1 rank 0 made 2 of these, its peer 1, as in every step before; make" in found.message
+
+
+def test_a_line_is_told_once_and_by_direction() -> None:
+    made = Made(2)
+    for hand in made.hands:
+        for _ in range(hand.rank + 1):
+            hand.transfer("send", 1 - hand.rank, "main")
+    assert ended(made).classes() == ["LEFTOVER:SEND"] * 2
+
+
+def test_a_message_that_nobody_took_is_no_finding() -> None:
+    made = Made(2)
+    made[0].post(1, "news")
+    assert not ended(made).findings()
