@@ -9,14 +9,15 @@ A send that nobody receives may have ended all the same (it is eager), so it cou
 and waits in nothing else. A rank that stands in a `get` waits for a message; one that stands in an idle take, which
 may last for ever, does not hang.
 
-Before all that comes what stands between devices, where every member has issued its part (`order_inversion`).
+Before all that comes what stands between devices, where every member has issued its part (`order_inversion`), and a
+host that a limit of the world holds up in a plain call (`limits`).
 
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
 
 from __future__ import annotations
 
-from dpsim.checks import order_inversion
+from dpsim.checks import limits, order_inversion
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
@@ -41,6 +42,9 @@ def check(run_index: RunIndex) -> list[Finding]:
     if inversion:
         return [*letters, inversion]
     details = tuple(line for one in stuck for line in describe(run_index, one))
+    held = limits.held_up(run_index, roots, letters, details) if stuck or letters else []
+    if held:
+        return held
     if roots:
         return [*letters, _missing(run_index, stuck, roots[0], details)]
     if stuck:
@@ -55,7 +59,7 @@ def check(run_index: RunIndex) -> list[Finding]:
         inversion = order_inversion.in_residency(run_index)
         if inversion:
             return [inversion]
-    return [
+    return limits.held_up(run_index) or [
         Finding(
             check="deadlock",
             klass="HANG:UNDECIDED",

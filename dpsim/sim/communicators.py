@@ -87,6 +87,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
+            if on.chain.queue is not None:
+                on.chain.make_room(host)
             heads = on.chain.heads(host)
             own = Contribution(issue, flat_of(output), flat_of(source), heads, machine.env._now)
             if machine.memory:
@@ -94,6 +96,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 reads = [source] if root is None or root == host.rank else []
                 own.touches = touched(reads, [output] if root != host.rank else [])
             on.chain.tail = self.group.join(host, own)
+            if on.chain.queue is not None:
+                on.chain.queue.append(on.chain.tail)
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
@@ -101,12 +105,16 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
+            if chain.queue is not None and not self._moves:  # a group takes one place
+                chain.make_room(host)
             array = flat_of(buffer)
             own = Contribution(issue, array, array, chain.heads(host), host.machine.env._now)
             if host.machine.memory:
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             if self._moves is None:
                 chain.tail = group.last[host.rank] = group.transfers.move(host, own, group.last.get(host.rank))
+                if chain.queue is not None:
+                    chain.queue.append(chain.tail)
             else:
                 self._moves.append(group.transfers.move(host, own, self._before))
 
@@ -121,3 +129,5 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         self.group.last[host.rank] = end
         host.machine.mark(end)
         on.chain.append(end)
+        if on.chain.queue is not None and moves:
+            on.chain.queue.append(end)

@@ -68,7 +68,7 @@ class Group:
         self._next_seq[rank] = seq + 1
         op = self._open.get(seq) or self._begin(seq)
         op.brought[rank] = own
-        if not machine.timed:
+        if host.chained:
             host.before(op)
         if self._device:
             if self.transfers.started and rank in self.last:
@@ -121,7 +121,8 @@ class Group:
         head = Op("", life=rank)
         label = numbered_label(f"starts {self.spec.name}", seq, rank)
         start = Op(label, footprint=slots.acquires + self._lives, life=rank)
-        if not machine.timed:
+        if host.chained:
+            host.before(head)
             host.before(start)
         head.effect, head.args = slots.enter, (start,)
         machine.edges(own.before, head)

@@ -40,7 +40,7 @@ class SimRank(JournaledRank):
         host = self.host_thread
         host.issue()
         delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns)
-        if not host.machine.timed:
+        if host.chained:
             host.before(delivery)
         self._boxes.post(delivery, self.rank, to, mailbox, message)
 

@@ -57,7 +57,7 @@ class Transfers:
         pair = (rank, peer) if way == "send" else (peer, rank)
         label = self._label(pair, way) if self._machine.visible else ""
         op = self._send(label, pair, own) if way == "send" else self._receive(label, pair, own)
-        if not self._machine.timed:
+        if host.chained:
             host.before(op)
         self._machine.edge(after, op)
         self._machine.submit(op)
