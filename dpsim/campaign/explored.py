@@ -108,8 +108,10 @@ class Explored:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the verdict takes for granted. A violation shows, whatever else hardware may do."""
-        return () if self.verdict == "violated" else assumed(self.subject.world)
+        """What the verdict takes for granted. A violation shows, whatever else hardware may do, and where no schedule
+        was judged nothing is said.
+        """
+        return assumed(self.subject.world) if self.exploration.fresh and self.verdict != "violated" else ()
 
     def summary(self) -> str:
         """The verdict in a line, with counts and with what it assumes."""

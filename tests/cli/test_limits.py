@@ -18,8 +18,8 @@ def scenario(*sections: str) -> Path:
 
 def test_a_rank_is_killed_at_a_time() -> None:
     answer = dpsim_("run", scenario(KILL.format(", time: 300us"), f"expect: {{class: {DEAD}, culprit: {{rank: 1}}}}\n"))
-    assert (answer.code, answer.out.splitlines()[0][: len(DEAD) + 10]) == (0, f"VIOLATED  {DEAD}"), answer.out
-    assert "injected by the scenario:" in answer.out
+    assert answer.code == 0, answer.out
+    assert f"VIOLATED  {DEAD}" in answer.out
     assert ": kill" in answer.out
 
 

@@ -227,10 +227,9 @@ async def crossed(rank: Rank) -> None:
         device.all_reduce(buffer, stream)
 
 
-@not_yet("a verdict does not say what it assumes")
 def test_a_verdict_names_the_residency_that_it_assumes() -> None:
-    """dpsim says proven, and no more. A GPU has room for so many waiting kernels only, and then this world hangs: the
-    verdict has to say "assumes: no rank dies; unlimited residency".
+    """A GPU has room for so many waiting kernels only, and then this world hangs: the verdict has to say "assumes: no
+    rank dies; unlimited residency".
     """
     assert "unlimited residency" in explored(world_of(2, devices=["a", "b"]), crossed).summary()
 
