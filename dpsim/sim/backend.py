@@ -78,7 +78,7 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
-        machine = Machine(self.strategy, [kill.rank for kill in world.kills], self.keep_order, self.memory)
+        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         waited = [0] * world.size
         groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]

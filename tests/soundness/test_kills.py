@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dpsim.interface import Rank
 from dpsim.world import Kill
@@ -49,15 +50,13 @@ async def writes_to_two_peers(rank: Rank) -> None:
     await rank.mailbox("never").get("stay", idle=True)
 
 
-@not_yet("what a rank had posted before its death always arrives")
-def test_a_message_is_lost_with_its_sender() -> None:
-    """dpsim delivers the first message whenever it delivers the second. On hardware what lay in the queue to rank 1 is
-    lost with the sender, whatever became of the queue to rank 2.
-
-    A repair may ask for this by an option of `World` or `Kill`; the test then names it.
+@pytest.mark.parametrize("loses_mail", [True, False])
+def test_a_message_may_be_lost_with_its_sender(loses_mail: bool) -> None:
+    """On hardware what lay in the queue to rank 1 is lost with the sender, whatever became of the queue to rank 2. Who
+    does not ask for it gets the first message wherever the second one arrives.
     """
-    ends = all_ends(world_of(3, kills=(Kill(0, 0),)), writes_to_two_peers)
-    assert ("died", "blocked", "finished") in ends
+    ends = all_ends(world_of(3, kills=(Kill(0, loses_mail=loses_mail),)), writes_to_two_peers)
+    assert (("died", "blocked", "finished") in ends) == loses_mail
 
 
 def test_a_death_may_come_before_or_between_the_messages() -> None:
