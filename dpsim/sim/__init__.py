@@ -12,7 +12,7 @@
     contribution.py    what one member brings to a collective or transfer
     results.py         what each member of a collective gets
     transfers.py       sends and receives: matched, eager or rendezvous
-    residency.py       how many collectives of a rank can be under way
+    residency.py       how many collectives and transfers of a rank can be under way
     groups.py          a communicator, as its members share it
     device.py          the device of a rank: its memory, its chains, its communicators
     watch.py           whether anybody gets on: what has no end is ended

@@ -81,7 +81,7 @@ class SimBackend:
         machine = Machine(self.strategy, world.kills, self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         waited = [0] * world.size
-        groups = [Group(spec, machine, self.costs, waited, slots) for spec in world.communicators]
+        groups = [Group(spec, machine, self.costs, waited) for spec in world.communicators]
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
         self.journals = journals
@@ -96,7 +96,7 @@ class SimBackend:
         for rank in ranks:
             rank.own_device.threads.append(rank.host_thread)
         for group in groups:
-            _connect(group, ranks)
+            _connect(group, ranks, slots)
         coroutines = [_live(rank, program, prepared, ends) for rank in ranks]
         for coroutine in coroutines:
             machine.host(coroutine)
@@ -130,7 +130,9 @@ class SimBackend:
                 rank.journal.raised(host.error)
             elif rank.own_device.is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
-        standing = [rank.rank for rank in ranks if not endless and ends[rank.rank] == "blocked" and rank.host_thread.cut()]
+        standing = []
+        if not endless:
+            standing = [rank.rank for rank in ranks if ends[rank.rank] == "blocked" and rank.host_thread.cut()]
         self.order = machine.order
         self.learned = [host.learned for host in hosts]
         return Run(
@@ -159,7 +161,7 @@ def _observed(ends: list[End], endless: tuple[int, ...]) -> str:
     return "" if all(end == "finished" for end in ends) else "nothing can move any more"
 
 
-def _connect(group: Group, ranks: list[SimRank]) -> None:
+def _connect(group: Group, ranks: list[SimRank], slots: list[Slots]) -> None:
     """Give each member its communicator."""
     for number in group.spec.ranks:
         rank = ranks[number]
@@ -167,7 +169,9 @@ def _connect(group: Group, ranks: list[SimRank]) -> None:
         if group.spec.domain == "host":
             rank.hosts[group.spec.kind] = SimHostCommunicator(rank.host_thread, group)
         else:
-            rank.devices[group.spec.kind] = SimDeviceCommunicator(rank.host_thread, group)
+            rank.devices[group.spec.kind] = SimDeviceCommunicator(
+                rank.host_thread, group, slots[number] if slots else None
+            )
 
 
 async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:

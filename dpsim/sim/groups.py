@@ -18,7 +18,6 @@ from dpsim.sim.costs import Costs
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.residency import Slots
 from dpsim.sim.results import Results
 from dpsim.sim.transfers import Transfers
 from dpsim.world import CommunicatorSpec
@@ -35,13 +34,10 @@ class Joint(Op):
 class Group:
     """A communicator: the collectives and transfers under way."""
 
-    def __init__(
-        self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int], slots: Sequence[Slots] = ()
-    ) -> None:
+    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int]) -> None:
         self.spec = spec
         self.machine = machine
         self._device = spec.domain == "device"
-        self.slots = slots if self._device else ()
         self._waited = waited
         self._size = len(spec.ranks)
         self._indices = {rank: index for index, rank in enumerate(spec.ranks)}
@@ -77,11 +73,8 @@ class Group:
         if len(op.brought) == self._size:
             del self._open[seq]
             self._all_joined(op, issue)
-        if self.slots:
-            self._reside(host, seq, op, own)
-        else:
-            machine.edges(own.before, op)
-            machine.submit(op)
+        machine.edges(own.before, op)
+        machine.submit(op)
         return op
 
     def _begin(self, seq: int) -> Joint:
@@ -104,9 +97,7 @@ class Group:
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
         op.effect, op.args = self._complete, (op,)
         if self.machine.visible:
-            uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
-            uses += [one.touches for one in brought]
-            op.footprint = sum(uses, ()) + self._lives or None
+            op.footprint = sum([one.touches for one in brought], ()) + self._lives or None
 
     def lose(self, rank: int) -> None:
         """A member is gone: what it takes part in on its device and has not ended never ends."""
@@ -115,29 +106,12 @@ class Group:
                 if rank in ranks:
                     op.life = rank
 
-    def _reside(self, host: Host, seq: int, op: Op, own: Contribution) -> None:
-        """With finite residency: a member's kernel starts to spin in a slot of its rank, then waits for its peers."""
-        machine, rank, slots = self.machine, host.rank, self.slots[host.rank]
-        head = Op("", life=rank)
-        label = numbered_label(f"starts {self.spec.name}", seq, rank)
-        start = Op(label, footprint=slots.acquires + self._lives, life=rank)
-        if host.chained:
-            host.before(head)
-            host.before(start)
-        head.effect, head.args = slots.enter, (start,)
-        machine.edges(own.before, head)
-        machine.edge(head, start)
-        machine.edge(start, op)
-        own.before = (start,)
-        machine.submit(head)
-        machine.submit(op)
-
     def _complete(self, op: Joint) -> None:
         """Do a collective: all is sent before anything is received. What each member waited for the last one is added
         up.
         """
         del self._unfired[op]
-        machine, waited, slots = self.machine, self._waited, self.slots
+        machine, waited = self.machine, self._waited
         timed, start = machine.timed, machine.now - op.cost
         brought, op.brought = op.brought, {}  # an op is kept by events, for long
         for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
@@ -148,5 +122,3 @@ class Group:
                     if before.at > came:
                         came = before.at
                 waited[rank] += start - came
-            if slots:
-                slots[rank].leave()

@@ -50,7 +50,7 @@ class Host:
         """Whether what it issues comes after something that the machine does not see otherwise: call `before`."""
         self.gate: Op | None = None
         """Of the plain call that holds it up, until it waits for that."""
-        self._gates = 0
+        self._gates = self._parts = 0
         self.idle = False
         """It stands in an idle get: to stand there for ever is to have ended well."""
         self.error: KernelError | None = None
@@ -96,6 +96,24 @@ class Host:
         self._unsure.append((op, len(self.records) - 1))
         self.issued = op
         self.machine.submit(op)
+
+    def parts(self, name: str, members: Sequence[int], end: Op, on_device: bool) -> Op:
+        """The end of this rank's part of a collective or transfer, where it may be lost with one of the members: that
+        each of them lived until then is an op.
+        """
+        machine, number = self.machine, self._parts
+        self._parts += 1
+        for victim in machine.partial:
+            if victim == self.rank or victim not in members:
+                continue
+            label = numbered_label(f"is served by {victim} in {name}", number, self.word) if machine.visible else ""
+            lives = ((("life", victim), "r"),)
+            part = Op(label, 0, None, lives, victim if on_device else ~victim)
+            machine.mark(part)
+            machine.edge(end, part)
+            machine.submit(part)
+            end = part
+        return end
 
     def address(self, verb: str = "") -> str:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""

@@ -68,6 +68,8 @@ class Machine:
         self.mortal = frozenset(kill.rank for kill in kills)
         self.lossy = frozenset(kill.rank for kill in kills if kill.loses_mail)
         """Ranks whose mail may be lost with them."""
+        self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
+        """Ranks that may take any of their peers in a collective with them."""
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None

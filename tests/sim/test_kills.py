@@ -11,7 +11,7 @@ from dpsim.diagnose.injected import never_applied
 from dpsim.interface import Rank
 from dpsim.ops import KIND, ORDINAL, SITE
 from dpsim.world import At, End, Kill, Run, World
-from tests.programs import explored, run, world_of
+from tests.programs import explored, run, set_to, world_of
 from tests.worlds.brute import schedules
 from tests.worlds.explored import missed
 from tests.worlds.test_machine_gaps import case_of
@@ -99,6 +99,22 @@ def test_exploring_tells_of_a_kill_that_kills_in_no_schedule() -> None:
     assert explored(told(Kill(1)), agrees_in_steps).never_applied() == []
     found = explored(told(Kill(1, at=At("agree", 9))), agrees_in_steps)
     assert found.never_applied() == ["kill: rank 1 never came to agree[9]; its last visit was agree[2]"]
+
+
+# ---- its peers
+
+
+async def sums(rank: Rank) -> None:
+    main = rank.stream("main")
+    x = main.alloc(1, "int32", "x")
+    main.launch("fill", set_to, writes=[x], args=(1,))
+    rank.device("d").all_reduce(x, main)
+    await rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_exploring_misses_no_peer_that_is_lost(partial: bool) -> None:
+    assert missed(case_of(world_of(2, ["h"], ["d"], kills=(Kill(1, partial=partial),)), sums)) == (0, 0, 0)
 
 
 # ---- its mail

@@ -206,16 +206,10 @@ async def two_streams_one_slot(rank: Rank) -> None:
     device.all_reduce(y, side, site="second")
 
 
-@pytest.mark.parametrize(
-    "slots",
-    [
-        pytest.param(1, marks=not_yet("a collective takes a slot before its turn on the communicator")),
-        pytest.param(2),
-    ],
-)
+@pytest.mark.parametrize("slots", [1, 2])
 def test_a_collective_takes_no_slot_before_its_turn(slots: int) -> None:
-    """dpsim says HANG with one slot, a false alarm. The second collective has to follow the first one, so its kernel
-    does not start before that one has left the slot.
+    """The second collective has to follow the first one, so its kernel does not start before that one has left the
+    slot.
     """
     assert explored(world_of(2, devices=["d"], residency=slots), two_streams_one_slot).verdict == "proven"
 
