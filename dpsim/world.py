@@ -71,8 +71,8 @@ class Kill(NamedTuple):
     came to `at`. Where schedules are explored it dies at any point at all from then on, or not at all.
 
     Two things that a death may do on hardware have to be asked for. `partial`: any of its peers whose part of a
-    collective is not over may be lost with it; else it takes all of them with it or none. `loses_mail`: of the messages that the rank posted, those that are
-    not delivered yet may be lost; else they arrive.
+    collective is not over may be lost with it; else it takes all of them with it or none. `loses_mail`: of the messages
+    that the rank posted, those that are not delivered yet may be lost; else they arrive.
     """
 
     rank: int
