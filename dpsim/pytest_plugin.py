@@ -109,11 +109,12 @@ class ScenarioItem(pytest.Item):
         from dpsim.checks.judge import switched_off_text
         from dpsim.registry import UnknownName
         from dpsim.scenario import ScenarioError, WorkloadMissing
+        from dpsim.scenario.to_world import OnlySimulated
         from dpsim.world import BackendUnavailable, Unended
 
         try:
             result = self._run()
-        except (WorkloadMissing, BackendUnavailable) as lacking:
+        except (WorkloadMissing, OnlySimulated, BackendUnavailable) as lacking:
             pytest.skip(str(lacking))
         except Unended as error:
             raise ScenarioFailed(str(error), type(error).__name__) from error

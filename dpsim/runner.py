@@ -21,7 +21,7 @@ from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched
 from dpsim.diagnose.injected import never_applied
 from dpsim.ops import STEP
 from dpsim.scenario import Scenario
-from dpsim.scenario.to_world import prepare, world
+from dpsim.scenario.to_world import only_simulated, prepare, world
 from dpsim.words import did_you_mean
 from dpsim.world import Backend, BackendUnavailable, Run, World
 
@@ -90,6 +90,9 @@ class Result:
         return self.unmet is None and self.unclaimed is None
 
 
+SIMULATION = "sim"
+"""The backend that has everything that a scenario can ask for."""
+
 _backends: dict[str, Backend] = {}
 
 
@@ -136,11 +139,15 @@ def run_scenario(
     `base`: the folder against which its files are resolved (that of the scenario file). `progress(done, total)` is
     called now and then with steps; total is None where the protocol does not know.
 
-    Raises ScenarioError for what cannot be read or run, UnknownBackend, and BackendUnavailable if this machine
-    lacks what the backend needs. A hang, a crash, a disagreement are no errors but findings.
+    Raises ScenarioError for what cannot be read or run, at all or on that backend, UnknownBackend, and
+    BackendUnavailable if this machine lacks what the backend needs. A hang, a crash, a disagreement are no errors but
+    findings.
     """
     program, args, prepared = prepare(scenario, base)
     on, told = find_backend(backend), world(scenario)
+    refused = None if backend == SIMULATION else only_simulated(scenario, backend)
+    if refused is not None:
+        raise refused
     reason = on.unavailable(told.size)
     if reason is not None:
         raise BackendUnavailable(reason)

@@ -67,17 +67,30 @@ class Delay(NamedTuple):
 
 
 class Kill(NamedTuple):
-    """A rank that dies at some time: on the simulation at `ns`, or at any point at all where schedules are explored."""
+    """A rank that dies between two ops, and not at one: on the simulation `ns` after the run began, or after the rank
+    came to `at`. Where schedules are explored it dies at any point at all from then on, or not at all.
+
+    Two things that a death may do on hardware have to be asked for. `partial`: any of its peers whose part of a
+    collective is not over may be lost with it; else it takes all of them with it or none. `loses_mail`: of the messages
+    that the rank posted, those that are not delivered yet may be lost; else they arrive.
+    """
 
     rank: int
-    ns: int
+    ns: int = 0
+    at: At | None = None
+    partial: bool = False
+    loses_mail: bool = False
 
 
 @dataclass(frozen=True)
 class World:
-    """A machine to run a program on. `kills` and `residency` exist on the simulation only. `residency`: so many device
-    collectives of a rank can run at a time, as each occupies the GPU while it waits for its peers; None for no limit.
-    `stall_ns`: a real backend calls it a hang when no rank moved for so long.
+    """A machine to run a program on. `stall_ns`: a real backend calls it a hang when no rank moved for so long.
+
+    These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
+    collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
+    for no limit. `launch_queue`: the host stands in a call that puts work on a stream until fewer than so many ops of
+    that stream have not ended; None for no limit. `alloc_synchronises`: the host stands in an allocation that needs
+    new memory of the device until all that its rank has put on the device has ended.
     """
 
     size: int
@@ -86,6 +99,8 @@ class World:
     delays: tuple[Delay, ...] = ()
     kills: tuple[Kill, ...] = ()
     residency: int | None = None
+    launch_queue: int | None = None
+    alloc_synchronises: bool = False
     stall_ns: int = 5_000_000_000
     deadline_ns: int = 600_000_000_000
 
@@ -100,8 +115,9 @@ class Run:
     `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives stood
     waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
     calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
-    or "no rank moved for 5 s"). `endless`: ranks that repeated themselves, and would have done so for ever; nobody else
-    could move.
+    or "no rank moved for 5 s"). `standing`: on the simulation, the ranks whose host stands in a plain call, their last,
+    which a limit of the world holds up. `endless`: ranks that repeated themselves, and would have done so for ever;
+    nobody else could move.
     """
 
     backend: str
@@ -110,6 +126,7 @@ class Run:
     waited_ns: list[int]
     elapsed_ns: int
     observed: str = ""
+    standing: tuple[int, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     endless: tuple[int, ...] = ()
 

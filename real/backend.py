@@ -53,13 +53,17 @@ class TorchBackend:
 
     def _cannot_make(self, world: World) -> str | None:
         """What of the world only the simulation has: to leave it out without a word would be another experiment."""
+        cure = "a GPU has the limits that it has"
         if world.kills:
             kill = world.kills[0]
-            what = f"kill rank {kill.rank} at {kill.ns} ns: it has no clock that all ranks share"
+            what = f"kill rank {kill.rank} at {kill.at or f'{kill.ns} ns'}: it has no clock that all ranks share"
             cure = 'a fault of the kind "die" at an op works everywhere'
         elif world.residency is not None:
-            what = f"limit a device to {world.residency} collectives at a time"
-            cure = "a GPU has the limits that it has"
+            what = f"limit a device to {world.residency} collectives at a time (limits.residency)"
+        elif world.launch_queue is not None:
+            what = f"limit a launch queue to {world.launch_queue} ops (limits.launch_queue)"
+        elif world.alloc_synchronises:
+            what = "make allocations wait for the device (limits.alloc_synchronises)"
         else:
             return None
         return f"the {self.name} backend cannot {what}. Run it on the simulation (--backend sim); {cure}"

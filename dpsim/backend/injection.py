@@ -11,11 +11,12 @@ down what was applied (`dpsim.ops.Injected`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TypeAlias
 
 from dpsim.backend.issue import Issue
 from dpsim.ops import ROOTED
-from dpsim.world import At, Fault, World
+from dpsim.world import At, Fault, Kill, World
 
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
 """(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
@@ -34,13 +35,18 @@ class Injections:
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
         self._faults = {_key(fault.at): fault for fault in world.faults if fault.rank == rank}
+        self._kills = {_key(kill.at): kill for kill in world.kills if kill.rank == rank and kill.at is not None}
+        self.doom: Callable[[Kill], None] = lambda kill: None
+        """Called when the rank comes to the op from which on it may be killed. The simulation hears of it; the others
+        refuse such a world.
+        """
         self._delays: dict[Key, int] = {}
         for delay in world.delays:
             if delay.rank == rank:
                 self._delays[_key(delay.at)] = self._delays.get(_key(delay.at), 0) + delay.ns
 
     def __bool__(self) -> bool:
-        return bool(self._faults or self._delays)
+        return bool(self._faults or self._delays or self._kills)
 
     def start_ns(self, thread: str) -> int:
         """How late a thread starts."""
@@ -61,6 +67,12 @@ class Injections:
     def collective_fault(self, communicator: str, seq: int) -> Fault | None:
         """The fault at a collective, by its second address."""
         return self._faults.get((None, communicator, seq))
+
+    def come(self, where: str | None, what: str, number: int) -> None:
+        """The rank comes to an op, by one of its addresses: (thread, site, ordinal) or (None, communicator, seq)."""
+        kill = self._kills.get((where, what, number))
+        if kill is not None:
+            self.doom(kill)
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
         """What becomes of an issue: nothing if it is skipped, two of it if it is repeated."""

@@ -37,7 +37,7 @@ import numpy as np
 from dpsim.backend.call_site import Site, place_of, raised_at
 from dpsim.backend.injection import IN_TIME, Injections, RankDied
 from dpsim.backend.issue import Issue
-from dpsim.ops import MAIN, RawRecord, Refs
+from dpsim.ops import MAIN, ORDINAL, SITE, STEP, RawRecord, Refs
 from dpsim.world import At, Fault, World
 
 NOWHERE = At()
@@ -163,6 +163,12 @@ class Journal:
         message = " ".join(str(error).split())
         self._sink(("raised", self.step, self.thread, type(error).__name__, 0, raised_at(error), message[:500]))
 
+    def killed(self, last: RawRecord | None) -> None:
+        """The rank died after that record, its last, and no op of its own did it."""
+        step, site, ordinal = (-1, "start", 0) if last is None else (last[STEP], last[SITE], last[ORDINAL])
+        fields = "kill", 0, (), None, None
+        self._sink(("injected", step, self.thread, site, ordinal, "") + fields)  # noqa: RUF005
+
     # ---- inside
 
     def _arrive(self, site: str, frame: FrameType) -> str:
@@ -195,6 +201,7 @@ class Journal:
         delay = self._meet(site, ordinal, where)
         fault = planted.fault(self.thread, site, ordinal)
         if communicator is not None:
+            planted.come(None, communicator, seq)
             late = planted.collective_delay_ns(communicator, seq)
             if late:
                 self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
@@ -214,6 +221,7 @@ class Journal:
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
         """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
         planted = self._injections
+        planted.come(self.thread, site, ordinal)
         delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
         if delay:
             self._inject("delay", site, ordinal, where, delay)

@@ -2,6 +2,7 @@
 
 Upwards, each file knows those above it:
 
+    assumed.py    what a verdict on a world takes for granted
     subject.py    a program on a world: a run under a schedule, judged by all checks
     repeats.py    some runs are made again, and have to come out the same
     searches.py   run after run under a strategy, and what is noted of them

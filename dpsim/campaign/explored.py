@@ -1,7 +1,7 @@
 """A world explored whole: its verdict, each failure with the run that shows it, and is it as the scenario expects?
 
     found = explore_subject(Subject.of(scenario))
-    found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes)"
+    found.summary()             # "proven: holds in every schedule of this world; 9 schedules (9 classes); assumes: ..."
     found.unmet                 # why that is not as expected, or None
 
     if found.failure:           # the first schedule that breaks something, in normal form
@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from dpsim.campaign.assumed import assumed
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
@@ -105,9 +106,16 @@ class Explored:
         nothing = None if found.fresh or self.failure is not None else "no schedule was judged"
         return expected.unmet(self.verdict, primary, self.never_applied()) or nothing
 
+    @property
+    def assumes(self) -> tuple[str, ...]:
+        """What the verdict takes for granted. A violation shows, whatever else hardware may do, and where no schedule
+        was judged nothing is said.
+        """
+        return assumed(self.subject.world) if self.exploration.fresh and self.verdict != "violated" else ()
+
     def summary(self) -> str:
-        """The verdict in a line, with counts."""
-        return self.exploration.summary()
+        """The verdict in a line, with counts and with what it assumes."""
+        return "; assumes: ".join([self.exploration.summary(), *["; ".join(self.assumes)] * bool(self.assumes)])
 
     def report(self, replay: str = "") -> str:
         """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""

@@ -97,7 +97,7 @@ def _explore(
 class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
     worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
-    happened in no world at all; `first`: that which was violated.
+    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted.
     """
 
     explored: int
@@ -106,6 +106,7 @@ class Whole(NamedTuple):
     probes: dict[str, int]
     never_applied: Sequence[str]
     first: Outcome | None
+    assumes: Sequence[str] = ()
 
     @property
     def unmet(self) -> str | None:
@@ -127,6 +128,7 @@ def explore_whole(
     verdicts: Counter[str] = Counter()
     probes: dict[str, int] = {}
     injected: dict[Planted, str] = {}
+    assumes: dict[str, None] = {}
     runs, rest = 0, iter(scenarios)
     while some := list(islice(rest, AT_ONCE * options.jobs)):
         seconds = None if end is None else end - time.monotonic()
@@ -139,6 +141,7 @@ def explore_whole(
                 break
             verdicts[one.verdict] += 1
             runs += one.exploration.runs
+            assumes.update(dict.fromkeys(one.assumes))
             for probe in one.subject.probes:
                 probes[probe] = probes.get(probe, 0) + bool(one.exploration.probes[probe])
             for planted, why in one.exploration.injected.items():  # as the last world tells it
@@ -147,7 +150,8 @@ def explore_whole(
                 return Whole(verdicts.total(), verdicts, runs, probes, (), kept(scenario, one, options.folder))
         if progress is not None:
             progress(verdicts.total(), total)
-    return Whole(verdicts.total(), verdicts, runs, probes, [*filter(None, injected.values())], None)
+    never = [*filter(None, injected.values())]
+    return Whole(verdicts.total(), verdicts, runs, probes, never, None, tuple(assumes))
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

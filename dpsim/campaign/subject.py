@@ -91,9 +91,10 @@ class Subject:
 
 
 def planted(world: World) -> dict[Planted, World]:
-    """Each fault and each delay of a world, and the world with it alone."""
-    nothing = replace(world, faults=(), delays=())
+    """Each fault, kill and delay of a world, and the world with it alone."""
+    nothing = replace(world, faults=(), kills=(), delays=())
     faults = {(one.describe(), one.rank, str(one.at)): replace(nothing, faults=(one,)) for one in world.faults}
+    faults |= {("kill", one.rank, str(one.at)): replace(nothing, kills=(one,)) for one in world.kills}
     return faults | {(DELAY, one.rank, str(one.at)): replace(nothing, delays=(one,)) for one in world.delays}
 
 

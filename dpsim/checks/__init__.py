@@ -10,6 +10,7 @@ fault.py             no rank raised, no rank died
 deadlock.py          who waits for whom in a run that did not come to its end
 livelock.py          ranks that move for ever and get nowhere
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
+limits.py            hosts that a limit of the world holds up; a part of deadlock
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock
 race.py              two accesses of one piece of memory that nothing orders
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks

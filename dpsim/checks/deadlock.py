@@ -9,15 +9,16 @@ A send that nobody receives may have ended all the same (it is eager), and so ma
 from those who did not come, as a root's. It counts only for a rank that did not end and waits in nothing else. A rank
 that stands in a `get` waits for a message; one that stands in an idle take, which may last for ever, does not hang.
 
-Before all that comes what stands between devices, where every member has issued its part (`order_inversion`). There,
-too, that members waited for more than they had to is believed only where nothing else explains a hang.
+Before all that comes what stands between devices, where every member has issued its part (`order_inversion`), and a
+host that a limit of the world holds up in a plain call (`limits`). There, too, that members waited for more than they
+had to is believed only where nothing else explains a hang.
 
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
 
 from __future__ import annotations
 
-from dpsim.checks import order_inversion
+from dpsim.checks import limits, order_inversion
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
@@ -44,6 +45,9 @@ def check(run_index: RunIndex) -> list[Finding]:
     if inversion:
         return [*letters, inversion]
     details = tuple(dict.fromkeys(line for one in stuck for line in describe(run_index, one)))
+    held = limits.held_up(run_index, roots, letters, details) if stuck or letters else []
+    if held:
+        return held
     if roots:
         return [*letters, _missing(run_index, stuck, roots[0], details)]
     if stuck:
@@ -58,7 +62,7 @@ def check(run_index: RunIndex) -> list[Finding]:
         inversion = order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
         if inversion:
             return [inversion]
-    return [
+    return limits.held_up(run_index) or [
         Finding(
             check="deadlock",
             klass="HANG:UNDECIDED",

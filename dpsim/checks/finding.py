@@ -12,6 +12,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
+    HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
+    HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
     LIVELOCK:POLL                        ranks move for ever and get nowhere: they look for messages in vain
     LIVELOCK:QUERY                       they ask for an event in vain
@@ -109,6 +111,8 @@ CLASSES = (
     "HANG:P2P:UNMATCHED_RECV",
     "HANG:P2P:UNMATCHED_SEND",
     "HANG:MAILBOX:NO_MESSAGE",
+    "HANG:HOST:LAUNCH_QUEUE",
+    "HANG:HOST:ALLOC",
     "HANG:UNDECIDED",
     "LIVELOCK:POLL",
     "LIVELOCK:QUERY",

@@ -6,11 +6,12 @@
     probes     2 of 2 reached
 
     PROVEN  holds in every schedule of this world
+    assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits
     expected: held; met
 
 The verdict is never "passed": *proven* says that there is nothing left to try, *sampled* how much was tried and how
-much of it was new, *bounded* what was cut off. A violation is reported as a run is, followed by its schedule and the
-commands that make the same run again.
+much of it was new, *bounded* what was cut off. What it assumes is what the world was not asked to do. A violation is
+reported as a run is, followed by its schedule and the commands that make the same run again.
 """
 
 from __future__ import annotations
@@ -63,6 +64,15 @@ def verdict_line(explored: Explored) -> str:
     return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
 
 
+def assumes_line(assumes: Sequence[str]) -> list[str]:
+    """None, where nothing is assumed.
+
+    >>> assumes_line(("no rank dies", "unlimited residency")), assumes_line(())
+    (['assumes: no rank dies; unlimited residency'], [])
+    """
+    return [f"assumes: {'; '.join(assumes)}"] if assumes else []
+
+
 def expectation_line(explored: Explored, scenario: Scenario) -> str:
     """What was expected, and whether it came."""
     expected, why = scenario.expect, explored.unmet
@@ -90,6 +100,7 @@ def as_text(
         lines.append(painted(shown.report(replay(shown.failure)), good=False))
     if explored.failure is None:
         lines.append(painted(verdict_line(explored), good=True))
+        lines += assumes_line(explored.assumes)
     return "\n".join([*lines, *[expectation_line(explored, scenario)] * expected])
 
 
@@ -114,6 +125,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
     return {
         "scenario": scenario.name,
         "verdict": found.verdict,
+        "assumes": list(explored.assumes),
         "met": explored.unmet is None,
         "unmet": explored.unmet,
         "schedules": found.runs,
@@ -174,8 +186,10 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     lines = [*columns(rows), "", painted(said, good=whole.first is None)]
     if whole.first is not None:
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
-    elif whole.unmet is not None:
-        lines.append(f"NOT met: {whole.unmet}")
+    else:
+        lines += assumes_line(whole.assumes)
+        if whole.unmet is not None:
+            lines.append(f"NOT met: {whole.unmet}")
     return "\n".join(lines)
 
 
@@ -205,5 +219,6 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "schedules": whole.runs,
         "probes": whole.probes,
         "never_applied": list(whole.never_applied),
+        "assumes": list(whole.assumes),
         "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
     }

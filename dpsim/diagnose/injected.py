@@ -1,4 +1,5 @@
-"""Faults and delays that never happened: an address that nobody came to, or a change that changed nothing.
+"""Faults and delays that never happened: an address that nobody came to, a change that changed nothing, a rank that was
+through before it was to die.
 
 A planted fault that is not applied would pass as a healthy run, so a typo in an address must not go unnoticed.
 
@@ -20,11 +21,11 @@ from dpsim.ops import (
     RawRecord,
 )
 from dpsim.words import nearest
-from dpsim.world import At, Run, World
+from dpsim.world import At, Kill, Run, World
 
 
 def never_applied(world: World, run: Run) -> list[str]:
-    """One line for each fault or delay of the world that left no trace in the journals. Empty if all happened."""
+    """One line for each fault, kill or delay of the world that left no trace in the journals. Empty if all happened."""
     lines = []
     for kind, said, rank, at in [
         *((fault.kind, fault.describe(), fault.rank, fault.at) for fault in world.faults),
@@ -32,6 +33,9 @@ def never_applied(world: World, run: Run) -> list[str]:
     ]:
         if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
             lines.append(f"{said}: {_why(run, rank, at)}")
+    for kill in world.kills:
+        if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
+            lines.append(f"kill: {_lived(run, kill)}")
     return lines
 
 
@@ -56,6 +60,17 @@ def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
         return (raw[INJECTED_COMMUNICATOR], raw[INJECTED_SEQ]) == (at.communicator, at.seq)
     site = "start" if at.site is None else at.site
     return (raw[THREAD], raw[SITE]) == (at.thread, site) and at.ordinal in (None, raw[ORDINAL])
+
+
+def _lived(run: Run, kill: Kill) -> str:
+    if kill.at is not None:
+        why = _why(run, kill.rank, kill.at)
+        if "never came" in why or "no host thread" in why:
+            return why
+    return f"rank {kill.rank} {_ENDED[run.ends[kill.rank]]} before it died"
+
+
+_ENDED = {"finished": "had ended", "blocked": "stood still", "raised": "had raised", "died": "had died otherwise"}
 
 
 def _why(run: Run, rank: int, at: At) -> str:

@@ -23,7 +23,7 @@ only `strategies` imports Hypothesis.
 
 from dpsim.scenario.edit import scenario_from, with_limit, with_workload
 from dpsim.scenario.errors import ScenarioError, WorkloadMissing
-from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, OpAddress, Repeat, Skip
+from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, KillSpec, OpAddress, Repeat, Skip
 from dpsim.scenario.model import Expect, ExpectedCulprit, Limits, ProtocolChoice, Scenario
 from dpsim.scenario.to_world import prepare, program_args, requests, world
 from dpsim.scenario.workload.model import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
@@ -38,6 +38,7 @@ __all__ = [
     "Die",
     "Expect",
     "ExpectedCulprit",
+    "KillSpec",
     "Lengths",
     "Limits",
     "OpAddress",

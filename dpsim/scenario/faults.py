@@ -9,8 +9,14 @@ Both happen at the address of an op on one rank, and an address means the same o
       - {rank: 2, by: 3ms, at: {site: dp.agree}}                              # every visit
       - {rank: 3, by: 1s}                                                     # the rank starts late
 
-The four kinds are what MPI verifiers (MUST, ISP) count as wrong use of collectives: left out, made twice, made
-differently, and dead processes. Prior art for the shape: Chaos Mesh (kind, selector, parameters), Jepsen's nemesis.
+Four kinds are what MPI verifiers (MUST, ISP) count as wrong use of collectives: left out, made twice, made differently,
+and dead processes. The fifth, `kill`, is a death that no op of the rank has to do with, on the simulation only:
+
+    faults:
+      - {kind: kill, rank: 1, time: 3ms}              # 3 ms after the start; where schedules are explored, at any point
+      - {kind: kill, rank: 1, at: {site: dp.agree, ordinal: 5}, partial: true, loses_mail: true}      # from that op on
+
+Prior art for the shape: Chaos Mesh (kind, selector, parameters), Jepsen's nemesis.
 """
 
 from __future__ import annotations
@@ -20,9 +26,9 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import ConfigDict, Field, model_validator
 
 from dpsim.ops import MAIN, DType
-from dpsim.scenario.base import Index, Problem, RankNumber, StrictModel, Word, refuse
-from dpsim.scenario.duration import PositiveDuration
-from dpsim.world import At, Delay, Fault
+from dpsim.scenario.base import Flag, Index, Problem, RankNumber, StrictModel, Word, refuse
+from dpsim.scenario.duration import Duration, PositiveDuration
+from dpsim.world import At, Delay, Fault, Kill
 
 
 class OpAddress(StrictModel):
@@ -82,6 +88,11 @@ class Change(StrictModel):
         return self
 
 
+def _happens_once(at: OpAddress) -> None:
+    if at.site is not None and at.ordinal is None:
+        refuse(Problem(("at",), "a fault happens once: add ordinal, the number of the visit to the site, from 0"))
+
+
 class FaultSpec(StrictModel):
     """What all faults have. Use one of the kinds below."""
 
@@ -93,8 +104,7 @@ class FaultSpec(StrictModel):
 
     @model_validator(mode="after")
     def _one_op(self) -> Self:
-        if self.at.site is not None and self.at.ordinal is None:
-            refuse(Problem(("at",), "a fault happens once: add ordinal, the number of the visit to the site, from 0"))
+        _happens_once(self.at)
         return self
 
     def fault(self) -> Fault:
@@ -128,7 +138,33 @@ class Die(FaultSpec):
     kind: Literal["die"]
 
 
-AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die, Field(discriminator="kind")]
+class KillSpec(StrictModel):
+    """The rank dies between any two of its ops. Simulation only: where schedules are explored, at any point at all."""
+
+    kind: Literal["kill"]
+    rank: RankNumber
+    """The global rank that may die."""
+    at: OpAddress | None = None
+    """The op from which on it may die. Left out: from the start."""
+    time: Duration = 0
+    """In a run with time: how long after the start, or after the rank came to that op. Left out: at once."""
+    partial: Flag = False
+    """In a collective it may take any of its peers with it. Left out: all of them or none."""
+    loses_mail: Flag = False
+    """Messages that it posted and that are not delivered yet may be lost. Left out: they arrive."""
+
+    @model_validator(mode="after")
+    def _one_op(self) -> Self:
+        if self.at is not None:
+            _happens_once(self.at)
+        return self
+
+    def kill(self) -> Kill:
+        """As a backend is told."""
+        return Kill(self.rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
+
+
+AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | KillSpec, Field(discriminator="kind")]
 
 
 class DelaySpec(StrictModel):

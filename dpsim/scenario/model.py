@@ -23,10 +23,10 @@ from dpsim import registry
 from dpsim.checks.expected import Expected
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import EngineConfig, Topology
-from dpsim.scenario.base import Index, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
+from dpsim.scenario.base import Flag, Index, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import PositiveDuration, format_duration
-from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec
+from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpec
 from dpsim.scenario.workload.model import Workload
 from dpsim.words import did_you_mean
 
@@ -143,13 +143,25 @@ class Checks(StrictModel):
         return self
 
 
+Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+"""How much of something finite there is."""
+
+
 class Limits(StrictModel):
-    """When a real backend gives up. The simulation sees a hang at once and needs neither."""
+    """When a real backend gives up (the simulation sees a hang at once and needs neither); and what is finite on a
+    device, for the simulation alone: a real backend refuses a scenario that says so.
+    """
 
     stall: PositiveDuration = 5_000_000_000
     """It is a hang when no rank moved for so long."""
     deadline: PositiveDuration = 600_000_000_000
     """The longest that a run may take."""
+    residency: Room | None = None
+    """So many device collectives and transfers of a rank can run at a time. Left out: any number. Simulation only."""
+    launch_queue: Room | None = None
+    """A launch waits until fewer than so many ops of its stream have not ended. Left out: never. Simulation only."""
+    alloc_synchronises: Flag = False
+    """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
 
     @model_validator(mode="after")
     def _stall_within_deadline(self) -> Self:
@@ -201,7 +213,7 @@ class Scenario(StrictModel):
 
     def _wrong_groups(self) -> Iterator[Problem]:
         """Communicators that do not exist, or that a rank or root does not belong to."""
-        injected: list[tuple[KeyPath, FaultSpec | DelaySpec]] = []
+        injected: list[tuple[KeyPath, FaultSpec | KillSpec | DelaySpec]] = []
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
         named = [(path, item, item.at.communicator) for path, item in injected if item.at and item.at.communicator]
@@ -220,9 +232,15 @@ class Scenario(StrictModel):
                     yield Problem((*path, *key), message)
 
     def _same_op_twice(self) -> Iterator[Problem]:
-        """Two faults at one op: only one of them could happen."""
+        """Two faults at one op, or two deaths of a rank at any time: only one of them could happen."""
         first: dict[Any, int] = {}
         for i, fault in enumerate(self.faults):
+            if isinstance(fault, KillSpec):
+                earlier = first.setdefault(fault.rank, i)
+                if earlier != i:
+                    message = f"a second kill of rank {fault.rank}, as faults[{earlier}]; expected one a rank"
+                    yield Problem(("faults", i), message)
+                continue
             earlier = first.setdefault((fault.rank, fault.at.at()), i)
             if earlier != i:
                 op = f"{fault.at.at()} of rank {fault.rank}"

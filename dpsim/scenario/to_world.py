@@ -18,6 +18,7 @@ from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.registry import protocol
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.requests import requests_of
 from dpsim.world import World
@@ -28,11 +29,36 @@ def world(scenario: Scenario) -> World:
     return World(
         size=scenario.topology.world_size,
         communicators=communicators(scenario.topology),
-        faults=tuple(fault.fault() for fault in scenario.faults),
+        faults=tuple(fault.fault() for fault in scenario.faults if not isinstance(fault, KillSpec)),
         delays=tuple(delay.delay() for delay in scenario.delays),
+        kills=tuple(fault.kill() for fault in scenario.faults if isinstance(fault, KillSpec)),
+        residency=scenario.limits.residency,
+        launch_queue=scenario.limits.launch_queue,
+        alloc_synchronises=scenario.limits.alloc_synchronises,
         stall_ns=scenario.limits.stall,
         deadline_ns=scenario.limits.deadline,
     )
+
+
+class OnlySimulated(ScenarioError):
+    """The scenario asks for what no machine but the simulated one has."""
+
+
+def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
+    """What of the scenario a backend that is no simulation has to refuse: to leave it out without a word would be
+    another experiment. None if there is nothing.
+    """
+    limits = scenario.limits.model_dump(include={"residency", "launch_queue", "alloc_synchronises"})
+    keys = [key for key, value in limits.items() if value]
+    kills = [index for index, fault in enumerate(scenario.faults) if isinstance(fault, KillSpec)]
+    if not (kills or keys):
+        return None
+    path, cure = f"limits.{next(iter(keys), '')}", "leave it out: a real device has the limits that it has"
+    if kills:
+        path, cure = f"faults[{kills[0]}]", "take the kind die, which happens at an op and everywhere"
+    what = "cannot kill a rank between two ops" if kills else "has no such limit"
+    where = f"{scenario.name}: {path}: the {backend} backend"
+    return OnlySimulated(f"{where} {what}; run it on the simulation (--backend sim), or {cure}")
 
 
 def requests(scenario: Scenario, base_dir: Path | str | None = None) -> list[Request]:

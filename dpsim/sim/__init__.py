@@ -12,7 +12,7 @@
 
     contribution.py    what one member brings to a collective or transfer
     results.py         what each member of a collective gets
-    residency.py       how many collectives of a rank can be under way
+    residency.py       how many collectives and transfers of a rank can be under way
     groups.py          a communicator, as its members share it
     transfers.py       with time: sends and receives, eager or rendezvous,
     joint.py           and collectives, each a joint op of all members

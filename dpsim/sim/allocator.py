@@ -123,6 +123,8 @@ class CachingAllocator:
 
     def __init__(self, expandable: bool = False) -> None:
         self.expandable = expandable
+        self.taken = 0
+        """How often new memory was taken from the device."""
         self._segments: list[Segment] = []
         self._pools: dict[tuple[str, bool], Pool] = {}
         self._free: dict[tuple[int, int], Block] = {}  # (segment, start) -> free block
@@ -190,6 +192,7 @@ class CachingAllocator:
 
     def _take(self, pool: Pool, size: int) -> Block:
         """New memory from the device, as one block."""
+        self.taken += 1
         if self.expandable:
             return self._grow(pool, size)
         whole = SMALL_SEGMENT if pool.small else LARGE_SEGMENT

@@ -8,6 +8,7 @@ schedules.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -16,6 +17,7 @@ import simpy
 
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
+from dpsim.backend.kernel_call import KernelError
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
 from dpsim.program import Program, refuse_changes, state_of
@@ -35,7 +37,7 @@ from dpsim.sim.parts import PartedGroup
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
 from dpsim.sim.watch import Endless, Watch
-from dpsim.world import End, Progress, Run, World
+from dpsim.world import End, Kill, Progress, Run, World
 
 
 class SimBackend:
@@ -82,13 +84,13 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
-        machine = Machine(self.strategy, [kill.rank for kill in world.kills], self.keep_order, self.memory)
+        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         waited = [0] * world.size
         groups: list[Group] = (
-            [JointGroup(spec, machine, self.costs, waited, slots) for spec in world.communicators]
+            [JointGroup(spec, machine, self.costs, waited) for spec in world.communicators]
             if machine.timed
-            else [PartedGroup(spec, machine, slots) for spec in world.communicators]
+            else [PartedGroup(spec, machine) for spec in world.communicators]
         )
         boxes = Mailboxes(machine, world.size)
         journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
@@ -100,16 +102,19 @@ class SimBackend:
         watch = Watch(machine, hosts, ends, tick)
         for one in shared:
             one.look = partial(watch.look, one.rank)
-        ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable), boxes) for host in hosts]
+        ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes) for host in hosts]
         for rank in ranks:
             rank.own_device.threads.append(rank.host_thread)
         for group in groups:
-            _connect(group, ranks)
+            _connect(group, ranks, slots)
         coroutines = [_live(rank, program, prepared, ends) for rank in ranks]
         for coroutine in coroutines:
             machine.host(coroutine)
-        for victim, ns in world.kills:
-            _kill(machine, ranks, victim, ns, ends)
+        for kill in world.kills:
+            if kill.at is None:
+                _kill(machine, ranks[kill.rank], kill, ends)
+            else:
+                shared[kill.rank].injections.doom = partial(_kill, machine, ranks[kill.rank], ends=ends)
         endless: tuple[int, ...] = ()
         try:
             with rare_collections():
@@ -135,6 +140,9 @@ class SimBackend:
                 rank.journal.raised(host.error)
             elif rank.own_device.is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
+        standing = []
+        if not endless:
+            standing = [rank.rank for rank in ranks if ends[rank.rank] == "blocked" and rank.host_thread.cut()]
         self.order = machine.order
         self.learned = [host.learned for host in hosts]
         return Run(
@@ -144,6 +152,7 @@ class SimBackend:
             waited_ns=waited,
             elapsed_ns=machine.now,
             observed=_observed(ends, endless),
+            standing=tuple(standing),
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
             endless=endless,
         )
@@ -162,7 +171,7 @@ def _observed(ends: list[End], endless: tuple[int, ...]) -> str:
     return "" if all(end == "finished" for end in ends) else "nothing can move any more"
 
 
-def _connect(group: Group, ranks: list[SimRank]) -> None:
+def _connect(group: Group, ranks: list[SimRank], slots: list[Slots]) -> None:
     """Give each member its communicator."""
     for number in group.spec.ranks:
         rank = ranks[number]
@@ -170,12 +179,16 @@ def _connect(group: Group, ranks: list[SimRank]) -> None:
         if group.spec.domain == "host":
             rank.hosts[group.spec.kind] = SimHostCommunicator(rank.host_thread, group)
         else:
-            rank.devices[group.spec.kind] = SimDeviceCommunicator(rank.host_thread, group)
+            rank.devices[group.spec.kind] = SimDeviceCommunicator(
+                rank.host_thread, group, slots[number] if slots else None
+            )
 
 
 async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
     """The life of one rank: its program, then an implied device synchronise."""
     journal, host, device = rank.journal, rank.host_thread, rank.own_device
+    if host.killed:
+        return
     late_ns = journal.start_delay()
     if late_ns:
         await _Await(host.pause(late_ns, own_label(rank.rank, "starts")))
@@ -185,29 +198,42 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
             end = chain.end(host)
             if end is not None:
                 await _Await(host.wait_for_device(end))
+        await _Await(host.get_through())
     except RankDied:
+        with suppress(KernelError):
+            await _Await(host.get_through())
         ends[rank.rank] = "died"
         device.lose()
         return
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
         raise host.machine.halt(error) from error
     except (Exception, SystemExit) as error:  # to leave the process is to break off this rank, not all of them
+        raised = error
+        try:
+            await _Await(host.get_through())
+        except KernelError as earlier:
+            raised = earlier
         ends[rank.rank] = "raised"
-        journal.raised(error)
+        journal.raised(raised)
         return
     ends[rank.rank] = "finished"
     journal.finished()
 
 
-def _kill(machine: Machine, ranks: list[SimRank], rank: int, ns: int, ends: list[End]) -> None:
-    """A rank dies: at a time, or whenever the chooser says so."""
+def _kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
+    """From now on the rank may die: at a time, or whenever the chooser says so."""
+    number = rank.rank
 
     def effect() -> None:
-        if ends[rank] == "blocked":
-            ends[rank] = "died"
-            ranks[rank].died()
+        if ends[number] == "blocked":
+            ends[number] = "died"
+            rank.died()
 
-    op = Death(kill_label(rank), ns, effect, ((("life", rank), "w"),))
+    # Not in the midst of the call by which the host came here, which has yet to be journaled.
+    ns = kill.ns if kill.at is None else max(kill.ns, 1)
+    op = Death(kill_label(number), ns, effect, ((("life", number), "w"),))
+    if not machine.timed:
+        rank.host_thread.before(op)
     machine.submit(op)
 
 

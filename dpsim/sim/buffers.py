@@ -63,11 +63,15 @@ class SimBuffer(JournaledBuffer):
     def _copy(self, stream: Stream) -> Outcome:
         on: DeviceStream = of_this_backend(stream, type(self.on))
         host, machine = on.host, on.host.machine
+        if on.chain.queue is not None:
+            on.chain.make_room(host)
         op = host.op(host.address(), on.device.costs.read, self.array.copy)
         if machine.memory:
             op.footprint = (*op.touches(), *touched([self], []))
         machine.mark(op)
         on.chain.append(op)
+        if on.chain.queue is not None:
+            on.chain.queue.append(op)
         return lambda: host.wait_for_device(op)
 
     def _hold(self, stream: Stream) -> None:

@@ -5,10 +5,14 @@ from the event's point. So there is a moment when the stream's end is no op: aft
 Who needs an op there (`end`) gets one that does nothing.
 
     chain.append(a); chain.waits.append(point); chain.append(b)       # b comes after a and after the point
+
+Where the launch queue is finite, `queue` is the last ops that were put there, as many as it has room for: the next one
+has to wait until the first of these has ended. Nothing that an op has no record of counts: waits, delays, joins.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 
 from dpsim.schedule import numbered_label
@@ -20,14 +24,23 @@ from dpsim.sim.op import Op
 class Chain:
     """The ops of a stream in their order. `waits`: of which points the next one comes after, beside the tail."""
 
-    __slots__ = ("_joins", "machine", "name", "tail", "waits")
+    __slots__ = ("_joins", "machine", "name", "queue", "tail", "waits")
 
-    def __init__(self, machine: Machine, name: str) -> None:
+    def __init__(self, machine: Machine, name: str, room: int | None = None) -> None:
         self.machine = machine
         self.name = name
         self.tail: Op | None = None
         self.waits: list[Op] = []
+        self.queue: deque[Op] | None = None if room is None else deque(maxlen=room)
         self._joins = 0
+
+    def make_room(self, host: Host) -> None:
+        """The host puts work here, of which the record is its last: where the queue is full, it stands in that call
+        until there is room. Who puts the work adds it to the queue.
+        """
+        queue = self.queue
+        if queue is not None and len(queue) == queue.maxlen:
+            host.stand((queue[0],), len(host.records))
 
     def append(self, op: Op) -> None:
         """Put an op at the end."""

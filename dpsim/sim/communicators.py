@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,14 @@ from dpsim.backend.communicators import JournaledDeviceCommunicator, JournaledHo
 from dpsim.backend.issue import Issue
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
+from dpsim.schedule import numbered_label
 from dpsim.sim.buffers import flat_of, touched
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.op import Op
+from dpsim.sim.residency import Slots
+from dpsim.sim.results import awaited
 from dpsim.sim.streams import SimStream
 
 
@@ -52,9 +55,18 @@ class SimHostCommunicator(JournaledHostCommunicator):
 
         if last is None:
             return lambda: _at_once(wanted)
-        if machine.timed:
+        if machine.timed and not machine.partial:
             return lambda: host.wait(last, wanted)
-        return lambda: host.wait(self.group.ended(host, last), wanted)
+        return lambda: host.wait(self._ended(last, issues[-1]), wanted)
+
+    def _ended(self, last: Op, issue: Issue) -> Op:
+        """What a host waits for that awaits this end."""
+        host, group = self.host, self.group
+        end = last if host.machine.timed else group.ended(host, last)
+        if not host.machine.partial or issue.peer is not None:
+            return end
+        members = awaited(issue, host.rank, group.spec.ranks)
+        return host.parts(group.spec.name, group.spec.ranks if members is None else members, end, on_device=False)
 
 
 def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
@@ -78,12 +90,15 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
     """Device collectives and transfers: each holds its stream until it ends for this rank."""
 
-    def __init__(self, host: Host, group: Group) -> None:
+    def __init__(self, host: Host, group: Group, slots: Slots | None = None) -> None:
         super().__init__(host.journal, group.spec)
         self.host = host
         self.group = group
+        self.slots = slots
+        self._parts = 0
         self._moves: list[Op] | None = None
         self._before: Op | None = None
+        self._heads: Sequence[Op] = ()
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
@@ -91,13 +106,23 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            heads = on.chain.heads(host)
+            if on.chain.queue is not None:
+                on.chain.make_room(host)
+            heads = self._start(on.chain.heads(host))
             own = Contribution(issue, flat_of(output), flat_of(source), heads, machine.env._now)
             if machine.memory:
                 root = issue.root
                 reads = [source] if root is None or root == host.rank else []
                 own.touches = touched(reads, [output] if root != host.rank else [])
-            on.chain.tail = self.group.join(host, own)
+            end = self.group.join(host, own)
+            if machine.partial:
+                members = awaited(issue, host.rank, self.group.spec.ranks)
+                end = self.group.last[host.rank] = host.parts(
+                    self.group.spec.name, self.group.spec.ranks if members is None else members, end, on_device=True
+                )
+            on.chain.tail = self._end(end)
+            if on.chain.queue is not None:
+                on.chain.queue.append(on.chain.tail)
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
@@ -105,12 +130,19 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
+            if chain.queue is not None and not self._moves:  # a group takes one place
+                chain.make_room(host)
             array = flat_of(buffer)
-            own = Contribution(issue, array, array, chain.heads(host), host.machine.env._now)
+            if not self._moves:
+                self._heads = self._start(chain.heads(host))
+            own = Contribution(issue, array, array, self._heads, host.machine.env._now)
             if host.machine.memory:
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
             if self._moves is None:
-                chain.tail = group.last[host.rank] = group.move(host, own, group.last.get(host.rank))
+                chain.tail = self._end(group.move(host, own, group.last.get(host.rank)))
+                group.last[host.rank] = chain.tail
+                if chain.queue is not None:
+                    chain.queue.append(chain.tail)
             else:
                 self._moves.append(group.move(host, own, self._before))
 
@@ -125,3 +157,28 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         self.group.last[host.rank] = end
         host.machine.mark(end)
         on.chain.append(end)
+        if moves:
+            on.chain.tail = self._end(end)
+        if on.chain.queue is not None and moves:
+            on.chain.queue.append(end)
+
+    # ---- where residency is finite
+
+    def _start(self, heads: Sequence[Op]) -> Sequence[Op]:
+        """What a part comes after; a group of transfers is one."""
+        if self.slots is None:
+            return heads
+        host = self.host
+        return (self.slots.start(host, self._label("starts"), heads, self.group.last.get(host.rank)),)
+
+    def _end(self, end: Op) -> Op:
+        """The end of a part, with its slot given back: what comes next on this stream and communicator waits for it."""
+        if self.slots is None:
+            return end
+        end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label("leaves"), end)
+        self._parts += 1
+        return end
+
+    def _label(self, what: str) -> str:
+        visible = self.host.machine.visible
+        return numbered_label(f"{what} {self.group.spec.name}", self._parts, self.host.word) if visible else ""

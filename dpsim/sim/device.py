@@ -13,16 +13,19 @@ from dpsim.sim.costs import Costs
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
+from dpsim.world import World
 
 
 class Device:
     """The device of one rank. `threads`: the hosts that issue work to it."""
 
-    def __init__(self, rank: int, machine: Machine, costs: Costs, expandable: bool) -> None:
+    def __init__(self, rank: int, machine: Machine, costs: Costs, expandable: bool, world: World) -> None:
         self.rank = rank
         self.machine = machine
         self.costs = costs
         self.allocator = CachingAllocator(expandable)
+        self.room = world.launch_queue
+        self.alloc_synchronises = world.alloc_synchronises
         self.chains: dict[str, Chain] = {}
         self.groups: list[Group] = []
         self.threads: list[Host] = []
@@ -31,7 +34,7 @@ class Device:
         """The stream of that name, made when it is first asked for."""
         chain = self.chains.get(name)
         if chain is None:
-            chain = self.chains[name] = Chain(self.machine, name)
+            chain = self.chains[name] = Chain(self.machine, name, self.room)
         return chain
 
     def is_done(self) -> bool:

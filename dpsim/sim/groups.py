@@ -9,26 +9,24 @@ what its own description asks for, as far as it fits, and the ledger check finds
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from dpsim.backend.issue import Issue
-from dpsim.schedule import Footprint, numbered_label
+from dpsim.schedule import Footprint
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.residency import Slots
 from dpsim.world import CommunicatorSpec
 
 
 class Group(ABC):
-    """A communicator: the collectives and transfers under way. `slots`: of all ranks, where residency is finite."""
+    """A communicator: the collectives and transfers under way."""
 
-    def __init__(self, spec: CommunicatorSpec, machine: Machine, slots: Sequence[Slots] = ()) -> None:
+    def __init__(self, spec: CommunicatorSpec, machine: Machine) -> None:
         self.spec = spec
         self.machine = machine
         self.device = spec.domain == "device"
-        self.slots = slots if self.device else ()
         self.last: dict[int, Op] = {}
         """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
         communicator happens in that order, on whatever streams.
@@ -70,17 +68,3 @@ class Group(ABC):
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
         """That those of them live who may be killed, as a footprint."""
         return tuple([(("life", member), "r") for member in self._mortal if member in ranks])
-
-    def _reside(self, host: Host, seq: int, own: Contribution) -> None:
-        """With finite residency: a member's kernel starts to spin in a slot of its rank, then waits for its peers."""
-        machine, rank, slots = self.machine, host.rank, self.slots[host.rank]
-        head = Op("", life=rank)
-        label = numbered_label(f"starts {self.spec.name}", seq, rank)
-        start = Op(label, footprint=slots.acquires + self._lives, life=rank)
-        if not machine.timed:
-            host.before(start)
-        head.effect, head.args = slots.enter, (start,)
-        machine.edges(own.before, head)
-        machine.edge(head, start)
-        own.before = (start,)
-        machine.submit(head)

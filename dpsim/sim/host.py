@@ -8,14 +8,20 @@ what it issued before, as far as others can see that. What it *awaits* it knows 
     value = yield from host.wait(op)                # from here on the host knows what lay before `op`
 
 Where its rank may be killed, that the host comes to issue something, and that it goes on after a wait, are ops of their
-own: it may die before each of them. What a rank has once, whatever the number of its threads, is in
-`dpsim.sim.device`; a host is told of its device's error and knows nothing else of it.
+own: it may die before each of them.
+
+A call that is plain may hold the host up all the same, where a launch queue is finite or an allocation synchronises.
+The program's coroutine cannot stand still there and goes on, but whatever it issues from then on comes after the call's
+*gate*, and at the next await it waits for that. Where the gate never opens, what came beyond it did not happen.
+
+What a rank has once, whatever the number of its threads, is in `dpsim.sim.device`; a host is told of its device's error
+and knows nothing else of it.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Sequence
 from typing import Any
 
 from dpsim.backend.journal import Journal
@@ -41,6 +47,11 @@ class Host:
         self.word = host_word(journal.rank, journal.thread)
         self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
         self.killed = False
+        self.chained = not machine.timed
+        """Whether what it issues comes after something that the machine does not see otherwise: call `before`."""
+        self.gate: Op | None = None
+        """Of the plain call that holds it up, until it waits for that."""
+        self._gates = self._parts = 0
         self.idle = False
         """It stands in an idle get: to stand there for ever is to have ended well."""
         self.error: KernelError | None = None
@@ -51,7 +62,9 @@ class Host:
         self.learned: list[tuple[int, int]] = []
         """Untimed: (its step, `causes`), whenever it has learned something."""
         self.issued: Op | None = None
-        """Where the rank may be killed: the last of what it did that others can see, all in a chain."""
+        """Where the rank may be killed or a call may hold the host up: the last of what it did that others can see and
+        of what held it up, all in a chain.
+        """
         self.line = Line(machine, self.rank)
         """Untimed: the parts of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
@@ -65,12 +78,12 @@ class Host:
     def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None, host: bool = False) -> Op:
         """Something that the rank does, on its device or on this host, after what the host knows and has issued."""
         op = Op(label, cost, effect, self.lives, ~self.rank if host else self.rank)
-        if not self.machine.timed:
+        if self.chained:
             self.before(op)
         return op
 
     def before(self, op: Op) -> None:
-        """Untimed: an op comes after what the host knows and has issued."""
+        """An op comes after what the host knows and has issued, and after what holds it up."""
         op.causes |= self.causes
         op.seen_marks = op.seen_marks | self.seen_marks if op.seen_marks else self.seen_marks
         if self.issued is not None:
@@ -87,13 +100,61 @@ class Host:
         self.issued = op
         self.machine.submit(op)
 
+    def parts(self, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
+        """The end of this rank's part of a collective or transfer, where it may be lost with one of the members: that
+        each of them lived until then is an op.
+        """
+        machine, number = self.machine, self._parts
+        self._parts += 1
+        for victim in machine.partial:
+            if victim == self.rank or victim not in members:
+                continue
+            label = numbered_label(f"is served by {victim} in {name}", number, self.word) if machine.visible else ""
+            lives = ((("life", victim), "r"),)
+            part = Op(label, 0, None, lives, victim if on_device else ~victim)
+            machine.mark(part)
+            machine.edge(end, part)
+            machine.submit(part)
+            end = part
+        return end
+
     def address(self, verb: str = "") -> str:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
         if not self.machine.visible:
             return ""
         return visit_label(self.word, self.journal.site, self.journal.ordinal, verb)
 
+    def stand(self, ends: Sequence[Op], records: int) -> None:
+        """The call that the host makes holds it up until these ops have ended. It has so many records with this one."""
+        machine = self.machine
+        if machine.timed and all(op.at >= 0 for op in ends):
+            return
+        label = numbered_label("gets through", self._gates, self.word) if machine.visible else ""
+        self._gates += 1
+        gate = self.op(label, host=True)
+        machine.edges(ends, gate)
+        self._settle()
+        self._unsure.append((gate, records))
+        self.chained = True
+        self.gate = self.issued = gate
+        machine.submit(gate)
+
     # ---- how it stands still
+
+    def get_through(self) -> Generator[Any, Any, None]:
+        """Stand in the plain call that holds the host up, until it is through. Raises the error of a kernel that
+        failed: then it never is, and what came beyond did not happen.
+        """
+        gate, self.gate = self.gate, None
+        if gate is None:
+            return
+        try:
+            yield from self.wait_for_device(gate)
+        except KernelError:
+            if gate.at < 0:
+                self.cut()
+                self.issued = None
+            raise
 
     def pause(self, ns: int, label: str = "") -> Generator[Any, Any, None]:
         """Let the host stand still."""
@@ -106,6 +167,8 @@ class Host:
         op as well.
         """
         machine, waiter = self.machine, self.waiter
+        if self.gate is not None:
+            yield from self.get_through()
         if machine.timed:
             if op.at < 0:
                 yield machine.until(op, waiter)
@@ -143,6 +206,8 @@ class Host:
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op of the device. Raises the error of a kernel that failed."""
+        if self.gate is not None:
+            yield from self.get_through()
         if self.error is None and op.at < 0:
             self._at_device = op
             yield self.machine.until(op, self.waiter)
@@ -162,13 +227,24 @@ class Host:
             self.machine.env.schedule(self.waiter)
 
     def died(self) -> None:
-        """The rank was killed: what the host had issued beyond that point it never did.
+        """The rank was killed: what the host had issued beyond that point it never did."""
+        self.killed = True
+        self.cut()
+        self.journal.killed(self.records[-1] if self.records else None)
+        self.machine.kill(~self.rank)
+
+    def cut(self) -> bool:
+        """What the host has journaled beyond the point to which it came did not happen. False if there was no such
+        point.
 
         XX: with several host threads the records of the others, which lie in between, have to stay.
         """
-        self.killed = True
-        while self._unsure and self._unsure[0][0].at >= 0:
-            self._unsure.popleft()
+        self._settle()
         if self._unsure:
             del self.records[self._unsure[0][1] :]
-        self.machine.kill(~self.rank)
+        return bool(self._unsure)
+
+    def _settle(self) -> None:
+        """Forget of what is sure by now."""
+        while self._unsure and self._unsure[0][0].at >= 0:
+            self._unsure.popleft()

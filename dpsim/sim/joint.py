@@ -7,8 +7,6 @@ in `dpsim.sim.transfers`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dpsim.backend.issue import Issue
 from dpsim.ops import DTYPES
 from dpsim.schedule import numbered_label
@@ -17,7 +15,6 @@ from dpsim.sim.costs import Costs
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.residency import Slots
 from dpsim.sim.results import Results
 from dpsim.sim.transfers import Transfers
 from dpsim.world import CommunicatorSpec
@@ -34,10 +31,8 @@ class Joint(Op):
 class JointGroup(Transfers):
     """A communicator whose collectives are joint ops. `waited`: how long each rank waited for others, added up."""
 
-    def __init__(
-        self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int], slots: Sequence[Slots] = ()
-    ) -> None:
-        super().__init__(spec, machine, costs, slots)
+    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int]) -> None:
+        super().__init__(spec, machine, costs)
         self._waited = waited
         self._cost = costs.on_device if self.device else costs.on_host
         self._open: dict[int, Joint] = {}
@@ -51,6 +46,8 @@ class JointGroup(Transfers):
         self._next_seq[rank] = seq + 1
         op = self._open.get(seq) or self._begin(seq)
         op.brought[rank] = own
+        if host.chained:
+            host.before(op)
         if self.device:
             if self._moved and rank in self.last:
                 machine.edge(self.last[rank], op)
@@ -58,8 +55,6 @@ class JointGroup(Transfers):
         if len(op.brought) == self._size:
             del self._open[seq]
             self._all_joined(op, issue)
-        if self.slots:
-            self._reside(host, seq, own)
         machine.edges(own.before, op)
         machine.submit(op)
         return op
@@ -82,16 +77,14 @@ class JointGroup(Transfers):
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
         op.effect, op.args = self._complete, (op,)
         if self.machine.visible:
-            uses = [self.slots[member].releases for member in self.spec.ranks] if self.slots else []
-            uses += [one.touches for one in brought]
-            op.footprint = sum(uses, ()) + self._lives or None
+            op.footprint = sum([one.touches for one in brought], ()) + self._lives or None
 
     def _complete(self, op: Joint) -> None:
         """Do a collective: all is sent before anything is received. What each member waited for the last one is added
         up.
         """
         del self._unfired[op]
-        waited, slots = self._waited, self.slots
+        waited = self._waited
         start = self.machine.now - op.cost
         brought, op.brought = op.brought, {}  # an op is kept by events, for long
         for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
@@ -101,5 +94,3 @@ class JointGroup(Transfers):
                 if before.at > came:
                     came = before.at
             waited[rank] += start - came
-            if slots:
-                slots[rank].leave()

@@ -42,6 +42,7 @@ from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment
 from dpsim.sim.op import Op
+from dpsim.world import Kill
 
 
 class Halt(BaseException):
@@ -51,20 +52,24 @@ class Halt(BaseException):
 class Machine:
     """Ops, edges, and time or choice.
 
-    `mortal`: ranks that may be killed. `memory`: accesses of device memory are part of footprints.
+    `kills`: of ranks that may be killed. `memory`: accesses of device memory are part of footprints.
     """
 
     def __init__(
         self,
         strategy: Strategy | None = None,
-        mortal: Sequence[int] = (),
+        kills: Sequence[Kill] = (),
         keep_order: bool = False,
         memory: bool = True,
     ) -> None:
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
-        self.mortal = frozenset(mortal)
+        self.mortal = frozenset(kill.rank for kill in kills)
+        self.lossy = frozenset(kill.rank for kill in kills if kill.loses_mail)
+        """Ranks whose mail may be lost with them."""
+        self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
+        """Ranks that may take any of their peers in a collective with them."""
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None

@@ -35,7 +35,9 @@ class Mailboxes:
         self._chains: dict[tuple[int, int, str], Op] = {}
 
     def post(self, delivery: Op, sender: int, to: int, name: str, message: Frozen) -> None:
-        """Send; the delivery comes after those that this sender sent to the box before."""
+        """Send; the delivery comes after those that this sender sent to the box before. One that has a life dies with
+        its sender.
+        """
         if not 0 <= to < self._size:
             raise ValueError(
                 f"rank {sender} sends to the mailbox {name!r} of rank {to}; there are ranks 0 to {self._size - 1}"
@@ -43,7 +45,9 @@ class Mailboxes:
         box, machine = self._box(to, name), self._machine
         delivery.effect, delivery.args = self._deliver, (box, message, delivery)
         if machine.visible:
-            delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), (("mailbox", to, name), "w"))
+            lives: Footprint = () if delivery.life is None else ((("life", sender), "r"),)
+            whole = ("mailbox", to, name), "w"
+            delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), whole, *lives)
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)

@@ -23,7 +23,7 @@ both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import numpy as np
 
@@ -35,22 +35,18 @@ from dpsim.sim.host import Host
 from dpsim.sim.lines import Line
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.residency import Slots
 from dpsim.sim.results import Results, awaited
 from dpsim.world import CommunicatorSpec
 
 
 class Meeting:
-    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all.
-    `slots`: those that its members stand in meanwhile, by rank.
-    """
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all."""
 
-    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "slots", "together")
+    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "together")
 
-    def __init__(self, label: str, members: tuple[int, ...], slots: Sequence[Slots] = ()) -> None:
+    def __init__(self, label: str, members: tuple[int, ...]) -> None:
         self.label = label
         self.members = members
-        self.slots = slots
         self.indices = {rank: index for index, rank in enumerate(members)}
         self.brought: dict[int, Contribution] = {}
         self.together: list[int] = []
@@ -74,8 +70,8 @@ class EarlyEnd(Op):
 class PartedGroup(Group):
     """A communicator whose members come and go one by one."""
 
-    def __init__(self, spec: CommunicatorSpec, machine: Machine, slots: Sequence[Slots] = ()) -> None:
-        super().__init__(spec, machine, slots)
+    def __init__(self, spec: CommunicatorSpec, machine: Machine) -> None:
+        super().__init__(spec, machine)
         self._open: dict[int, Meeting] = {}
         self._moving: dict[tuple[int, int, int], Meeting] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
@@ -89,9 +85,7 @@ class PartedGroup(Group):
         self._next_seq[rank] = seq + 1
         meeting = self._open.get(seq)
         if meeting is None:
-            meeting = self._open[seq] = self._begin(numbered_label(self.spec.name, seq), self.spec.ranks, self.slots)
-        if self.slots:
-            self._reside(host, seq, own)
+            meeting = self._open[seq] = self._begin(numbered_label(self.spec.name, seq), self.spec.ranks)
         end = self._take_part(host, own, meeting, self.last.get(rank))
         if self.device:
             self.last[rank] = end
@@ -121,9 +115,9 @@ class PartedGroup(Group):
 
     # ---- inside
 
-    def _begin(self, label: str, members: tuple[int, ...], slots: Sequence[Slots] = ()) -> Meeting:
+    def _begin(self, label: str, members: tuple[int, ...]) -> Meeting:
         """What nobody has come to yet."""
-        meeting = Meeting(label, members, slots)
+        meeting = Meeting(label, members)
         if self.device:
             self._unfired[meeting.all_came] = members
             for rank, arrival in meeting.arrivals.items():
@@ -161,8 +155,7 @@ class PartedGroup(Group):
             end.life = rank
             machine.mark(end)
             self._unfired[end] = wanted
-            released = meeting.slots[rank].releases if meeting.slots else ()
-            uses = released + own.touches + self._lives_of(wanted)
+            uses = own.touches + self._lives_of(wanted)
             end.footprint = uses or None
             if machine.memory and own.touches:
                 end.footprint = lambda: uses + meeting.kept(wanted, rank)
@@ -190,16 +183,14 @@ class PartedGroup(Group):
         op, together = meeting.all_came, meeting.together
         op.effect, op.args = self._complete, (meeting,)
         if self.device:
-            uses = [meeting.slots[member].releases for member in together] if meeting.slots else []
-            uses += [meeting.brought[member].touches for member in together]
-            op.footprint = sum(uses, ()) + self._lives or None
+            op.footprint = sum([meeting.brought[member].touches for member in together], ()) + self._lives or None
         self.machine.edges([*meeting.arrivals.values()], op)
         self.machine.submit(op)
 
     def _complete(self, meeting: Meeting) -> None:
         """End what ends with all: all is sent before anything is received."""
         self._unfired.pop(meeting.all_came, None)
-        together, brought, slots = meeting.together, meeting.brought, meeting.slots
+        together, brought = meeting.together, meeting.brought
         if not together:
             return
         results = Results(meeting.indices, brought)
@@ -207,8 +198,6 @@ class PartedGroup(Group):
         for rank, result in zip(together, results.all() if whole else map(results.of, together), strict=True):
             if brought[rank].issue.root != rank:  # a root has its data
                 brought[rank].receive(result)
-            if slots:
-                slots[rank].leave()
 
     def _leave(self, rank: int, meeting: Meeting, wanted: Collection[int], end: Op) -> None:
         """End a part that waits for some, with what these bring."""
@@ -218,8 +207,6 @@ class PartedGroup(Group):
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
             own.receive(Results(meeting.indices, brought).of(rank))
-        if meeting.slots:
-            meeting.slots[rank].leave()
 
 
 def _nothing(issue: Issue) -> Contribution:

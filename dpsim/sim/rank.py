@@ -39,8 +39,9 @@ class SimRank(JournaledRank):
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         host = self.host_thread
         host.issue()
-        delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns)
-        if not host.machine.timed:
+        life = ~self.rank if self.rank in host.machine.lossy else None
+        delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
+        if host.chained:
             host.before(delivery)
         self._boxes.post(delivery, self.rank, to, mailbox, message)
 

@@ -1,22 +1,25 @@
-"""Residency: how many device collectives of one rank can be under way.
+"""Residency: how many device collectives and transfers of one rank can be under way.
 
-While a device collective waits for its peers its kernel occupies the GPU. Where residency is finite, a member's
-part first acquires a slot of its rank, when it has come to the head of its stream, and releases it when it ends: two
-communicators on two streams and one slot can block each other for ever. In timed mode slots are given in the order in
-which parts come; where there is no time, who gets one is a choice.
+While the kernel of a collective or transfer waits for its peers it occupies the GPU. Where residency is finite, a
+member's part first *starts*, which takes a slot of its rank, and *leaves* when this part has ended: two communicators
+on two streams and one slot can block each other for ever. A part starts when it has come to the head of its stream, and
+after what the rank put on this communicator before, since a library starts no kernel before its turn. In timed mode
+slots are given in the order in which parts come; where there is no time, who gets one is a choice.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from dpsim.schedule import Footprint
+from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
 
 class Slots:
-    """The residency of one rank: so many device collectives at a time."""
+    """The residency of one rank: so many device collectives and transfers at a time."""
 
     def __init__(self, machine: Machine, rank: int, number: int) -> None:
         self._machine = machine
@@ -28,7 +31,29 @@ class Slots:
     def open(self) -> bool:
         return self._free > 0
 
-    def enter(self, op: Op) -> None:
+    def start(self, host: Host, label: str, before: Sequence[Op], last: Op | None) -> Op:
+        """The op by which a part takes a slot, after these and after the rank's `last` op on the communicator."""
+        machine, rank = self._machine, host.rank
+        head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.lives or ()), rank)
+        if host.chained:
+            host.before(head)
+            host.before(start)
+        head.effect, head.args = self._enter, (start,)
+        machine.edges(before, head)
+        machine.edge(last, head)
+        machine.edge(head, start)
+        machine.submit(head)
+        return start
+
+    def leave(self, host: Host, label: str, end: Op) -> Op:
+        """The op by which a part gives its slot back when it has ended."""
+        op = Op(label, 0, self._give_back, self.releases + (host.lives or ()), host.rank)
+        self._machine.mark(op)
+        self._machine.edge(end, op)
+        self._machine.submit(op)
+        return op
+
+    def _enter(self, op: Op) -> None:
         """`op` may start when a slot is free; called when nothing else holds it back."""
         if not self._machine.timed:
             op.guard = self
@@ -40,7 +65,7 @@ class Slots:
         else:
             self._queue.append(op)
 
-    def leave(self) -> None:
+    def _give_back(self) -> None:
         self._free += 1
         if self._queue:
             self._take()

@@ -45,10 +45,18 @@ class SimStream(JournaledStream, DeviceStream):
         self.chain = device.chain(name)
 
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
-        return SimBuffer(self, shape, dtype)
+        device, host = self.device, self.host
+        if not device.alloc_synchronises:
+            return SimBuffer(self, shape, dtype)
+        before = device.allocator.taken
+        buffer = SimBuffer(self, shape, dtype)
+        if device.allocator.taken > before:
+            ends = [end for chain in device.chains.values() if (end := chain.end(host)) is not None]
+            host.stand(ends, len(host.records) + 1)  # the record of this allocation is yet to come
+        return buffer
 
     def _launch(self, call: KernelCall) -> None:
-        host, machine, device = self.host, self.machine, self.device
+        host, machine, device, chain = self.host, self.machine, self.device, self.chain
         reads, writes, cost = call.reads, call.writes, call.cost
         try:
             args = (*map(READABLE, reads), *map(ARRAY, writes), *call.args)
@@ -58,11 +66,14 @@ class SimStream(JournaledStream, DeviceStream):
             cost = device.costs.kernel
         op = Launch(call.address, cost, call.kernel, host.lives, device.rank, args)
         op.device = device
-        if not machine.timed:
+        if chain.queue is not None:
+            chain.make_room(host)
+            chain.queue.append(op)
+        if host.chained:
             host.before(op)
         if machine.memory:
             op.footprint = (*op.touches(), *touched(reads, writes)) or None
-        self.chain.append(op)
+        chain.append(op)
 
     def _record(self, number: int) -> JournaledEvent:
         chain = self.chain
@@ -98,6 +109,8 @@ class SimEvent(JournaledEvent):
         op = host.op(host.address(), 0, self._passed, host=True)
 
         def outcome() -> Generator[Any, Any, bool]:
+            if host.gate is not None:
+                yield from host.get_through()
             if not machine.timed and not self._known():
                 event = ("event", host.rank, self.number)
                 if self._seen is None:

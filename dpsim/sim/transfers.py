@@ -17,15 +17,14 @@ from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.residency import Slots
 from dpsim.world import CommunicatorSpec
 
 
 class Transfers(Group):
     """A communicator's transfers that are under way."""
 
-    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, slots: Sequence[Slots] = ()) -> None:
-        super().__init__(spec, machine, slots)
+    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs) -> None:
+        super().__init__(spec, machine)
         self._moved = False
         """Whether there was any."""
         self._transfer_cost = costs.device_transfer if self.device else costs.host_transfer
@@ -41,6 +40,8 @@ class Transfers(Group):
         pair = (rank, peer) if way == "send" else (peer, rank)
         label = self._label(pair, way) if self.machine.visible else ""
         op = self._send(label, pair, own) if way == "send" else self._receive(label, pair, own)
+        if host.chained:
+            host.before(op)
         self.machine.edge(after, op)
         self.machine.submit(op)
         return op

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.world import BackendUnavailable, Kill, World
+from dpsim.world import At, BackendUnavailable, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
@@ -179,9 +179,12 @@ def test_without_torch(backend: type[GlooBackend], monkeypatch: pytest.MonkeyPat
     ("changes", "says"),
     [
         ({"kills": (Kill(1, 3_000),)}, "cannot kill rank 1 at 3000 ns.*--backend sim.*a fault of the kind"),
+        ({"kills": (Kill(1, 0, At("x", 2)),)}, r"cannot kill rank 1 at x\[2\].*--backend sim.*a fault of the kind"),
         ({"residency": 2}, "cannot limit a device to 2 collectives at a time.*--backend sim"),
+        ({"launch_queue": 8}, "cannot limit a launch queue to 8 ops.*--backend sim"),
+        ({"alloc_synchronises": True}, "cannot make allocations wait for the device.*--backend sim"),
     ],
-    ids=["kills", "residency"],
+    ids=["kills", "kills at an op", "residency", "launch_queue", "alloc_synchronises"],
 )
 def test_what_only_the_simulation_has_is_refused(
     backend: type[GlooBackend], changes: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch

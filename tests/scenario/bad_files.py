@@ -182,7 +182,7 @@ BAD_FILES = [
     Bad(
         "unknown kind of fault",
         fault("kind: §skipp, rank: 1, at: {site: x, ordinal: 0}"),
-        ("unknown kind 'skipp'", "skip, repeat, alter, die", "did you mean 'skip'?"),
+        ("unknown kind 'skipp'", "skip, repeat, alter, die, kill", "did you mean 'skip'?"),
     ),
     Bad("fault without kind", f"{RANKS}faults:\n  - §{{rank: 1}}\n", ("the key 'kind' is missing",)),
     Bad(
@@ -214,6 +214,47 @@ BAD_FILES = [
         fault("kind: die, rank: 1, at: {site: x, ordinal: 0}")
         + "  - §{kind: skip, rank: 1, at: {site: x, ordinal: 0, thread: main}}\n",
         ("a second fault at x[0] of rank 1, as faults[0]",),
+    ),
+    Bad(
+        "half an address of a kill",
+        fault("kind: kill, rank: 1, at: §{site: dp.agree}"),
+        ("faults[0].at: a fault happens once", "add ordinal"),
+    ),
+    Bad(
+        "a kill at a time without unit",
+        fault("kind: kill, rank: 1, time: §3"),
+        ("faults[0].time: the duration 3 has no unit",),
+    ),
+    Bad(
+        "unknown key of a kill",
+        fault("kind: kill, rank: 1, §lose_mail: true"),
+        ("faults[0]: unknown key 'lose_mail'", "partial, loses_mail", "did you mean 'loses_mail'?"),
+    ),
+    Bad(
+        "a rank killed twice",
+        fault("kind: kill, rank: 1") + "  - §{kind: kill, rank: 1, time: 3ms}\n",
+        ("faults[1]: a second kill of rank 1, as faults[0]", "one a rank"),
+    ),
+    Bad(
+        "a killed rank outside the world",
+        fault("kind: kill, rank: §4"),
+        ("faults[0].rank: rank 4: the topology has 4 ranks, 0 to 3",),
+    ),
+    Bad("no slot at all", after("limits: {residency: §0}"), ("limits.residency: 0 is too small", "at least 1")),
+    Bad(
+        "an unknown limit",
+        after("limits: {§residence: 1}"),
+        ("limits: unknown key 'residence'", "launch_queue", "did you mean 'residency'?"),
+    ),
+    Bad(
+        "a limit in the wrong place",
+        after("§launch_queue: 1024"),
+        ("unknown key 'launch_queue' here", "it belongs under limits"),
+    ),
+    Bad(
+        "a number for a limit that is on or off",
+        after("limits: {alloc_synchronises: §1}"),
+        ("limits.alloc_synchronises: expected true or false, got the number 1",),
     ),
     Bad(
         "too many ranks",

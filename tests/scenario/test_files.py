@@ -68,6 +68,7 @@ def test_all_ranks_have_work_when_one_skips(name: str) -> None:
     (fault,) = scenario.faults
     culprit = scenario.expect.culprit
     assert culprit is not None
+    assert fault.at is not None
     assert (fault.rank, fault.at.ordinal) == (culprit.rank, culprit.step) == (1, 5)
     assert scenario.expect.klass == "HANG:COLLECTIVE:MISSING_RANK"
 

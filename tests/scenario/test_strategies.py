@@ -72,7 +72,7 @@ def test_parts_of_scenarios_are_replaced() -> None:
         assert scenario.topology == Topology(data_parallel_size=2)
         assert scenario.config == eager
         assert [request.abort for request in scenario.workload.requests or ()] == [None]
-        seen.update(fault.at.site for fault in scenario.faults if fault.at.site is not None)
+        seen.update(fault.at.site for fault in scenario.faults if fault.at is not None and fault.at.site is not None)
         seen.update(delay.at.site for delay in scenario.delays if delay.at is not None and delay.at.site is not None)
 
     draw()
@@ -94,7 +94,7 @@ def test_everything_that_matters_is_drawn() -> None:
         seen["ladder", config.cudagraph_capture_sizes is not None] += 1
         for fault in scenario.faults:
             seen[fault.kind] += 1
-            seen["by site", fault.at.site is not None] += 1
+            seen["by site", fault.at is not None and fault.at.site is not None] += 1
         for request in scenario.workload.requests or ():
             seen["eager", request.force_eager] += 1
             seen["lora", request.lora is not None] += 1

@@ -24,7 +24,10 @@ def of_a_transfer(name: str, sender: int, receiver: int, number: int) -> str:
 
 FORMS: list[tuple[str, Callable[..., str]]] = [
     (rf"rank (\d+) (?:({VERBS}) )?([^\[]+)\[(\d+)\]", lambda r, verb, site, n: visit_label(r, site, n, verb or "")),
-    (r"rank (\d+) (goes on|\S+ joins|starts \S+) #(\d+)", lambda r, what, n: numbered_label(what, n, r)),
+    (
+        r"rank (\d+) (goes on|gets through|\S+ joins|(?:starts|leaves|is served by \d+ in) \S+) #(\d+)",
+        lambda r, what, n: numbered_label(what, n, r),
+    ),
     (r"rank (\d+) (event \d+ passes|starts)", own_label),
     (r"kill rank (\d+)", kill_label),
     (r"(\S+) #(\d+)", numbered_label),

@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Rank, Stream
 from tests.programs import Script, copy, explored, world_of
-from tests.soundness.worlds import filled, not_yet, shows
+from tests.soundness.worlds import filled, shows
 
 TOLD_EARLY = "CRASH:ASSERTIONERROR"
 
@@ -194,16 +194,10 @@ async def two_streams_one_slot(rank: Rank) -> None:
     device.all_reduce(y, side, site="second")
 
 
-@pytest.mark.parametrize(
-    "slots",
-    [
-        pytest.param(1, marks=not_yet("a collective takes a slot before its turn on the communicator")),
-        pytest.param(2),
-    ],
-)
+@pytest.mark.parametrize("slots", [1, 2])
 def test_a_collective_takes_no_slot_before_its_turn(slots: int) -> None:
-    """dpsim says HANG with one slot, a false alarm. The second collective has to follow the first one, so its kernel
-    does not start before that one has left the slot.
+    """The second collective has to follow the first one, so its kernel does not start before that one has left the
+    slot.
     """
     assert explored(world_of(2, devices=["d"], residency=slots), two_streams_one_slot).verdict == "proven"
 
@@ -215,10 +209,9 @@ async def crossed(rank: Rank) -> None:
         device.all_reduce(buffer, stream)
 
 
-@not_yet("a verdict does not say what it assumes")
 def test_a_verdict_names_the_residency_that_it_assumes() -> None:
-    """dpsim says proven, and no more. A GPU has room for so many waiting kernels only, and then this world hangs: the
-    verdict has to say "assumes: no rank dies; unlimited residency".
+    """A GPU has room for so many waiting kernels only, and then this world hangs: the verdict has to say "assumes: no
+    rank dies; unlimited residency".
     """
     assert "unlimited residency" in explored(world_of(2, devices=["a", "b"]), crossed).summary()
 

@@ -1,13 +1,14 @@
-"""What a rank takes with it when it dies. Today a kill has no options; a repair may ask for these losses by one."""
+"""What a rank takes with it when it dies: what hardware may lose has to be asked for, by options of the kill."""
 
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from dpsim.interface import Rank
 from dpsim.world import Kill
 from tests.programs import world_of
-from tests.soundness.worlds import all_ends, not_yet
+from tests.soundness.worlds import all_ends, filled
 
 # ---- in a collective
 
@@ -21,19 +22,29 @@ async def tells_when_it_is_through(rank: Rank) -> None:
         await rank.mailbox("told").get("wait")
 
 
-@not_yet("a rank that dies in a collective takes all of its peers with it, or none")
-def test_a_death_in_a_collective_takes_any_peers_with_it() -> None:
-    """dpsim lets ranks 0 and 1 both end, or neither. On hardware a rank that dies may have served some peers already.
-
-    A repair may ask for this by an option of `World` or `Kill`; the test then names it.
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_death_in_a_collective_may_take_any_peers_with_it(partial: bool) -> None:
+    """On hardware a rank that dies may have served some peers already. Who does not ask for it sees ranks 0 and 1 both
+    end, or neither.
     """
-    ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, 0),)), tells_when_it_is_through)
-    assert ("finished", "blocked", "died") in ends
+    ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, partial=partial),)), tells_when_it_is_through)
+    assert (("finished", "blocked", "died") in ends) == partial
+
+
+@pytest.mark.parametrize("partial", [True, False])
+def test_a_death_in_a_device_collective_may_take_any_peers_with_it(partial: bool) -> None:
+    ends = all_ends(world_of(3, devices=["d"], kills=(Kill(2, partial=partial),)), sums_on_the_device)
+    assert (("finished", "blocked", "died") in ends) == partial
 
 
 def test_a_death_in_a_collective_may_take_all_peers_with_it_or_none() -> None:
     ends = all_ends(world_of(3, hosts=["h"], kills=(Kill(2, 0),)), tells_when_it_is_through)
     assert {("blocked", "blocked", "died"), ("finished", "finished", "died")} <= ends
+
+
+async def sums_on_the_device(rank: Rank) -> None:
+    x = filled(rank.stream("main"), "x")
+    rank.device("d").all_reduce(x, rank.stream("main"))
 
 
 # ---- messages
@@ -49,15 +60,13 @@ async def writes_to_two_peers(rank: Rank) -> None:
     await rank.mailbox("never").get("stay", idle=True)
 
 
-@not_yet("what a rank had posted before its death always arrives")
-def test_a_message_is_lost_with_its_sender() -> None:
-    """dpsim delivers the first message whenever it delivers the second. On hardware what lay in the queue to rank 1 is
-    lost with the sender, whatever became of the queue to rank 2.
-
-    A repair may ask for this by an option of `World` or `Kill`; the test then names it.
+@pytest.mark.parametrize("loses_mail", [True, False])
+def test_a_message_may_be_lost_with_its_sender(loses_mail: bool) -> None:
+    """On hardware what lay in the queue to rank 1 is lost with the sender, whatever became of the queue to rank 2. Who
+    does not ask for it gets the first message wherever the second one arrives.
     """
-    ends = all_ends(world_of(3, kills=(Kill(0, 0),)), writes_to_two_peers)
-    assert ("died", "blocked", "finished") in ends
+    ends = all_ends(world_of(3, kills=(Kill(0, loses_mail=loses_mail),)), writes_to_two_peers)
+    assert (("died", "blocked", "finished") in ends) == loses_mail
 
 
 def test_a_death_may_come_before_or_between_the_messages() -> None:

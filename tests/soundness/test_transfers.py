@@ -7,7 +7,7 @@ import pytest
 
 from dpsim.interface import Rank
 from tests.programs import Script, explored, judged, set_to, world_of
-from tests.soundness.worlds import filled, not_yet, shows
+from tests.soundness.worlds import filled, shows
 
 # ---- which sends are eager
 
@@ -69,9 +69,8 @@ async def receive_before_a_collective(rank: Rank) -> None:
         peer.send(y, 0, side)
 
 
-@not_yet("a transfer takes no slot of its device")
 def test_a_transfer_takes_a_slot() -> None:
-    """dpsim says proven. The kernel of a receive spins on the GPU like that of a collective, here in the only slot."""
+    """The kernel of a receive spins on the GPU like that of a collective, here in the only slot."""
     assert shows(explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
 
 

@@ -1,0 +1,35 @@
+"""What a verdict on a world takes for granted: hardware may do it, and this world was not asked to.
+
+    >>> "; ".join(assumed(World(2, (), residency=1)))
+    'no rank dies; unlimited launch queue; no allocation waits'
+
+A proof says nothing of what a world leaves out, so a verdict names it. All of these are options of `World`; a scenario
+sets them by faults of the kind `kill` and under `limits`. What the simulation never does is no option and is not named
+here; docs/assumptions.md lists both.
+"""
+
+from __future__ import annotations
+
+from dpsim.words import ranks_text
+from dpsim.world import World
+
+
+def assumed(world: World) -> tuple[str, ...]:
+    """Each in a few words; empty if the world has everything.
+
+    >>> from dpsim.world import Kill
+    >>> assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]
+    ('only ranks 1, 2 die', 'a death in a collective takes all its peers with it or none')
+    """
+    mortal = sorted({kill.rank for kill in world.kills})
+    only = f"only {ranks_text(mortal)} die{'s' * (len(mortal) == 1)}"
+    words = {
+        "no rank dies": not mortal,
+        only: 0 < len(mortal) < world.size,
+        "a death in a collective takes all its peers with it or none": not all(kill.partial for kill in world.kills),
+        "what the dead posted arrives": not all(kill.loses_mail for kill in world.kills),
+        "unlimited residency": world.residency is None,
+        "unlimited launch queue": world.launch_queue is None,
+        "no allocation waits": not world.alloc_synchronises,
+    }
+    return tuple(what for what, so in words.items() if so)

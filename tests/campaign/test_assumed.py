@@ -1,0 +1,82 @@
+"""A verdict names what it assumes: all that its world was not asked to do, and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.campaign.assumed import assumed
+from dpsim.interface import Rank
+from dpsim.world import Kill, World
+from tests.programs import explored
+
+ALL = ("no rank dies", "unlimited residency", "unlimited launch queue", "no allocation waits")
+EVERYTHING = World(
+    2,
+    (),
+    kills=(Kill(0, partial=True, loses_mail=True), Kill(1, partial=True, loses_mail=True)),
+    residency=4,
+    launch_queue=1024,
+    alloc_synchronises=True,
+)
+
+
+async def nothing(rank: Rank) -> None:
+    pass
+
+
+async def raises(rank: Rank) -> None:
+    raise ValueError("oh")
+
+
+def test_a_plain_world_assumes_all_of_it() -> None:
+    assert assumed(World(2, ())) == ALL
+
+
+def test_a_world_that_was_asked_for_everything_assumes_nothing() -> None:
+    assert assumed(EVERYTHING) == ()
+
+
+@pytest.mark.parametrize(
+    ("world", "assumes"),
+    [
+        (replace(EVERYTHING, kills=()), ["no rank dies"]),
+        (replace(EVERYTHING, kills=EVERYTHING.kills[1:]), ["only rank 1 dies"]),
+        (
+            replace(EVERYTHING, kills=(Kill(0), Kill(1))),
+            ["a death in a collective takes all its peers with it or none", "what the dead posted arrives"],
+        ),
+        (
+            replace(EVERYTHING, kills=(EVERYTHING.kills[0], Kill(1, partial=True))),
+            ["what the dead posted arrives"],
+        ),
+        (replace(EVERYTHING, residency=None), ["unlimited residency"]),
+        (replace(EVERYTHING, launch_queue=None), ["unlimited launch queue"]),
+        (replace(EVERYTHING, alloc_synchronises=False), ["no allocation waits"]),
+    ],
+)
+def test_each_option_takes_its_assumption_away(world: World, assumes: list[str]) -> None:
+    assert list(assumed(world)) == assumes
+
+
+def test_a_verdict_ends_in_what_it_assumes() -> None:
+    summary = explored(World(2, ()), nothing).summary()
+    assert summary == (
+        "proven: holds in every schedule of this world; 1 schedule (1 class); "
+        "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+    )
+
+
+def test_a_sample_assumes_as_much_as_a_proof() -> None:
+    found = explored(World(2, ()), nothing, strategy="random", schedules=2)
+    assert found.verdict == "sampled"
+    assert found.summary().endswith(
+        "; assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+    )
+
+
+def test_a_violation_assumes_nothing() -> None:
+    found = explored(World(2, ()), raises)
+    assert found.assumes == ()
+    assert "assumes" not in found.summary()

@@ -1,0 +1,90 @@
+"""What only the simulation has, kills and limits, as keys of a scenario: what they do, and what other backends say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.commands import HEALTHY, dpsim_, write
+
+KILL = "faults: [{{kind: kill, rank: 1{}}}]\n"
+DEAD = "HANG:COLLECTIVE:DEAD_RANK"
+
+
+def scenario(*sections: str) -> Path:
+    return write(Path("x.yaml"), HEALTHY + "".join(sections))
+
+
+def test_a_rank_is_killed_at_a_time() -> None:
+    answer = dpsim_("run", scenario(KILL.format(", time: 300us"), f"expect: {{class: {DEAD}, culprit: {{rank: 1}}}}\n"))
+    assert answer.code == 0, answer.out
+    assert f"VIOLATED  {DEAD}" in answer.out
+    assert ": kill" in answer.out
+
+
+def test_a_rank_is_killed_from_an_op_on() -> None:
+    at = ", at: {site: dp.agree, ordinal: 2}"
+    answer = dpsim_("run", scenario(KILL.format(at), f"expect: {{class: {DEAD}}}\n"))
+    assert answer.code == 0, answer.out
+    assert "which never joins (died)" in answer.out
+    assert "rank 1 dp.agree[2]: kill" in answer.out
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (", time: 1h", "kill: rank 1 had ended before it died"),
+        (
+            ", at: {site: dp.agree, ordinal: 99}",
+            "kill: rank 1 never came to dp.agree[99]; its last visit was dp.agree[5]",
+        ),
+        (", at: {site: dp.agre, ordinal: 0}", "kill: rank 1 never came to dp.agre[0]; did you mean dp.agree?"),
+        (
+            ", at: {communicator: dp_cpu, seq: 99}",
+            "kill: rank 1 never came to dp_cpu #99; it made 6 collectives on dp_cpu",
+        ),
+    ],
+)
+def test_a_kill_that_kills_nobody_is_not_met(more: str, why: str) -> None:
+    answer = dpsim_("run", scenario(KILL.format(more)))
+    assert (answer.code, answer.out.splitlines()[-1]) == (1, f"expected: held; NOT met: never applied: {why}")
+
+
+@pytest.mark.parametrize("at", ["", ", at: {site: dp.agree, ordinal: 4}", ", at: {communicator: dp_cpu, seq: 4}"])
+def test_exploring_kills_at_any_point_from_there_on(at: str) -> None:
+    answer = dpsim_("explore", scenario(KILL.format(at), "expect: {class: DEATH}\n"), "--strategy", "dpor")
+    assert answer.code == 0, answer.out
+    assert "  kill rank 1" in answer.out
+
+
+def test_exploring_notices_a_kill_of_nobody() -> None:
+    answer = dpsim_("explore", scenario(KILL.format(", at: {site: dp.agree, ordinal: 99}")))
+    assert (answer.code, "never applied: kill: rank 1 never came to dp.agree[99]" in answer.out) == (1, True)
+
+
+def test_a_verdict_names_what_it_assumes() -> None:
+    plain = "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
+    assert plain in dpsim_("explore", scenario()).out.splitlines()
+    limited = scenario("limits: {residency: 2, launch_queue: 64, alloc_synchronises: true}\n")
+    assert "assumes: no rank dies" in dpsim_("explore", limited).out.splitlines()
+    (row,) = dpsim_("explore", limited, "--json").json["scenarios"]
+    assert row["assumes"] == ["no rank dies"]
+    whole = dpsim_("explore", scenario(), "--all-up-to", "ranks=2,requests=1,steps=1")
+    assert whole.out.splitlines()[-1] == plain
+
+
+@pytest.mark.parametrize("backend", ["gloo", "nccl"])
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        (KILL.format(""), "faults[0]: the {} backend cannot kill a rank between two ops"),
+        ("limits: {residency: 1}\n", "limits.residency: the {} backend has no such limit"),
+        ("limits: {launch_queue: 1024}\n", "limits.launch_queue: the {} backend has no such limit"),
+        ("limits: {alloc_synchronises: true}\n", "limits.alloc_synchronises: the {} backend has no such limit"),
+    ],
+)
+def test_other_backends_refuse(backend: str, section: str, said: str) -> None:
+    answer = dpsim_("run", scenario(section), "--backend", backend)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert f"three: {said.format(backend)}; run it on the simulation (--backend sim), or " in answer.err
