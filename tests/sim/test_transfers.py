@@ -114,9 +114,9 @@ async def transfers_of_two_hosts_arrive_in_order(rank: Rank, right: bool) -> Any
     return (*numbers(await came[0]), *numbers(await came[1]), *numbers(await came[2]))
 
 
-@twins("HANG:P2P:UNMATCHED_SEND", learned=[None, (1,)], modes=["timed", "last"])
+@twins("HANG:P2P:UNMATCHED_SEND", learned=[None, (1,)], modes=["timed", "last"], also=["LEFTOVER:SEND"])
 async def a_large_send_has_to_be_received(rank: Rank, right: bool) -> Any:
-    """Eager, nobody would notice."""
+    """Eager, it is left over."""
     main, group = rank.stream("main"), rank.device("d")
     x = filled(main, [1 - rank.rank] * LARGE)
     if rank.rank == 0:
