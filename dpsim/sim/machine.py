@@ -19,13 +19,10 @@ The modes differ in `ready` alone:
   of that list, so what holds for all choices holds for all timings.
 
 A footprint names what an op touches beside its edges, (resource, mode). The life of a rank that may be killed is a
-resource too: the kill writes it, and all that the rank does reads it.
+resource too: the kill writes it, and all that the rank does reads it. The strategy is the only source of
+nondeterminism. Labels are addresses, so they are stable under unrelated change; where nobody chooses, ops have none.
 
-The strategy is the only source of nondeterminism. Labels are addresses, so they are stable under unrelated change;
-where nobody chooses, ops have none.
-
-Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers (options are never empty),
-SimPy.
+Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers, SimPy.
 """
 
 from __future__ import annotations

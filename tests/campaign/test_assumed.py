@@ -22,8 +22,8 @@ EVERYTHING = World(
 )
 
 
-async def nothing(rank: Rank) -> None:
-    pass
+async def sleeps(rank: Rank) -> None:
+    await rank.sleep(1, "nap")
 
 
 async def raises(rank: Rank) -> None:
@@ -61,7 +61,7 @@ def test_each_option_takes_its_assumption_away(world: World, assumes: list[str])
 
 
 def test_a_verdict_ends_in_what_it_assumes() -> None:
-    summary = explored(World(2, ()), nothing).summary()
+    summary = explored(World(2, ()), sleeps).summary()
     assert summary == (
         "proven: holds in every schedule of this world; 1 schedule (1 class); "
         "assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
@@ -69,7 +69,7 @@ def test_a_verdict_ends_in_what_it_assumes() -> None:
 
 
 def test_a_sample_assumes_as_much_as_a_proof() -> None:
-    found = explored(World(2, ()), nothing, strategy="random", schedules=2)
+    found = explored(World(2, ()), sleeps, strategy="random", schedules=2)
     assert found.verdict == "sampled"
     assert found.summary().endswith(
         "; assumes: no rank dies; unlimited residency; unlimited launch queue; no allocation waits"
