@@ -83,7 +83,8 @@ class Buffer(ABC):
 
         An op that writes it so leaves `tag` on these elements; an op that reads it so expects to find the tag there,
         else the run has a finding (STALE:VERSION). A write without a tag leaves none, a read without one expects
-        nothing. Nothing is moved or waited for.
+        nothing. A collective in place leaves the tag and expects none; of a broadcast the root expects it. Nothing is
+        moved or waited for. TypeError for a tag that is no plain data.
         """
 
 

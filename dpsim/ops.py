@@ -43,8 +43,10 @@ ROOTED: dict[str, bool] = {
 }
 """The collectives of the contract; True where the call names a root."""
 
-Ref: TypeAlias = tuple[int, int, int]
-"""A piece of device memory as the program names it: number of the allocation on this rank, first element, end."""
+Ref: TypeAlias = tuple[int, int, int] | tuple[int, int, int, Any]
+"""A piece of device memory as the program names it: number of the allocation on this rank, first element, end. A
+fourth item is the tag of `Buffer.tagged`: the version that an op expects to find there, or leaves.
+"""
 
 Refs: TypeAlias = tuple[Ref, ...]
 

@@ -95,8 +95,13 @@ class RealBuffer(JournaledBuffer):
         """Of a buffer that has not been freed."""
         if self.base is None:
             return self._whole
-        _, first, end = self.ref
+        _, first, end, *_ = self.ref
         return of_this_backend(self.base, RealBuffer)._whole.view(-1)[first:end].view(self.shape)
+
+    def tagged(self, tag: Frozen) -> Buffer:
+        named: RealBuffer = of_this_backend(super().tagged(tag), RealBuffer)
+        named._whole = None
+        return named
 
     def _release(self) -> None:
         self._taken.discard(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
+    Frozen,
     HostArray,
     Stream,
 )
@@ -31,8 +33,8 @@ class OwnStream(Stream):
 
 
 class JournaledBuffer(Buffer):
-    """A buffer, or a view into one (`base`). `ref` is how records name its memory; `refs`: that alone, as records have
-    it.
+    """A buffer, or a view into one (`base`). `ref` is how records name its memory, with the tag if it has one; `refs`:
+    that alone, as records have it.
     """
 
     ref: Ref
@@ -59,11 +61,19 @@ class JournaledBuffer(Buffer):
             raise IndexError(f"rows {start} to {stop} are not within a buffer of shape {self.shape}")
         row = math.prod(self.shape[1:])
         piece = self._view(start, stop)
-        [(number, first, _)] = refs([self])
-        piece.ref = number, first + start * row, first + stop * row
+        [(number, first, _, *tag)] = refs([self])
+        piece.ref = number, first + start * row, first + stop * row, *tag
         piece.refs = (piece.ref,)
         piece.base, piece.freed = self.base or self, self.freed
         return piece
+
+    def tagged(self, tag: Frozen) -> Buffer:
+        _check_tag(tag)
+        named = copy.copy(self)
+        named.ref = *refs([self])[0][:3], tag
+        named.refs = (named.ref,)
+        named.base = self.base or self
+        return named
 
     def read(self, site: str, stream: Stream | None = None) -> Work:
         on = stream or self.stream
@@ -124,6 +134,22 @@ def ref_of(buffer: Buffer) -> Refs:
     """The same for one buffer: it has the tuple at hand."""
     refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
     return refs
+
+
+def untagged(refs: Refs) -> Refs:
+    """The same memory, of whatever version."""
+    return tuple([ref[:3] for ref in refs])
+
+
+def _check_tag(tag: Any) -> None:
+    """Raise TypeError for a tag that is no plain data."""
+    if isinstance(tag, tuple):
+        for part in tag:
+            _check_tag(part)
+    elif tag is not None and not isinstance(tag, int | float | bool | str):
+        raise TypeError(
+            f"a tag is a number, a string, a truth value, None or a tuple of these, not {type(tag).__name__}"
+        )
 
 
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:

@@ -23,7 +23,7 @@ from dpsim.backend.arguments import (
     given_sizes,
     reduction_name,
 )
-from dpsim.backend.buffers import ref_of
+from dpsim.backend.buffers import ref_of, untagged
 from dpsim.backend.issue import Issue, plan
 from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome, Work
@@ -225,6 +225,8 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         root, rank = issue.root, self.journal.rank
         reads = ref_of(source) if root is None or root == rank else ()
         writes = ref_of(output) if root != rank else ()
+        if reads is writes:  # in place: a tag is what the collective leaves
+            reads = untagged(reads) if len(reads[0]) > 3 else reads
         self._put(self.journal.collective(self.name, issue, stream.name, site, reads, writes), output, source, stream)
 
     def _transfer(self, issue: Issue, buffer: Buffer, stream: Stream, site: str | None) -> None:

@@ -109,7 +109,7 @@ def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
     for buffer in buffers:
         own: SimBuffer = of_this_backend(buffer, SimBuffer)
         assert own.place is not None
-        size, (segment, start, _), (_, begin, end) = DTYPES[own.dtype], own.place, own.ref
+        size, (segment, start, _), (_, begin, end, *_) = DTYPES[own.dtype], own.place, own.ref
         grain = ROUND if own.block.pool.small else SMALL
         first, last = start + begin * size, start + end * size - 1
         rank = own.on.device.rank

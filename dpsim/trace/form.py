@@ -142,7 +142,12 @@ def _integers(value: Any) -> str:
 
 
 def _refs(value: Any) -> str:
-    return f"[{','.join([_integers(item) for item in value])}]"
+    return f"[{','.join([_integers(item) if len(item) == 3 else _tagged(*item) for item in value])}]"
+
+
+def _tagged(buffer: Any, first: Any, end: Any, tag: Any) -> str:
+    """A ref that has a tag."""
+    return f"[{_integer(buffer)},{_integer(first)},{_integer(end)},{_value(tag)}]"
 
 
 def _value(value: Any) -> str:

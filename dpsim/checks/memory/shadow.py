@@ -179,7 +179,7 @@ class Memory:
             self._freed[rank, buffer] = marks
 
     def _find(self, rank: int, ref: Ref) -> list[Cell]:
-        buffer, first, end = ref
+        buffer, first, end, *_ = ref
         placed = self._placed[rank].get(buffer)
         if placed is None or first >= end:
             return []
