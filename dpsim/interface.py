@@ -311,7 +311,8 @@ class DeviceCommunicator(ABC):
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
         """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first.
         Each comes after what the stream and the communicator had before the group; what comes behind the group comes
-        after all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group within a group.
+        after all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group
+        within a group.
         """
 
 

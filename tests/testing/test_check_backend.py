@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from dpsim.backend import work
+from dpsim.backend.buffers import untagged
 from dpsim.backend.streams import JournaledStream
 from dpsim.interface import Stream
 from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
@@ -308,6 +309,17 @@ class SwallowsExceptions(Twin):
         return replace(run, journals=journals, ends=["blocked" if end == "raised" else end for end in run.ends])
 
 
+class ForgetsTags(Twin):
+    """What a tagged buffer is, is journaled as the buffer."""
+
+    def said(self, run: Run) -> Run:
+        return edited(run, lambda raw: tuple(untagged(field) if is_refs(field) else field for field in raw))
+
+
+def is_refs(field: Any) -> bool:
+    return type(field) is tuple and bool(field) and all(type(ref) is tuple for ref in field)
+
+
 class GivesLists(Twin):
     def said(self, run: Run) -> Run:
         return edited(run, list)  # type: ignore[arg-type]
@@ -369,6 +381,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (DeathIsContagious, "dies", "expected the ends"),
     (DeathIsContagious, "dies_last", "rank 0 ended as died, but its journal says"),
     (SwallowsExceptions, "raises", "rank 1: expected ValueError"),
+    (ForgetsTags, "overwritten", r"rank 1: expected check.fill\[0\]"),
 ]
 
 
