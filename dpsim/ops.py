@@ -52,8 +52,11 @@ Refs: TypeAlias = tuple[Ref, ...]
 
 Place: TypeAlias = tuple[int, int, int]
 """A piece of device memory as the machine names it: segment, first byte, end. Buffers share memory iff places
-overlap.
+overlap. A check may not count on it: another run may place them differently.
 """
+
+SMALL_BLOCK = 1 << 20
+"""Bytes up to which memory comes from the small blocks of a stream's pool; what is larger never shares with these."""
 
 Domain: TypeAlias = Literal["host", "device"]
 

@@ -35,9 +35,11 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     CRASH:<EXCEPTION>                    a rank's program raised
     DEATH:RANK                           a rank died and nobody waits for it
     RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
-    RACE:REUSED_IN_FLIGHT                an access of a buffer and the reuse of its memory, and nothing orders them
-    STALE:REUSED_BLOCK                   an op touches memory that was given away and written as another buffer
+    RACE:REUSED_IN_FLIGHT                an access of a buffer and the write of one that may have its memory, and
+                                         nothing orders them
+    STALE:REUSED_BLOCK                   an op touches memory that may have been given away and written before
     STALE:UNWRITTEN                      an op reads memory that nothing wrote before
+    STALE:VERSION                        an op reads another version of a buffer than it expects
     LEFTOVER:NEVER_AWAITED               a program ended and never awaited an op that it began
     LEFTOVER:SEND                        ranks ended, and what one sent the other never received
     LEFTOVER:RECV                        ranks ended, and what one wanted to receive the other never sent
@@ -137,6 +139,7 @@ CLASSES = (
     "RACE:REUSED_IN_FLIGHT",
     "STALE:REUSED_BLOCK",
     "STALE:UNWRITTEN",
+    "STALE:VERSION",
     "LEFTOVER:NEVER_AWAITED",
     "LEFTOVER:SEND",
     "LEFTOVER:RECV",

@@ -5,8 +5,8 @@ finding for each class and pair of buffers (named by the sites of their allocs),
 rest, on all ranks.
 
 * RACE:BUFFER: both through the same buffer (whole or views).
-* RACE:REUSED_IN_FLIGHT: an access of an older buffer is not ordered with the allocator's handing its memory out again,
-  or with an access of the newer buffer.
+* RACE:REUSED_IN_FLIGHT: an access of an older buffer is not ordered with a write of a newer one that may be given its
+  memory, in this run or in another one (`dpsim.checks.memory.reuse`).
 
     rank 0 step 3: kernel write.h on stream main  and  kernel use.h on stream side
     -> stream side must wait for an event recorded on stream main after write.h
@@ -106,9 +106,8 @@ def _op(raw: RawRecord) -> str:
 def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> str:
     """One access in words."""
     raw = journal[access.at]
-    verb = {"read": "reads", "write": "writes", "alloc": "is handed to"}[access.how]
     return (
-        f"rank {rank}, step {raw[STEP]}: {_op(raw)} ({as_record(raw).describe()}) {verb} {name} "
+        f"rank {rank}, step {raw[STEP]}: {_op(raw)} ({as_record(raw).describe()}) {access.how}s {name} "
         f"on stream {access.stream.name}" + (f" at {raw[WHERE]}" if raw[WHERE] else "")
     )
 
@@ -127,13 +126,12 @@ def _finding(
     journal = run_index.run.journals[rank]
     culprit, cure = second, _order(second, last, journal)
     if klass == "RACE:REUSED_IN_FLIGHT":
-        culprit, cure = _reuse(lives, min(last, second, key=_buffer), max(last, second, key=_buffer))
+        culprit, cure = _reuse(lives, last, second)
     raw = journal[culprit.at]
     rest = f" (and {more[0]} more like it, on {more[1]} rank{'s' * (more[1] > 1)})" if more[0] else ""
     what = lives.name(first.buffer)
     if klass == "RACE:REUSED_IN_FLIGHT":
-        old, new = sorted((first.buffer, second.buffer))
-        what = f"the memory of {lives.name(old)}, which was given to {lives.name(new)},"
+        what = f"the memory of {lives.name(first.buffer)}, which may be given to {lives.name(second.buffer)},"
     return Finding(
         check="race",
         klass=klass,
@@ -147,10 +145,6 @@ def _finding(
             f"to order them: {cure}",
         ),
     )
-
-
-def _buffer(access: Access) -> int:
-    return access.buffer
 
 
 def _short(access: Access, journal: list[RawRecord]) -> str:

@@ -1,8 +1,10 @@
 """Stale: ops that come in order but touch memory that is no longer, or not yet, what they think.
 
-* STALE:REUSED_BLOCK: the memory of its buffer was given to a newer one and written before, for sure: it reads
+* STALE:REUSED_BLOCK: the memory of its buffer may be given to a newer one that was written before: then it reads
   another's values, or destroys them.
 * STALE:UNWRITTEN: an op reads memory of its buffer that nothing wrote before; what `alloc` gives is undefined.
+* STALE:VERSION: an op reads another version of a buffer than it expects (`Buffer.tagged`): the write before it left
+  another tag, or none.
 
 A write that is not ordered with the read is a race, not a stale read. An op that is *issued* after its buffer's free
 never is: the contract has it raise. At most one finding for each class and site of the buffer's alloc, the earliest;
@@ -15,8 +17,10 @@ the message counts the rest, on all ranks.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.memory.cells import Access, NoTag
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
 from dpsim.checks.run_index import Entry, RunIndex
@@ -25,17 +29,17 @@ from dpsim.ops import ORDINAL, SITE, STEP, WHERE
 
 @dataclass
 class Case:
-    """One op that is stale, and how often there is one like it. `over`: what wrote a newer buffer there before."""
+    """One op that is stale, and how often there is one like it. `over`: what was written there before, if it was;
+    `tags`: the one that was expected and the one that came, where these differ.
+    """
 
+    klass: str
     rank: int
     at: int
     buffer: int
-    over: int | None
+    over: Access | None
+    tags: tuple[Any, Any] = (NoTag, NoTag)
     more: int = 0
-
-    @property
-    def klass(self) -> str:
-        return "STALE:UNWRITTEN" if self.over is None else "STALE:REUSED_BLOCK"
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -44,12 +48,13 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def _stale(run_index: RunIndex, memory: Memory) -> list[Finding]:
-    cases: dict[tuple[int, int, int], Case] = {}
+    cases: dict[tuple[str, int, int, int], Case] = {}
     for rank, access, over in memory.stale:
-        case = Case(rank, access.at, access.buffer, over.at if over else None)
-        old = cases.setdefault((rank, access.at, access.buffer), case)
-        if over and old.over is None:
-            cases[rank, access.at, access.buffer] = case
+        klass = "STALE:UNWRITTEN" if over is None else "STALE:REUSED_BLOCK"
+        cases.setdefault((klass, rank, access.at, access.buffer), Case(klass, rank, access.at, access.buffer, over))
+    for rank, read, write in memory.versions:
+        case = Case("STALE:VERSION", rank, read.at, read.buffer, write, (read.tag, write.tag))
+        cases.setdefault((case.klass, rank, read.at, read.buffer), case)
     return _findings(run_index, list(cases.values()))
 
 
@@ -86,13 +91,20 @@ def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int,
         if at is not None:
             raw = lives.journal[at]
             details.append(f"{what} of {name} in step {raw[STEP]}" + (f" at {raw[WHERE]}" if raw[WHERE] else ""))
-    if case.over is None:
-        text = f"reads {name}, which nothing wrote before; what alloc gives is undefined"
-    else:
-        raw = lives.journal[case.over]
-        text = f"uses {name} after its memory was given away and overwritten by {raw[SITE]}[{raw[ORDINAL]}]"
+    text = f"reads {name}, which nothing wrote before; what alloc gives is undefined"
+    if case.over is not None:
+        raw = lives.journal[case.over.at]
+        wrote = f"{raw[SITE]}[{raw[ORDINAL]}]"
+        text = (
+            f"uses {name} after its free, when its memory may have been given to {lives.name(case.over.buffer)} and "
+            f"overwritten by {wrote}"
+        )
+        if case.klass == "STALE:VERSION":
+            expected, came = case.tags
+            left = "no tag" if came is NoTag else f"the tag {came!r}"
+            text = f"expects the tag {expected!r} in {name}, where {wrote} left {left}"
         details.append(
-            f"overwritten by {raw[SITE]}[{raw[ORDINAL]}] in step {raw[STEP]}"
+            f"{'written' if case.klass == 'STALE:VERSION' else 'overwritten'} by {wrote} in step {raw[STEP]}"
             + (f" at {raw[WHERE]}" if raw[WHERE] else "")
         )
     rest = f" (and {case.more} more like it, on {ranks} rank{'s' * (ranks > 1)})" if case.more else ""

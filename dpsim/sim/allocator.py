@@ -36,10 +36,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.ops import Place
+from dpsim.ops import SMALL_BLOCK, Place
 
 ROUND = 512
-SMALL = 1 << 20
 SMALL_SEGMENT = 2 << 20
 LARGE_SEGMENT = 20 << 20
 LARGE_REQUEST = 10 << 20
@@ -136,9 +135,9 @@ class CachingAllocator:
         if self._waiting:
             self._collect()
         size = max(-(-nbytes // ROUND) * ROUND, ROUND)
-        pool = self._pools.get((stream, size <= SMALL))
+        pool = self._pools.get((stream, size <= SMALL_BLOCK))
         if pool is None:
-            pool = self._pools[stream, size <= SMALL] = Pool(size <= SMALL)
+            pool = self._pools[stream, size <= SMALL_BLOCK] = Pool(size <= SMALL_BLOCK)
         index = bisect_left(pool.blocks, (size, 0, 0))
         if index < len(pool.blocks):
             _, segment, start = pool.blocks.pop(index)
@@ -146,7 +145,7 @@ class CachingAllocator:
         else:
             block = self._take(pool, size)
         rest = block.size - size
-        if rest >= (ROUND if pool.small or self.expandable else SMALL + 1):
+        if rest >= (ROUND if pool.small or self.expandable else SMALL_BLOCK + 1):
             self._split(block, size)
         block.free = False
         if block.stop > block.segment.used:

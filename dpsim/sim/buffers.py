@@ -12,9 +12,9 @@ from typing import Any
 from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
-from dpsim.ops import DTYPES, DType
+from dpsim.ops import DTYPES, SMALL_BLOCK, DType
 from dpsim.schedule import Footprint
-from dpsim.sim.allocator import ROUND, SMALL, Block, Passed
+from dpsim.sim.allocator import ROUND, Block, Passed
 from dpsim.sim.chain import Chain
 from dpsim.sim.device import Device
 from dpsim.sim.host import Host
@@ -123,7 +123,7 @@ def _pieces(buffers: Sequence[Buffer]) -> list[Any]:
         own: SimBuffer = of_this_backend(buffer, SimBuffer)
         assert own.place is not None
         size, (segment, start, _), (_, begin, end, *_) = DTYPES[own.dtype], own.place, own.ref
-        grain = ROUND if own.block.pool.small else SMALL
+        grain = ROUND if own.block.pool.small else SMALL_BLOCK
         first, last = start + begin * size, start + end * size - 1
         rank = own.on.device.rank
         pieces += [("memory", rank, segment, at) for at in range(first // grain, last // grain + 1)]

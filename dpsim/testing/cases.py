@@ -275,3 +275,11 @@ def raises(bench: Bench) -> None:
     """
     run = bench.finds("CRASH:VALUEERROR", "ValueError", None, "raises", "host")
     bench.require(run.ends[bench.last] == "raised", f"rank {bench.last} was to raise: {run.ends[bench.last]}")
+
+
+@_case
+def overwritten(bench: Bench) -> None:
+    """A read that names the version which it expects is journaled with it, and so is the write that left another one:
+    the finding is the same on every backend.
+    """
+    bench.finds("STALE:VERSION", "check.read", None, "overwritten")

@@ -92,6 +92,15 @@ class Steps(Program[Mapping[str, Any]]):
         source.free()
         target.free()
 
+    async def overwritten(self, rank: Rank, step: int) -> None:
+        """A buffer that holds the step's version; in one step the last rank writes the next one before the read."""
+        main, last = rank.stream("main"), rank.host("dp_cpu").size - 1
+        buffer = main.alloc(8, "int32", "check.buffer")
+        for version in (step, step + 1)[: 1 + (step == ODD and rank.rank == last)]:
+            main.launch("check.fill", fill, writes=[buffer.tagged(version)], args=(version,))
+        await buffer.tagged(step).read("check.read")
+        buffer.free()
+
     async def twice(self, rank: Rank, step: int) -> None:
         """Await a host collective and a read a second time."""
         work = rank.host("dp_cpu").all_reduce(_mine(rank, step), site="check.once")

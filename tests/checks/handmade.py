@@ -79,7 +79,7 @@ class Hand:
 
     def begin_read(self, stream: str, *reads: Ref) -> tuple[str, int]:
         """A read that has not returned."""
-        count = sum(end - first for _, first, end, *_ in reads)
+        count = sum(ref[2] - ref[1] for ref in reads)
         return self.note("read", "read", stream=stream, count=count, dtype="int32", reads=reads)
 
     def read(self, stream: str, *reads: Ref) -> None:

@@ -12,22 +12,27 @@ def one() -> tuple[Made, Hand]:
     return made, made[0]
 
 
-@pytest.mark.parametrize(("first", "found"), [(0, ["STALE:REUSED_BLOCK"]), (64, [])])
-def test_memory_that_was_given_away_and_overwritten(first: int, found: list[str]) -> None:
-    """The side stream hears of the other rank before it reads, and that one of the new content before it sends."""
+@pytest.mark.parametrize("first", [0, 64, 1 << 20])
+@pytest.mark.parametrize(("keeps", "found"), [(False, ["STALE:REUSED_BLOCK"]), (True, [])])
+def test_memory_that_was_given_away_and_overwritten(keeps: bool, found: list[str], first: int) -> None:
+    """The side stream hears of the other rank before it reads, and that one of the new content before it sends. Where
+    the newer buffer lies in this run does not matter: in another one it may lie where the older one was.
+    """
     made = Made(2)
     a, b = made[0], made[1]
     x = a.alloc("main", 8, (0, 0))
     a.launch("write", "main", writes=[x])
     a.order("main", "side")
-    a.transfer("recv", 1, "side")
+    a.transfer("recv", 1, "side", communicator="ep")
     a.launch("late", "side", reads=[x])
+    if keeps:
+        a.used("side", x)
     a.free("main", x)
     y = a.alloc("main", 8, (0, first))
     a.launch("rewrite", "main", writes=[y])
-    a.transfer("send", 1, "main", communicator="dp")
-    b.transfer("recv", 0, "main", communicator="dp")
-    b.transfer("send", 0, "main")
+    a.transfer("send", 1, "main")
+    b.transfer("recv", 0, "main")
+    b.transfer("send", 0, "main", communicator="ep")
     findings = made.findings()
     assert [one.klass for one in findings] == found
     assert [one.culprit and one.culprit.site for one in findings] == ["late"] * len(found)
@@ -50,3 +55,39 @@ def test_what_an_older_buffer_left_is_not_written() -> None:
     a.free("main", x)
     a.launch("use", "main", reads=[a.alloc("main", 8, (0, 0))])
     assert made.classes() == ["STALE:UNWRITTEN"]
+
+
+# ---- versions
+
+
+@pytest.mark.parametrize(("writes", "left"), [((1,), None), ((1, 2), "the tag 2"), ((1, None), "no tag")])
+@pytest.mark.parametrize("part", [0, 4])
+def test_a_buffer_that_was_overwritten_in_order_before_its_reader_came(
+    writes: tuple[int | None, ...], left: str | None, part: int
+) -> None:
+    """All is in order. The later write may be of a part alone."""
+    made, a = one()
+    x = a.alloc("main", 8, site="batch")
+    for number, version in enumerate(writes):
+        first = part if number else 0
+        a.launch("write", "main", writes=[(x[0], first, 8) if version is None else (x[0], first, 8, version)])
+    a.order("main", "side")
+    a.launch("use", "side", reads=[(*x, 1)])
+    a.launch("whatever", "side", reads=[x])
+    found = made.findings()
+    assert [finding.klass for finding in found] == ["STALE:VERSION"] * bool(left)
+    if left:
+        assert f"use[0] (kernel on stream side) expects the tag 1 in batch[0], where write[1] left {left}" in (
+            found[0].message
+        )
+        assert found[0].details[-1] == "written by write[1] in step 0 at here.py:2"
+
+
+def test_a_write_that_has_no_order_with_the_read_is_a_race_and_no_version() -> None:
+    made, a = one()
+    x = a.alloc("main", 8)
+    a.launch("write", "main", writes=[(*x, 1)])
+    a.order("main", "side")
+    a.launch("next", "main", writes=[(*x, 2)])
+    a.launch("use", "side", reads=[(*x, 1)])
+    assert made.classes() == ["RACE:BUFFER"]

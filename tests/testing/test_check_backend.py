@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from dpsim.backend import work
+from dpsim.backend.buffers import untagged
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledStream
 from dpsim.interface import Stream
@@ -336,6 +337,17 @@ class SwallowsExceptions(Twin):
         return replace(run, journals=journals, ends=["blocked" if end == "raised" else end for end in run.ends])
 
 
+class ForgetsTags(Twin):
+    """What a tagged buffer is, is journaled as the buffer."""
+
+    def said(self, run: Run) -> Run:
+        return edited(run, lambda raw: tuple(untagged(field) if is_refs(field) else field for field in raw))
+
+
+def is_refs(field: Any) -> bool:
+    return type(field) is tuple and bool(field) and all(type(ref) is tuple for ref in field)
+
+
 class GivesLists(Twin):
     def said(self, run: Run) -> Run:
         return edited(run, list)  # type: ignore[arg-type]
@@ -404,6 +416,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     ),
     (LetsKernelsReturn, "footprint", r"rank 0: expected nothing more, came check.sum\[3\]"),
     (RefusesToWriteWhatIsReadAsWell, "footprint", "rank 0: expected check.read.*came KernelError"),
+    (ForgetsTags, "overwritten", r"rank 1: expected check.fill\[0\]"),
 ]
 
 

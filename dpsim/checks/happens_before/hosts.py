@@ -1,7 +1,7 @@
 """Hosts while a run is walked: what each knows, and how far its journal was walked.
 
-A host puts ops on streams and runs ahead. It stops where it learned something that has not happened yet, and where it
-was given memory that something is still under way on; the signal that it waits for brings it back.
+A host puts ops on streams and runs ahead. It stops where it learned something that has not happened yet; the signal
+that it waits for brings it back.
 
 The rules of what comes after what are told in `walk`.
 """
@@ -13,11 +13,10 @@ from typing import Any, TypeAlias
 
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
-from dpsim.checks.happens_before.points import Signal
+from dpsim.checks.happens_before.points import NO_MARKS, HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.ops import (
     ADDRESS,
-    ALLOC_PLACE,
     ASK_HOW,
     BUFFER,
     COMMUNICATOR,
@@ -33,7 +32,6 @@ from dpsim.ops import (
     TAKE_MAILBOX,
     TRANSFER_GROUP,
     TRANSFER_PEER,
-    Place,
     RawRecord,
 )
 
@@ -52,18 +50,17 @@ def lane_of(raw: RawRecord, place: int) -> Lane:
     return raw[STREAM], raw[COMMUNICATOR], place
 
 
-class HostState:
+class HostState(HostPoint):
     """A host: what it knows and how far its journal was walked."""
 
-    def __init__(self, meeting: Meeting, rank: int, journal: list[RawRecord]) -> None:
-        self.meeting, self.rank, self.journal = meeting, rank, journal
+    def __init__(self, meeting: Meeting, rank: int, journal: list[RawRecord], actor: int) -> None:
+        self.meeting, self.rank, self.journal, self.actor = meeting, rank, journal, actor
         self.clock = meeting.clocks.nothing
-        self.at = 0
+        self.at = self.position = self.held = 0
         self.streams: dict[str, StreamState] = {}
         self.pending: dict[tuple[Any, ...], Any] = {}  # address -> what the host will learn from
         self.used: dict[int, list[str]] = {}
-        self.released: list[tuple[int, list[Signal]]] = []  # buffers given back whose memory is not free yet
-        self.places: dict[int, Place] = {}
+        self.kept: list[Signal] = []  # points named by record_stream that keep memory from coming back
         self.marks: dict[int, Signal] = {}  # by event
         self.spread: set[str] = set()  # communicators that this rank uses on several streams
         self.turns: dict[str, tuple[StreamState, Signal]] = {}  # of these: the last stream, and where it had come to
@@ -95,13 +92,6 @@ class HostState:
                     if not self._learn(source, raw[LEARNED_OUTCOME], posts):
                         break
                     del self.pending[raw[ADDRESS]]
-            elif (
-                kind == "alloc"
-                and raw[ALLOC_PLACE] is not None
-                and self.released
-                and self._held(raw[ALLOC_PLACE], posts == "wait")
-            ):
-                break
             else:
                 issue = ISSUE.get(kind)
                 if issue is not None:
@@ -122,8 +112,9 @@ class HostState:
                         writes = WRITES[kind]
                         sink.access(stream, at, raw[reads], raw[writes] if writes else ())
                 elif kind == "alloc":
-                    sink.placed(self.rank, raw)
-                    sink.alloc(stream, at, raw)
+                    sink.placed(self, raw)
+                elif kind == "free":
+                    sink.freed(self, raw[BUFFER], NO_MARKS)
 
     def _collective(self, at: int, raw: RawRecord) -> None:
         if raw[STREAM] is None:
@@ -163,11 +154,15 @@ class HostState:
         learns = self.pending[raw[ADDRESS]] = Signal()
         self.streams[raw[STREAM]].put(StreamState.read, at, (raw, learns), self.clock)
 
-    def _alloc(self, at: int, raw: RawRecord) -> None:
-        if raw[ALLOC_PLACE] is not None:
-            self.places[raw[BUFFER]] = raw[ALLOC_PLACE]
-        self.meeting.sink.placed(self.rank, raw)
-        self.streams[raw[STREAM]].put(StreamState.alloc, at, raw, self.clock)
+    def _alloc(self, _: int, raw: RawRecord) -> None:
+        self.held = 0
+        if self.kept:
+            self.kept = [mark for mark in self.kept if mark.clock is None]
+            if self.kept:
+                self.position += 1
+                self.held = self.position
+                self.clock = self.meeting.clocks.after(self.clock, self.clock, self.actor, self.held)
+        self.meeting.sink.placed(self, raw)
 
     def _used(self, _: int, raw: RawRecord) -> None:
         names = self.used.setdefault(raw[BUFFER], [])
@@ -216,31 +211,18 @@ class HostState:
             del self.groups[group]
 
     def _free(self, at: int, raw: RawRecord) -> None:
-        buffer, marks = raw[BUFFER], []
-        named = self.used.pop(buffer, None)
-        if named is None:
-            self.places.pop(buffer, None)
-            return
+        named = self.used.pop(raw[BUFFER], ())
+        marks: dict[StreamPoint, Signal] = {}
         for name in named:
             if name != raw[STREAM]:
-                marks.append(self._end(self.streams[name], at))
-        self.meeting.sink.freed(self.rank, buffer, marks)
-        if buffer in self.places and any(mark.clock is None for mark in marks):
-            self.released.append((buffer, marks))
-        else:
-            self.places.pop(buffer, None)
+                stream = self.streams[name]
+                mark = marks[stream] = self._end(stream, at)
+                if self.actor and mark.clock is None:
+                    self.kept.append(mark)
+        self.meeting.sink.freed(self, raw[BUFFER], marks)
 
-    def _held(self, place: Place, waits: bool) -> bool:
-        """Whether memory of that place is not free before the walk has come to what record_stream named."""
-        for item in list(self.released):
-            segment, first, end = self.places[item[0]]
-            late = [mark for mark in item[1] if mark.clock is None]
-            if not late or not waits:
-                self.released.remove(item)
-            elif segment == place[0] and first < place[2] and place[1] < end:
-                late[0].wait(self)
-                return True
-        return False
+    def idle(self) -> bool:
+        return not any(stream.queue for stream in (*self.streams.values(), *self.lanes.values()))
 
     def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
         """Take over what is known after an op that returned; False if the walk has not come to it."""

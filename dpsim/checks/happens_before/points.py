@@ -12,6 +12,8 @@ A `Sink` is told of each access to memory, with the `StreamPoint` at which it is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Protocol
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
@@ -61,20 +63,37 @@ class StreamPoint:
         self.position = 0
 
 
+NO_MARKS: Mapping[StreamPoint, Signal] = {}
+
+
+class HostPoint(ABC):
+    """A host at its present point, and its streams.
+
+    A host can be an actor, too (`Walk.hosts_act`), 0 if it is none. Its ops are those allocs at which the walk has not
+    come to all that record_stream named; `held` is the position of the last alloc if it is one of these, else 0.
+    """
+
+    rank: int
+    actor: int
+    held: int
+    streams: Mapping[str, StreamPoint]
+
+    @abstractmethod
+    def idle(self) -> bool:
+        """Whether all that it has issued has fired."""
+
+
 class Sink(Protocol):
     """Whoever wants to know of accesses; told in an order that agrees with happens-before."""
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
         """The op `at` of the stream's rank fires; stream.clock and stream.position are its own."""
 
-    def placed(self, rank: int, raw: RawRecord) -> None:
+    def placed(self, host: HostPoint, raw: RawRecord) -> None:
         """The host gets a buffer."""
 
-    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None:
-        """The allocator hands out memory at the stream's present end."""
-
-    def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None:
-        """Memory is given back; `marks` are the ends of the streams that were named by record_stream."""
+    def freed(self, host: HostPoint, buffer: int, marks: Mapping[StreamPoint, Signal]) -> None:
+        """Memory is given back; `marks` are the ends of the other streams that were named by record_stream."""
 
 
 class NullSink:
@@ -82,8 +101,6 @@ class NullSink:
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None: ...
 
-    def placed(self, rank: int, raw: RawRecord) -> None: ...
+    def placed(self, host: HostPoint, raw: RawRecord) -> None: ...
 
-    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None: ...
-
-    def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None: ...
+    def freed(self, host: HostPoint, buffer: int, marks: Mapping[StreamPoint, Signal]) -> None: ...

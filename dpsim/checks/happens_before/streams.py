@@ -95,11 +95,6 @@ class StreamState(StreamPoint):
         signal.set(self.clock, self.actor, self.position, self.meeting.ready)
         return True
 
-    def alloc(self, at: int, raw: RawRecord) -> bool:
-        self.position += 1
-        self.meeting.sink.alloc(self, at, raw)
-        return True
-
     def collective(self, at: int, raw: RawRecord) -> bool:
         part = self.part or self.meeting.arrive(self.rank, raw, (self.clock, self.actor, self.position))
         if part.clock is None:

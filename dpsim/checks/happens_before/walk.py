@@ -21,7 +21,8 @@ depends on has fired; a host stops where it learned something that has not happe
   one can have, then what is not there was not there, else it may have been.
 
 Not an order: that the allocator found `record_stream`'s events passed and so reused a block. It orders the old
-buffer's accesses before the new one's (`Memory.freed`), and nothing else: the next run may not be so lucky.
+buffer's accesses before the new one's (`dpsim.checks.memory.reuse`), and nothing else: the next run may not be so
+lucky.
 
 What never fired has no accesses: a part of a collective to which somebody does not come for whom it waits, a receive
 without its send, and what comes behind them on their streams. A host that learned from an op which by the journals
@@ -30,7 +31,7 @@ never ended learned nothing of it.
 Of a rank with one stream all this tells nothing that its journal does not: if no rank has two, and all finished, so
 that all that was issued has fired, the journals are read as they stand.
 
-    Walk(world, run, sink).go()         # sink.access(...), sink.alloc(...) in an order that agrees with happens-before
+    Walk(world, run, sink).go()         # sink.access(...) in an order that agrees with happens-before
 
 Prior art: this is message-passing trace replay as in MUST and ISP, with streams and events as further actors.
 """
@@ -49,7 +50,7 @@ from dpsim.checks.happens_before.streams import StreamState
 from dpsim.ops import COMMUNICATOR, KIND, STREAM, TRANSFER_GROUP, RawRecord
 from dpsim.world import Run, World
 
-STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "alloc": 1, "read": 1, "mark": 0, "wait": 0, "used": 0}
+STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "read": 1, "alloc": 0, "mark": 0, "wait": 0, "used": 0}
 """The records that name a stream to put something on, and how many ops of it each is."""
 
 
@@ -63,15 +64,20 @@ class Walk:
         sink: Sink,
         clocks: Callable[[Sequence[int]], Clocks] = clocks_for,
         joint: bool = False,
+        hosts_act: bool = False,
     ) -> None:
-        """`joint`: to see who would stand where, all members of a collective wait for all."""
+        """`joint`: to see who would stand where, all members of a collective wait for all. `hosts_act`: hosts are
+        actors, too; dear, and seldom needed.
+        """
         mail = Mail({rank for rank, end in enumerate(run.ends) if end == "died"})
         found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
         self.plain = run.finished and all(len(one.lengths) < 2 for one in found)
         actors = [0, *[length for one in found if len(one.lengths) > 1 for length in one.lengths.values()]]
+        hosts = range(len(actors), len(actors) + len(found)) if hosts_act else [0] * len(found)
+        actors += [_allocs(journal) for journal in run.journals if hosts_act]
         members = {spec.name: spec.ranks for spec in world.communicators}
         self.meeting = meeting = Meeting(clocks(actors), sink, mail, members, joint)
-        self.hosts = [HostState(meeting, rank, journal) for rank, journal in enumerate(run.journals)]
+        self.hosts = [HostState(meeting, rank, run.journals[rank], actor) for rank, actor in enumerate(hosts)]
         actor = 0
         for host, one in zip(self.hosts, found, strict=True):
             host.sizes = one.groups
@@ -142,3 +148,7 @@ def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
         elif kind == "post":
             mail.add(rank, raw)
     return _Scan(lengths, groups, uses)
+
+
+def _allocs(journal: list[RawRecord]) -> int:
+    return [raw[KIND] for raw in journal].count("alloc")

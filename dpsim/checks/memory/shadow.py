@@ -1,17 +1,16 @@
-"""Shadow memory: for each piece of device memory who touched it last, so that each new access is held against those.
+"""Shadow memory: for each piece of a buffer who touched it last, so that each new access is held against those.
 
-Memory is (segment, byte range) where the backend says where a buffer lies, else each buffer is a segment of its own
-and reuse is not claimed. A segment is cut into *cells* at every boundary that an access or an allocation ever named;
-a cell keeps the accesses that no later write came after. What a write came after may be forgotten: whoever does not
-know the forgotten one does not know the write either, so an unordered access is always seen against some other,
-though not against every one. Cells outlive buffers: an access of an older buffer stays until memory is overwritten
-in order, which is how reuse in flight shows.
+A buffer is cut into *cells* at every boundary that an access ever named; a cell keeps the accesses that no later write
+came after. What a write came after may be forgotten: whoever does not know the forgotten one does not know the write
+either, so an unordered access is always seen against some other, though not against every one.
 
-    stream:   main                              side
-              alloc a; write a
-              free a; alloc b (same place)      read a        <- not ordered: a's read against b's allocation
+    stream:   main                    side
+              write x[0:8]            read x[4:8]             <- not ordered: two cells, and the second has raced
 
-What is noted (`Memory.pairs`, `Memory.stale`) is raw; `race` and `stale` make findings of it.
+Buffers have nothing to do with one another here. That one may have had another's memory is `reuse`'s: it is told of
+the last access of each buffer on each stream, and of its first write.
+
+What is noted (`Memory.pairs`, `Memory.stale`, `Memory.versions`) is raw; `race` and `stale` make findings of it.
 
 Prior art: FastTrack's shadow words; the CUDA sanitizer keeps one entry for each data pointer and forgets it at free,
 and so misses views and reuse.
@@ -19,22 +18,25 @@ and so misses views and reuse.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from dpsim.checks.happens_before.points import Signal, StreamPoint
+from dpsim.checks.happens_before.points import HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.walk import Walk
-from dpsim.checks.memory.cells import (
-    BY_AT,
-    BY_BUFFER,
-    BY_GROUP,
-    BY_POSITION,
-    BY_STREAM,
-    Access,
-    Cell,
-    RawAccess,
-    Segment,
+from dpsim.checks.memory.cells import BY_HOW, BY_POSITION, BY_STREAM, Access, Cell, RawAccess, Segment
+from dpsim.checks.memory.reuse import Life, Reuse
+from dpsim.ops import (
+    ALLOC_COUNT,
+    ALLOC_DTYPE,
+    ALLOC_PLACE,
+    BUFFER,
+    DTYPES,
+    SMALL_BLOCK,
+    STREAM,
+    RawRecord,
+    Ref,
+    Refs,
 )
-from dpsim.ops import ALLOC_COUNT, ALLOC_DTYPE, ALLOC_PLACE, BUFFER, DTYPES, RawRecord, Ref, Refs
 from dpsim.world import Run, World
 
 
@@ -54,64 +56,98 @@ class Stale(NamedTuple):
     over: Access | None  # None: nothing was written there before
 
 
+class Version(NamedTuple):
+    """A read that expects another version than the write before it has left."""
+
+    rank: int
+    read: Access
+    write: Access
+
+
+class Lives(dict[int, Life]):
+    """The buffers of a rank by number; one that was not there is new."""
+
+    def __missing__(self, buffer: int) -> Life:
+        life = self[buffer] = Life(buffer)
+        return life
+
+
 class Memory:
     """The memory of all ranks while a `Walk` goes over a run."""
 
     def __init__(self, ranks: int) -> None:
         self.pairs: list[Pair] = []
         self.stale: list[Stale] = []
-        self._segments: dict[tuple[int, int | None, int], Segment] = {}
-        self._placed: list[dict[int, tuple[Segment, int, int]]] = [{} for _ in range(ranks)]
-        self._cells: list[dict[Ref, list[Cell]]] = [{} for _ in range(ranks)]
-        self._freed: dict[tuple[int, int], list[Signal]] = {}
+        self.versions: list[Version] = []
+        self.unsure = False
+        """Whether hosts have to be actors to tell what is found from what is not."""
+        self._lives = [Lives() for _ in range(ranks)]
+        self._over: list[list[int]] = [[] for _ in range(ranks)]  # freed, and perhaps still in use
+        self._reuse = [Reuse() for _ in range(ranks)]
 
     @staticmethod
     def of(world: World, run: Run) -> Memory:
         """All accesses of a run, judged. What was needed only on the way is given up, for it is large."""
         memory = Memory(len(run.journals))
         Walk(world, run, memory).go()
-        for shadow in (memory._segments, memory._placed, memory._cells, memory._freed):
-            shadow.clear()
+        memory.close()
+        if memory.unsure:
+            memory = Memory(len(run.journals))
+            Walk(world, run, memory, hosts_act=True).go()
+            memory.close()
         return memory
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
-        known, position = self._cells[stream.rank], stream.position
+        lives, position = self._lives[stream.rank], stream.position
         for ref in reads:
             buffer = ref[0]
-            access = stream, position, at, buffer, group, "read"
-            for cell in known.get(ref) or self._find(stream.rank, ref):
+            life, access = lives[buffer], (stream, position, at, buffer, group, "read")
+            cells = life.spans.get(ref)
+            if cells is None:
+                cells = self._find(life, ref)
+                if len(ref) > 3 or not cells:
+                    self._tagged(life, ref, access, cells)
+                    continue
+            life.last[stream] = access
+            if life.freed:
+                self._reuse[stream.rank].late(life, access)
+            for cell in cells:
                 readers = cell.reads  # most often nobody else was here, or this stream has read it already
-                if group is None and cell.owner == buffer and not cell.raced:
+                if not cell.raced:
                     if readers:
-                        for index, (reader, _, _, read, _, _) in enumerate(readers):
-                            if reader is stream and read == buffer:
+                        for index, reader in enumerate(readers):
+                            if reader[BY_STREAM] is stream:
                                 readers[index] = access
                                 break
                         else:
                             self._read(cell, access)
                         continue
                     old = cell.writes
-                    if len(old) == 1 and old[0][BY_STREAM] is stream and old[0][BY_BUFFER] == buffer:
+                    if len(old) == 1 and old[0][BY_STREAM] is stream:
                         readers.append(access)
                         continue
                 self._read(cell, access)
         for ref in writes:
             buffer = ref[0]
-            access = stream, position, at, buffer, group, "write"
-            cells = known.get(ref) or self._find(stream.rank, ref)
+            life, access = lives[buffer], (stream, position, at, buffer, group, "write")
+            cells = life.spans.get(ref)
+            if cells is None:
+                cells = self._find(life, ref)
+                if len(ref) > 3 or not cells:
+                    self._tagged(life, ref, access, cells)
+                    continue
+            life.last[stream] = access
+            if life.freed:
+                self._reuse[stream.rank].late(life, access)
+            if stream not in life.writers:
+                self._reuse[stream.rank].wrote(life, access)
             news = False
             for cell in cells:
                 old, readers = cell.writes, cell.reads
                 if (
-                    group is None
-                    and cell.owner == buffer
-                    and len(old) == 1
+                    len(old) == 1
                     and old[0][BY_STREAM] is stream
-                    and old[0][BY_BUFFER] == buffer
-                    and (
-                        not readers
-                        or (len(readers) == 1 and readers[0][BY_STREAM] is stream and readers[0][BY_BUFFER] == buffer)
-                    )
+                    and (not readers or (len(readers) == 1 and readers[0][BY_STREAM] is stream))
                 ):
                     old[0] = access
                     if readers:
@@ -120,149 +156,129 @@ class Memory:
                     self._write(cell, access)
                     news = True
             if news and len(cells) > 1:  # else its own views cut it: they will again
-                self._merge(stream.rank, ref, cells)
+                self._merge(life, ref, cells)
 
-    def _merge(self, rank: int, ref: Ref, cells: list[Cell]) -> None:
-        """Cells that were written as a whole and now say the same become one: else every size that memory was ever
-        given out in would leave its bounds there."""
+    def placed(self, host: HostPoint, raw: RawRecord) -> None:
+        rank = host.rank
+        self._settle(host)
+        life = self._lives[rank][raw[BUFFER]]
+        if raw[ALLOC_PLACE] is not None:
+            small = raw[ALLOC_COUNT] * DTYPES[raw[ALLOC_DTYPE]] <= SMALL_BLOCK
+            self._reuse[rank].taken(life, host, raw[STREAM], small)
+
+    def freed(self, host: HostPoint, buffer: int, marks: Mapping[StreamPoint, Signal]) -> None:
+        self._reuse[host.rank].freed(self._lives[host.rank][buffer], marks)
+        self._over[host.rank].append(buffer)
+        self._settle(host)
+
+    def close(self) -> None:
+        """The walk is over."""
+        for rank, reuse in enumerate(self._reuse):
+            reuse.close()
+            self.unsure |= reuse.unsure
+            for _, access, _, write, stale in reuse.found:
+                if stale:
+                    self._stale(access, write)
+                else:
+                    self.pairs.append(Pair(rank, Access(*access), Access(*write)))
+        self._lives, self._over, self._reuse = [], [], []
+
+    def _settle(self, host: HostPoint) -> None:
+        """Forget the buffers that were freed, if all that was issued has happened."""
+        if host.idle():
+            self._reuse[host.rank].settled()
+            over, lives = self._over[host.rank], self._lives[host.rank]
+            for buffer in over:
+                lives.pop(buffer).forget()
+            over.clear()
+
+    def _tagged(self, life: Life, ref: Ref, access: RawAccess, cells: list[Cell]) -> None:
+        """An access by a ref that has a tag, or has no elements."""
+        if not cells:
+            return
+        stream, access = access[BY_STREAM], (*access, *ref[3:])
+        life.last[stream] = access
+        if life.freed:
+            self._reuse[stream.rank].late(life, access)
+        if access[BY_HOW] == "write":
+            if stream not in life.writers:
+                self._reuse[stream.rank].wrote(life, access)
+            for cell in cells:
+                self._write(cell, access)
+        else:
+            for cell in cells:
+                if self._read(cell, access) and len(cell.writes) == 1:
+                    self._expect(cell.writes[0], access)
+
+    def _find(self, life: Life, ref: Ref) -> list[Cell]:
+        """The cells of elements. Where these need a new bound, all cells that were known are others then."""
+        _, first, end, *_ = ref
+        spans, segment = life.spans, life.segment
+        cells = spans.get(ref[:3])
+        if first >= end or cells is not None:
+            return cells or []
+        if not spans and segment is None:  # most buffers are always touched as a whole
+            cells = [Cell()]
+        else:
+            if segment is None:
+                [(known, [cell])] = spans.items()
+                segment = life.segment = Segment(known, cell)
+            bounds = len(segment.bounds)
+            cells = segment.span(first, end)
+            if len(segment.bounds) > bounds:
+                spans.clear()
+        spans[ref[:3]] = cells
+        return cells
+
+    def _merge(self, life: Life, ref: Ref, cells: list[Cell]) -> None:
+        """Cells that were written as a whole and now say the same become one: else every size that views ever had
+        would leave its bounds there.
+        """
         one = cells[0]
         for cell in cells:
             if cell.reads or cell.raced or cell.writes != one.writes or len(cell.writes) != 1:
                 return
-            if cell.alloc is not one.alloc or cell.owner != one.owner:
-                return
-        segment, base, size = self._placed[rank][ref[0]]
-        segment.merge(base + ref[1] * size, base + ref[2] * size)
-        self._cells[rank].clear()
+        if life.segment is not None:
+            life.segment.merge(ref[1], ref[2])
+        life.spans.clear()
 
-    def placed(self, rank: int, raw: RawRecord) -> None:
-        buffer, count, place = raw[BUFFER], raw[ALLOC_COUNT], raw[ALLOC_PLACE]
-        size = DTYPES[raw[ALLOC_DTYPE]]
-        segment, first, end = place or (None, 0, count * size)
-        key = (rank, segment, -1) if place else (rank, None, buffer)
-        kept = self._segments.get(key)
-        if kept is None:
-            kept = Segment()
-            if place:
-                self._segments[key] = kept
-        self._placed[rank][buffer] = kept, first, size
-        if first >= end:
-            return
-        one = kept.whole(first, end)
-        if not kept.bounds:
-            one = Cell()
-            kept.bounds, kept.cells = [first, end], [one, None]
-        if one is not None:
-            one.owner = buffer
-            self._cells[rank][buffer, 0, count] = [one]
-            return
-        if kept.cut(first) | kept.cut(end):
-            self._cells[rank].clear()
-        for cell in kept.span(first, end, make=True):
-            cell.owner = buffer
-
-    def alloc(self, stream: StreamPoint, at: int, raw: RawRecord) -> None:
-        buffer, count = raw[BUFFER], raw[ALLOC_COUNT]
-        access = stream, stream.position, at, buffer, None, "alloc"
-        ref, known = (buffer, 0, count), self._cells[stream.rank]
-        if len(known) > 4096:  # buffers come and go; the cells themselves stay
-            known.clear()
-        for cell in known.get(ref) or self._find(stream.rank, ref):
-            for other in (*cell.writes, *cell.reads):
-                if other[BY_STREAM] is not stream and other[BY_BUFFER] < buffer:
-                    self._ordered(other, access)
-            if cell.alloc is None or cell.alloc[BY_BUFFER] < buffer:
-                cell.alloc = access
-
-    def freed(self, rank: int, buffer: int, marks: list[Signal]) -> None:
-        if marks:
-            self._freed[rank, buffer] = marks
-
-    def _find(self, rank: int, ref: Ref) -> list[Cell]:
-        buffer, first, end, *_ = ref
-        placed = self._placed[rank].get(buffer)
-        if placed is None or first >= end:
-            return []
-        segment, base, size = placed
-        first, end = base + first * size, base + end * size
-        one = segment.whole(first, end)
-        if one is not None:
-            cells = self._cells[rank][ref] = [one]
-            return cells
-        if segment.cut(first) | segment.cut(end):
-            self._cells[rank].clear()
-        cells = self._cells[rank][ref] = segment.span(first, end, make=False)
-        return cells
-
-    def _read(self, cell: Cell, access: RawAccess) -> None:
-        stream, _, _, buffer, group, _ = access
-        written = False
+    def _read(self, cell: Cell, access: RawAccess) -> bool:
+        """Whether it comes after all writes."""
+        stream = access[BY_STREAM]
+        before = True
         for write in cell.writes:
-            known = (write[BY_STREAM] is stream and group is None) or self._ordered(write, access)
-            if not known:
-                cell.raced = True
-            if write[BY_BUFFER] == buffer:
-                written = True
-            elif known and write[BY_BUFFER] > buffer:
-                self._stale(access, write)
-                written = True
-        if cell.alloc is not None and cell.alloc[BY_BUFFER] > buffer:
-            self._ordered(cell.alloc, access)
-        if not written and cell.owner == buffer:
+            if not self._ordered(write, access):
+                cell.raced, before = True, False
+        if not cell.writes:
             self._stale(access, None)
         reads = cell.reads
-        if group is None:
-            for index, other in enumerate(reads):
-                if other[BY_STREAM] is stream and other[BY_BUFFER] == buffer:
-                    reads[index] = access
-                    return
+        for index, other in enumerate(reads):
+            if other[BY_STREAM] is stream:
+                reads[index] = access
+                return before
         reads.append(access)
+        return before
 
     def _write(self, cell: Cell, access: RawAccess) -> None:
-        stream, _, _, buffer, group, _ = access
-        handed = cell.alloc
-        if handed is not None and handed[BY_BUFFER] > buffer:
-            self._ordered(handed, access)
-        # what an alloc that has not fired yet is still to meet may not be forgotten
-        keep = cell.owner if handed is None or handed[BY_BUFFER] < cell.owner else -1
-        left: list[RawAccess] = []
-        for write in cell.writes:
-            known = (write[BY_STREAM] is stream and group is None) or self._ordered(write, access)
-            if not known or write[BY_BUFFER] < keep:
-                left.append(write)
-            elif write[BY_BUFFER] > buffer:
-                self._stale(access, write)
-        left.append(access)
-        cell.writes = left
-        if cell.reads:
-            reads = cell.reads
-            cell.reads = []
-            for read in reads:
-                known = (read[BY_STREAM] is stream and group is None) or self._ordered(read, access)
-                if not known or read[BY_BUFFER] < keep:
-                    cell.reads.append(read)
-            cell.raced = bool(cell.reads)
+        for kept in (cell.writes, cell.reads):
+            kept[:] = [old for old in kept if not self._ordered(old, access)]
+        cell.raced = bool(cell.reads)
+        cell.writes.append(access)
+
+    def _expect(self, write: RawAccess, read: RawAccess) -> None:
+        """Hold the version that a read expects against the one that the write before it has left."""
+        wrote, access = Access(*write), Access(*read)
+        if wrote.tag is not access.tag and wrote.tag != access.tag:
+            self.versions.append(Version(read[BY_STREAM].rank, access, wrote))
 
     def _stale(self, access: RawAccess, over: RawAccess | None) -> None:
         self.stale.append(Stale(access[BY_STREAM].rank, Access(*access), Access(*over) if over else None))
 
     def _ordered(self, old: RawAccess, new: RawAccess) -> bool:
         """Whether `old`, which the walk met first, happened before `new`; notes a pair if it did not."""
-        was, position, stream = old[BY_STREAM], old[BY_POSITION], new[BY_STREAM]
-        if was is stream:
-            if new[BY_GROUP] is None or old[BY_GROUP] != new[BY_GROUP] or old[BY_AT] == new[BY_AT]:
-                return True
-        elif stream.clocks.knows(stream.clock, was.actor, position):
+        was, stream = old[BY_STREAM], new[BY_STREAM]
+        if was is stream or stream.clocks.knows(stream.clock, was.actor, old[BY_POSITION]):
             return True
-        elif old[BY_BUFFER] < new[BY_BUFFER]:
-            for mark in self._freed.get((stream.rank, old[BY_BUFFER]), ()):
-                if mark.clock is None:
-                    continue
-                if mark.actor == was.actor:
-                    if position <= mark.position:
-                        return True
-                elif stream.clocks.knows(mark.clock, was.actor, position):
-                    return True
         one, other = Access(*old), Access(*new)
         self.pairs.append(Pair(stream.rank, one, other) if one.at <= other.at else Pair(stream.rank, other, one))
         return False

@@ -30,6 +30,7 @@ async def basics(at: Round) -> None:
         await _kernels(at, dtype)
     await _overlap(at)
     await _reuse(at)
+    await _versions(at)
     await _refusals(at)
     at.rank.probe("conformance.basics")
     at.rank.decide("conformance", (at.step, len(at.host.ranks)), "dp_cpu")
@@ -92,6 +93,28 @@ async def _reuse(at: Round) -> None:
     expect("a new buffer", await new.read("conformance.read"), np.arange(20, 24, dtype=np.int32), law)
     copy.free()
     new.free()
+
+
+async def _versions(at: Round) -> None:
+    """Memory that is named together with its version is the same memory."""
+    main, group, law = at.main, at.device, "the same memory, named together with the version that it should have"
+    table, copy = main.alloc((2, 2), "int32", "conformance.table"), at.alloc(2, "int32")
+    version = (at.step, "table", None, True, 0.5)
+    main.launch("conformance.line", line, writes=[table.tagged(version)], args=(30, 1))
+    row = table.tagged(version).view(1, 2)
+    expect("Buffer.tagged", (row.shape, row.dtype), ((1, 2), "int32"), law)
+    came = await table.tagged(version).read("conformance.read")
+    expect("a read of a version", came, np.arange(30, 34, dtype=np.int32).reshape(2, 2), law)
+    main.launch("conformance.line", line, writes=[copy.tagged(1)], args=(at.rank.rank, 1))
+    group.all_reduce(copy.tagged(2), main)  # in place: it finds whatever there is, and leaves its tag
+    group.broadcast(copy.tagged(2), group.ranks[0], main)
+    total = sum(group.ranks) + group.size * np.arange(2, dtype=np.int32)
+    came = await copy.tagged(2).read("conformance.read")
+    expect("a sum that leaves a version", came, total.astype(np.int32), law)
+    refused(TypeError, "an array as a tag", partial(table.tagged, np.zeros(1, np.int32)))  # type: ignore[arg-type]
+    refused(RuntimeError, "to free memory by a version of it", table.tagged(version).free)
+    table.free()
+    copy.free()
 
 
 async def _refusals(at: Round) -> None:
@@ -163,6 +186,7 @@ def _freed(at: Round, buffer: Buffer, what: str) -> None:
         "launch": lambda: main.launch("refused", increase, writes=[buffer]),
         "read": lambda: buffer.read("refused"),
         "view": lambda: buffer.view(0, 1),
+        "tagged": lambda: buffer.tagged(1),
         "record_stream": lambda: buffer.record_stream(main),
         "all_reduce": lambda: device.all_reduce(buffer, main, site="refused"),
         "broadcast": lambda: device.broadcast(buffer, device.ranks[0], main, site="refused"),
