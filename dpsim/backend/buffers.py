@@ -12,6 +12,7 @@ import numpy as np
 
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
+from dpsim.backend.plain import PLAIN, check_plain
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
@@ -68,7 +69,8 @@ class JournaledBuffer(Buffer):
         return piece
 
     def tagged(self, tag: Frozen) -> Buffer:
-        _check_tag(tag)
+        if type(tag) not in PLAIN:
+            check_plain(tag, "the tag", (self.base or self)._site)
         named = copy.copy(self)
         named.ref = *refs([self])[0][:3], tag
         named.refs = (named.ref,)
@@ -139,17 +141,6 @@ def ref_of(buffer: Buffer) -> Refs:
 def untagged(refs: Refs) -> Refs:
     """The same memory, of whatever version."""
     return tuple([ref[:3] for ref in refs])
-
-
-def _check_tag(tag: Any) -> None:
-    """Raise TypeError for a tag that is no plain data."""
-    if isinstance(tag, tuple):
-        for part in tag:
-            _check_tag(part)
-    elif tag is not None and not isinstance(tag, int | float | bool | str):
-        raise TypeError(
-            f"a tag is a number, a string, a truth value, None or a tuple of these, not {type(tag).__name__}"
-        )
 
 
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:
