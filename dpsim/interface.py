@@ -73,8 +73,9 @@ class Buffer(ABC):
         waiting. A freed buffer and its views must not be used again: RuntimeError. Work put on streams before is work
         in flight, and no such use.
 
-        Which buffer gets the memory nobody may count on: any later `alloc` on the stream, of any size, in whole or in
-        part, or none. So whatever still uses this memory has to come before all that writes the later ones.
+        Which buffer gets the memory nobody may count on: any later `alloc` on the stream from the same pool (one for up
+        to 1 MiB, one for more), in whole or in part, or none. So whatever still uses this memory has to come before all
+        that writes the later ones.
         """
 
     @abstractmethod
