@@ -108,10 +108,11 @@ class Explored:
 
     @property
     def assumes(self) -> tuple[str, ...]:
-        """What the verdict takes for granted. A violation shows, whatever else hardware may do, and where no schedule
-        was judged nothing is said.
+        """What the verdict takes for granted. A violation shows, whatever else hardware may do; where nothing was done
+        or no schedule was judged, nothing is said.
         """
-        return assumed(self.subject.world) if self.exploration.fresh and self.verdict != "violated" else ()
+        said = self.exploration.fresh and self.verdict not in ("violated", "vacuous")
+        return assumed(self.subject.world) if said else ()
 
     def summary(self) -> str:
         """The verdict in a line, with counts and with what it assumes."""

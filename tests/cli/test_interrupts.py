@@ -31,13 +31,25 @@ class Spins(Program):
         rank.step = 3
         with open("processes", "a") as file:
             print(os.getpid(), file=file)
+        await self.before(rank)
         if rank.rank == 1:
             os.kill(int(os.environ["COMMAND"]), NUMBER)
         while await rank.mailbox("box").poll("spin") is None:
             await self.between(rank)
 
+    async def before(self, rank):
+        pass
+
     async def between(self, rank):
         pass
+
+
+@register_protocol("t_meets")
+class Meets(Spins):
+    '''No process is interrupted before its first op.'''
+
+    async def before(self, rank):
+        await rank.host("dp_cpu").barrier(site="meet")
 
 
 @register_protocol("t_naps")
@@ -86,6 +98,6 @@ def test_a_signal_ends_a_run_at_once(sends: str, code: int, said: str, name: str
 def test_before_the_first_op(tmp_path: Path) -> None:
     done = ended(tmp_path, "t_agrees", "SIGINT", "run")
     assert done.stderr.splitlines()[1:] == [
-        "dpsim: rank 0 in step 5: all_reduce int32[1] on dp_cpu #0 at agree[0], endless.py:43",
+        "dpsim: rank 0 in step 5: all_reduce int32[1] on dp_cpu #0 at agree[0], endless.py:55",
         "dpsim: rank 1 before the first op",
     ]

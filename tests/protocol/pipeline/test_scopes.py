@@ -43,7 +43,8 @@ def verdicts(sizes: str, tokens: type[SampledTokens] = SampledTokens) -> Counter
     seen: Counter[str] = Counter()
     for scenario in small_scenarios(BASE, scope(sizes)):
         subject = Subject.of(scenario)
-        explored = explore_subject(replace(subject, prepared=subject.prepared._replace(tokens=tokens)), "dpor")
+        prepared = subject.prepared._replace(tokens=tokens)
+        explored = explore_subject(replace(subject, prepared=prepared, make=None), "dpor")
         failure = explored.failure
         seen[explored.verdict if failure is None else failure.problem.klass] += 1
         seen["schedules"] += explored.exploration.runs
