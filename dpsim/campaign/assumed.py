@@ -19,17 +19,20 @@ def assumed(world: World) -> tuple[str, ...]:
 
     >>> from dpsim.world import Kill
     >>> assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]
-    ('only ranks 1, 2 die', 'a death in a collective takes all its peers with it or none')
+    ('only ranks 1, 2 die', 'what the dead began goes on on hosts, and on devices ends for all or for none')
     """
     mortal = sorted({kill.rank for kill in world.kills})
     only = f"only {ranks_text(mortal)} die{'s' * (len(mortal) == 1)}"
     words = {
         "no rank dies": not mortal,
         only: 0 < len(mortal) < world.size,
-        "a death in a collective takes all its peers with it or none": not all(kill.partial for kill in world.kills),
+        "what the dead began goes on on hosts, and on devices ends for all or for none": not all(
+            kill.partial for kill in world.kills
+        ),
         "what the dead posted arrives": not all(kill.loses_mail for kill in world.kills),
         "unlimited residency": world.residency is None,
         "unlimited launch queue": world.launch_queue is None,
         "no allocation waits": not world.alloc_synchronises,
+        "allocations wait where this layout takes new memory": world.alloc_synchronises,
     }
     return tuple(what for what, so in words.items() if so)

@@ -20,7 +20,7 @@ from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.op import Op
 from dpsim.sim.residency import Slots
-from dpsim.sim.results import awaited
+from dpsim.sim.results import is_idle
 from dpsim.sim.streams import SimStream
 
 
@@ -63,10 +63,10 @@ class SimHostCommunicator(JournaledHostCommunicator):
         """What a host waits for that awaits this end."""
         host, group = self.host, self.group
         end = last if host.machine.timed else group.ended(host, last)
-        if not host.machine.partial or issue.peer is not None:
+        if not host.machine.partial:
             return end
-        members = awaited(issue, host.rank, group.spec.ranks)
-        return host.parts(group.spec.name, group.spec.ranks if members is None else members, end, on_device=False)
+        others = group.spec.ranks if issue.peer is None else (issue.peer,)
+        return host.parts(group.spec.name, others, end, on_device=False)
 
 
 def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
@@ -106,6 +106,9 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
+            if is_idle(issue, host.rank, self.group.spec.ranks):
+                self._pass(Contribution(issue, flat_of(output), flat_of(source), (), machine.env._now))
+                continue
             if on.chain.queue is not None:
                 on.chain.make_room(host)
             heads = self._start(on.chain.heads(host))
@@ -116,13 +119,22 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                 own.touches = touched(reads, [output] if root != host.rank else [])
             end = self.group.join(host, own)
             if machine.partial:
-                members = awaited(issue, host.rank, self.group.spec.ranks)
-                end = self.group.last[host.rank] = host.parts(
-                    self.group.spec.name, self.group.spec.ranks if members is None else members, end, on_device=True
-                )
+                members = self.group.spec.ranks
+                end = self.group.last[host.rank] = host.parts(self.group.spec.name, members, end, on_device=True)
             on.chain.tail = self._end(end)
             if on.chain.queue is not None:
                 on.chain.queue.append(on.chain.tail)
+
+    def _pass(self, own: Contribution) -> None:
+        """A collective in which this rank has no part is dropped when it is issued, as NCCL does: it stands on no
+        stream and has no turn on the communicator.
+        """
+        last, rank = self.group.last, self.host.rank
+        before = last.pop(rank, None)
+        self.group.join(self.host, own)
+        del last[rank]
+        if before is not None:
+            last[rank] = before
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
@@ -138,13 +150,16 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             own = Contribution(issue, array, array, self._heads, host.machine.env._now)
             if host.machine.memory:
                 own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
+            end = group.move(host, own, group.last.get(host.rank) if self._moves is None else self._before)
+            if host.machine.partial and issue.peer is not None:
+                end = host.parts(group.spec.name, (issue.peer,), end, on_device=True)
             if self._moves is None:
-                chain.tail = self._end(group.move(host, own, group.last.get(host.rank)))
+                chain.tail = self._end(end)
                 group.last[host.rank] = chain.tail
                 if chain.queue is not None:
                     chain.queue.append(chain.tail)
             else:
-                self._moves.append(group.move(host, own, self._before))
+                self._moves.append(end)
 
     def _open(self, stream: Stream) -> None:
         self._moves, self._before = [], self.group.last.get(self.host.rank)

@@ -47,6 +47,20 @@ def awaited(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int]
     return wanted if len(wanted) < size else None
 
 
+def is_idle(issue: Issue, rank: int, members: tuple[int, ...]) -> bool:
+    """Whether a member neither gives elements nor gets any.
+
+    >>> is_idle(Issue("all_reduce", 0, "int32"), 0, (0, 1)), is_idle(Issue("barrier", 0, "int32"), 0, (0, 1))
+    (True, False)
+    >>> gives, gets = (1, 1), (0, 0)
+    >>> is_idle(Issue("all_to_all", 2, "int32", sizes=gives + gets), 0, (0, 1))
+    False
+    """
+    if issue.op in ("all_gather", "all_to_all") and issue.sizes:
+        return not any(issue.sizes)
+    return issue.op != "barrier" and not issue.count
+
+
 class Results:
     """The results of one collective or transfer. `indices`: of its members, in order; `brought`: as they came."""
 

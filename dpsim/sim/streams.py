@@ -50,7 +50,7 @@ class SimStream(JournaledStream, DeviceStream):
             return SimBuffer(self, shape, dtype)
         before = device.allocator.taken
         buffer = SimBuffer(self, shape, dtype)
-        if device.allocator.taken > before:
+        if device.allocator.taken > before and buffer.count:  # torch takes no memory for an empty tensor
             ends = [end for chain in device.chains.values() if (end := chain.end(host)) is not None]
             host.stand(ends, len(host.records) + 1)  # the record of this allocation is yet to come
         return buffer

@@ -40,6 +40,15 @@ def awaited(raw: RawRecord, rank: int, members: Sequence[int]) -> Sequence[int]:
     return members
 
 
+def is_idle(raw: RawRecord) -> bool:
+    """Whether the rank neither gives elements nor gets any. On a device it then has no part at all: its stream does not
+    stand in the collective, and the communicator gives it no turn.
+    """
+    if raw[OP] in ("all_gather", "all_to_all") and raw[COLLECTIVE_SIZES]:
+        return not any(raw[COLLECTIVE_SIZES])
+    return raw[OP] != "barrier" and not raw[COUNT]
+
+
 def _some(members: Sequence[int], sizes: Sequence[int]) -> Sequence[int]:
     """The members from which elements come."""
     return members if all(sizes) else tuple(member for member, size in zip(members, sizes, strict=True) if size)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from dpsim.checks.happens_before.awaited import is_idle
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NO_MARKS, HostPoint, Signal, StreamPoint
@@ -119,6 +120,8 @@ class HostState(HostPoint):
     def _collective(self, at: int, raw: RawRecord) -> None:
         if raw[STREAM] is None:
             self.pending[raw[ADDRESS]] = self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
+        elif is_idle(raw):
+            self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
         else:
             stream = self.streams[raw[STREAM]]
             for end in self._turn(raw, stream):

@@ -108,6 +108,7 @@ class Call(NamedTuple):
     needs: list[set[int]]
     came: list[int]
     through: list[int]
+    idle: list[bool]
     left: set[int]
 
 
@@ -123,6 +124,7 @@ class Program:
         self.accesses: list[Access] = []
         self.host = [self.graph.add() for _ in range(self.size)]
         self.tails: list[dict[str, int | None]] = [dict.fromkeys(self.names) for _ in range(self.size)]
+        self.idle: set[tuple[int, int]] = set()  # (rank, index in its journal) of device collectives without a part
         self.last: dict[tuple[int, str], int] = {}  # (rank, communicator) -> the end of what it put there last
         self.events: list[list[tuple[int, int]]] = [[] for _ in range(self.size)]
         self.calls: dict[str, list[Call]] = {"dp": [], "ep": [], "cpu": []}
@@ -231,7 +233,8 @@ class Program:
         came = [self.graph.add() for _ in range(size)]
         through = [self.graph.add(came[rank], *[came[one] for one in needs[rank]]) for rank in range(size)]
         self.graph.never.update(came)  # until they come
-        return Call(fields, needs, came, through, set(range(size)))
+        idle = [not any(each[rank]) and not any(row[rank] for row in each) for rank in range(size)]
+        return Call(fields, needs, came, through, idle, set(range(size)))
 
     def next_call(self, communicator: str, rank: int, domain: str) -> Call:
         """The next one that the rank makes. Now and then all that is open is made up for first."""
@@ -266,6 +269,10 @@ class Program:
         if stream is None:
             self.graph.before[point] |= {self.issue(rank)}
             self.works[rank].append((work, call.through[rank]))
+            return
+        if call.idle[rank]:  # nobody may count on it
+            self.graph.before[point].add(self.issue(rank))
+            self.idle.add((rank, len(self.made[rank].journal) - 1))
             return
         before = {self.tails[rank][stream], self.issue(rank), self.last.get((rank, communicator))}
         self.graph.before[point] |= {one for one in before if one is not None}
