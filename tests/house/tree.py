@@ -53,6 +53,7 @@ ROOMS = (
 OF_SEVERAL = {
     "determinism": "the same again, whatever runs it: all of dpsim and real",
     "house": "the tree itself",
+    "interpreter": "all that the contract allows, read off the contract alone: sim, explore and checks",
     "plugin": "dpsim/pytest_plugin.py, in projects of its own",
     "real": "the package real",
     "soundness": "what exploring must not call proven: sim, explore and checks together",

@@ -1,0 +1,153 @@
+"""Planted faults: the machine, or a check, with one thing in it that the contract does not say.
+
+    FAULTS["joint broadcast"](monkeypatch)      # from now on
+
+A comparison that does not notice one of them proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import pytest
+
+from dpsim.backend.issue import Issue
+from dpsim.checks.happens_before.clocks import Point
+from dpsim.checks.happens_before.hosts import HostState
+from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.points import Signal
+from dpsim.checks.memory.reuse import Reuse
+from dpsim.ops import RawRecord
+from dpsim.sim import backend, parts, results
+from dpsim.sim.communicators import SimDeviceCommunicator
+from dpsim.sim.lines import Line
+from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.residency import Slots
+from dpsim.sim.streams import SimEvent
+
+Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
+Joins: TypeAlias = Callable[[Issue, frozenset[int]], bool]
+
+
+def _waits_for_all(joins: Joins) -> Fault:
+    """Members wait for all in some collectives, in which they need not."""
+
+    def plant(patch: pytest.MonkeyPatch) -> None:
+        real = results.awaited
+
+        def awaited(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
+            wanted = real(issue, rank, members)
+            return None if wanted is not None and joins(issue, wanted) else wanted
+
+        patch.setattr(parts, "awaited", awaited)
+
+    return plant
+
+
+def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Line, "next", lambda *_: (False, 0))
+
+
+def _groups_are_in_order(patch: pytest.MonkeyPatch) -> None:
+    """What is in a group comes after what was listed before it."""
+    real = SimDeviceCommunicator._move
+
+    def move(self: SimDeviceCommunicator, *how: Any) -> None:
+        real(self, *how)
+        if self._moves:
+            self._before = self._moves[-1]
+
+    patch.setattr(SimDeviceCommunicator, "_move", move)
+
+
+def _polls_do_not_race(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Mailboxes, "_position", lambda *_: ())
+
+
+def _messages_overtake(patch: pytest.MonkeyPatch) -> None:
+    real = Mailboxes.post
+
+    def post(self: Mailboxes, *how: Any) -> None:
+        self._chains.clear()
+        real(self, *how)
+
+    patch.setattr(Mailboxes, "post", post)
+
+
+def _nobody_dies_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(backend, "_kill", lambda *_, **__: None)
+
+
+def _slots_without_end(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Slots, "open", lambda _: True)
+
+
+def _transfers_need_no_slot(patch: pytest.MonkeyPatch) -> None:
+    for name in ("_move", "_close"):
+        patch.setattr(SimDeviceCommunicator, name, _without_slots(getattr(SimDeviceCommunicator, name)))
+
+
+def _without_slots(real: Callable[..., None]) -> Callable[..., None]:
+    def call(self: SimDeviceCommunicator, *how: Any) -> None:
+        slots, self.slots = self.slots, None
+        try:
+            real(self, *how)
+        finally:
+            self.slots = slots
+
+    return call
+
+
+def _queries_are_true(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimEvent, "_passed", lambda _: True)
+
+
+def _queries_are_false(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimEvent, "_passed", SimEvent._known)
+
+
+def _ends_prove_ends(patch: pytest.MonkeyPatch) -> None:
+    """To the check, that a member is through says that its peers are."""
+    real = Meeting.arrive
+
+    def arrive(self: Meeting, rank: int, raw: RawRecord, point: Point) -> Signal:
+        clock, actor, position = point
+        return real(self, rank, raw, (clock, actor, position + bool(actor)))
+
+    patch.setattr(Meeting, "arrive", arrive)
+
+
+def _communicators_without_order(patch: pytest.MonkeyPatch) -> None:
+    """To the check, what a rank puts on one communicator from two streams is in no order."""
+    patch.setattr(HostState, "_turn", lambda *_: [])
+
+
+def _reuse_is_no_matter(patch: pytest.MonkeyPatch) -> None:
+    """Memory that was given back is never judged as that of a later buffer."""
+    patch.setattr(Reuse, "wrote", lambda *_: None)
+
+
+def _marks_are_nothing(patch: pytest.MonkeyPatch) -> None:
+    real = Reuse.freed
+    patch.setattr(Reuse, "freed", lambda self, life, marks: real(self, life, {}))
+
+
+FAULTS: Mapping[str, Fault] = {
+    "joint broadcast": _waits_for_all(lambda issue, _: issue.op == "broadcast"),
+    "rendezvous always": _waits_for_all(lambda issue, _: issue.op == "send"),
+    "a collective of nothing is a meeting": _waits_for_all(lambda issue, _: issue.count == 0),
+    "eager always": _sends_are_eager,
+    "a group's transfers in order": _groups_are_in_order,
+    "a poll before the message": _polls_do_not_race,
+    "messages overtake": _messages_overtake,
+    "nobody dies early": _nobody_dies_early,
+    "slots without end": _slots_without_end,
+    "slots for collectives only": _transfers_need_no_slot,
+    "an event has passed": _queries_are_true,
+    "an event has not passed": _queries_are_false,
+    "a collective's end proves a peer's end": _ends_prove_ends,
+    "communicators without order": _communicators_without_order,
+    "reuse is no matter": _reuse_is_no_matter,
+    "marks are nothing": _marks_are_nothing,
+}

@@ -1,0 +1,237 @@
+"""What hosts do, instruction by instruction.
+
+A plain call that comes late is the same as one that comes at once and does its work late. So hosts are not made to wait
+before such a call, nor before one that has what it waits for; `prompt` says which. All others take their time: polls,
+queries, reads, and every call of a rank that may die before it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.interpreter import meeting
+from tests.interpreter.device import outcome, waited
+from tests.interpreter.language import STREAMS, Instruction, Script, Shape, View, learned, unwrapped
+from tests.interpreter.state import NOTHING, Call, Host, Item, Map, Part, Places, State, elements
+
+RETURN = ("stop",)
+
+
+def current(script: Script, host: Host, rank: int) -> Instruction | None:
+    """What the host does next; None if its program has ended. To return is a step: a rank may die before it."""
+    instructions = script.ranks[rank]
+    return None if host.end else instructions[host.pc] if host.pc < len(instructions) else RETURN
+
+
+def final(script: Script, state: State, rank: int) -> str:
+    """How a rank ends if nothing happens any more. To stand idle is no hang."""
+    host = state.hosts[rank]
+    instruction = current(script, host, rank)
+    if host.end in ("raised", "died"):
+        return host.end
+    rests = host.end == "returned" or (instruction is not None and unwrapped(instruction)[0] == "idle")
+    return "finished" if rests and not any(host.queues) else "blocked"
+
+
+def prompt(script: Script, state: State, rank: int) -> bool:
+    """Whether the host's next step can be taken at once, and nothing is lost by it."""
+    host = state.hosts[rank]
+    instruction = current(script, host, rank)
+    if instruction is None or rank in script.mortal:
+        return False
+    if instruction[0] == "odd" and not host.number % 2:
+        return True
+    what, *how = unwrapped(instruction)
+    match what:
+        case "poll" | "query":
+            return False
+        case "read":
+            return host.asked is None
+        case "alloc":
+            return not any(after for _, after in host.freed)
+        case "get" | "idle":
+            return bool(state.boxes.get((rank, how[0])))
+        case "sync":
+            return not host.events[how[0]]
+        case "await":
+            return bool(host.works[how[0]].perhaps <= state.came.keys())
+    return True
+
+
+def step(script: Script, state: State, rank: int) -> tuple[bool, State] | None:
+    """The host's next step, and whether it is free; None if it cannot take one now."""
+    host = state.hosts[rank]
+    instruction = current(script, host, rank)
+    if instruction is None:
+        return None
+    if instruction[0] == "odd" and not host.number % 2:
+        return False, _next(state, rank, host)
+    what, *how = unwrapped(instruction)
+    match what:
+        case "get" | "idle" | "poll":
+            return _take(state, rank, what, how[0])
+        case "await":
+            call = host.works[how[0]]
+            if not call.sure <= state.came.keys():
+                return None
+            free = not call.perhaps <= state.came.keys()
+            host = host._replace(works=host.works.minus(how[0]))
+            return free, _learn(state, rank, host, outcome(script, rank, call, state.came))
+        case "read":
+            return _read(script, state, rank, how[0], how[1])
+        case "query":
+            return False, _learn(state, rank, host, not host.events[how[0]])
+        case "sync":
+            return None if host.events[how[0]] else (False, _learn(state, rank, host, ()))
+        case "post":
+            return False, _post(state, rank, *how)
+        case "start":
+            return False, _start(script, state, rank, *how)
+        case "stop":
+            return False, state.with_host(rank, host._replace(end="returned"))
+        case "raise":
+            return False, state.with_host(rank, host._replace(end="raised"))
+    return False, _next(state, rank, _put(script, host, rank, what, how))
+
+
+def _next(state: State, rank: int, host: Host) -> State:
+    return state.with_host(rank, host._replace(pc=host.pc + 1))
+
+
+def _learn(state: State, rank: int, host: Host, value: Any) -> State:
+    noted = (*host.learned, (host.pc, value))
+    return _next(state, rank, host._replace(learned=noted, number=learned(host.number, value)))
+
+
+# ---- awaited calls
+
+
+def _take(state: State, rank: int, what: str, box: str) -> tuple[bool, State] | None:
+    there = state.boxes.get((rank, box), ())
+    host = state.hosts[rank]
+    if not there:
+        return (False, _learn(state, rank, host, None)) if what == "poll" else None
+    rest = state._replace(boxes=state.boxes.plus((rank, box), there[1:]))
+    return False, _learn(rest, rank, host, there[0])
+
+
+def _read(script: Script, state: State, rank: int, view: View, stream: str | None) -> tuple[bool, State] | None:
+    host = state.hosts[rank]
+    if host.asked is None:
+        name = pool(script, rank, view[0]) if stream is None else stream
+        return False, state.with_host(rank, host._replace(asked=host.pending(STREAMS.index(name))))
+    if host.asked:
+        return None
+    values = elements(host.memory, view)
+    known = tuple(value or 0 for value in values)
+    unwritten = state._replace(unwritten=state.unwritten or None in values)
+    return False, _learn(unwritten, rank, host._replace(asked=None), known)
+
+
+# ---- plain calls that others see
+
+
+def _post(state: State, rank: int, to: int, box: str) -> State:
+    host = state.hosts[rank]
+    way = (rank, to, box)
+    flying = state.flying.plus(way, (*state.flying.get(way, ()), host.number + 1))
+    return _next(state._replace(flying=flying), rank, host)
+
+
+def _start(script: Script, state: State, rank: int, handle: str, kind: str, op: str, shape: Shape) -> State:
+    host, call = _call(script, state.hosts[rank], rank, kind, op, shape)
+    size = meeting.brings(op, shape, script.members(kind), rank)
+    came = state.came.plus(call.token, (host.number,) * size)
+    return _next(state._replace(came=came), rank, host._replace(works=host.works.plus(handle, call)))
+
+
+def _call(script: Script, host: Host, rank: int, kind: str, op: str, shape: Shape) -> tuple[Host, Call]:
+    """The next call of its sort on a communicator, and the host that has made it."""
+    if op in ("send", "recv"):
+        ends = (rank, shape[1]) if op == "send" else (shape[1], rank)
+        line: tuple[Any, ...] = (kind, *ends)
+        number = host.calls.get((op, *line), 0)
+        token, other = (op, *line, number), ("recv" if op == "send" else "send", *line, number)
+        sure = frozenset({other}) if op == "recv" else frozenset()
+        call = Call(op, shape, kind, token, sure, frozenset({other}))
+        return host._replace(calls=host.calls.plus((op, *line), number + 1)), call
+    members = script.members(kind)
+    number = host.calls.get(kind, 0)
+    everybody = {member: ("member", kind, number, member) for member in members}
+    heard = frozenset(everybody[member] for member in meeting.sources(op, shape, members, rank))
+    call = Call(op, shape, kind, everybody[rank], heard, frozenset(everybody.values()))
+    return host._replace(calls=host.calls.plus(kind, number + 1)), call
+
+
+# ---- plain calls that put something on streams
+
+
+def pool(script: Script, rank: int, buffer: str) -> str:
+    """The stream that a buffer is of."""
+    (stream,) = (how[2] for how in script.ranks[rank] if how[:2] == ("alloc", buffer))
+    return str(stream)
+
+
+def _put(script: Script, host: Host, rank: int, what: str, how: list[Any]) -> Host:
+    match what:
+        case "alloc":
+            buffer, stream, size = how
+            mine = [freed for freed, after in host.freed if not after and pool(script, rank, freed) == stream]
+            memory = host.memory.plus(buffer, (None,) * size)
+            return host._replace(memory=memory, alias=host.alias.plus(buffer, frozenset(mine)))
+        case "mark":
+            return host._replace(marks=host.marks.plus(how[0], host.marks.get(how[0], frozenset()) | {how[1]}))
+        case "free":
+            kept = [host.pending(STREAMS.index(stream)) for stream in host.marks.get(how[0], ())]
+            return host._replace(freed=(*host.freed, (how[0], NOTHING.union(*kept))))
+        case "fill":
+            return _queue(host, how[0], (Part("fill", (), (how[1],), host.number),))
+        case "copy":
+            return _queue(host, how[0], (Part("copy", (how[1],), (how[2],)),))
+        case "mix":
+            return _queue(host, how[0], (Part("mix", (how[1], how[2]), (how[2],)),))
+        case "record":
+            return host._replace(events=host.events.plus(how[0], host.pending(STREAMS.index(how[1]))))
+        case "wait":
+            return _queue(host, how[0], after=host.events[how[1]])
+        case "join":
+            return _queue(host, how[0], after=host.pending(STREAMS.index(how[1])))
+        case "device":
+            return _collective(script, host, rank, *how)
+        case "transfer":
+            return _transfers(script, host, rank, how[0], how[1], (how[2],))
+        case "group":
+            return _transfers(script, host, rank, *how)
+    raise ValueError(what)
+
+
+def _queue(
+    host: Host, stream: str, parts: tuple[Part, ...] = (), after: Places = NOTHING, kind: str | None = None
+) -> Host:
+    queues, number = [*host.queues], STREAMS.index(stream)
+    queues[number] = (*queues[number], Item(host.pc, parts, after, kind))
+    return waited(host._replace(queues=tuple(queues)))
+
+
+def _collective(
+    script: Script, host: Host, rank: int, kind: str, stream: str, op: str, shape: Shape, views: tuple[View, ...]
+) -> Host:
+    host, call = _call(script, host, rank, kind, op, shape)
+    written, read = views[0], views[-1]
+    reads = () if op == "broadcast" and rank != shape[1] else (read,)
+    writes = () if op == "broadcast" and rank == shape[1] else (written,)
+    return _queue(host, stream, (Part(op, reads, writes, 0, call),), kind=kind)
+
+
+def _transfers(script: Script, host: Host, rank: int, kind: str, stream: str, transfers: tuple[Any, ...]) -> Host:
+    parts = []
+    for way, view, peer in transfers:
+        host, call = _call(script, host, rank, kind, way, (view[2] - view[1], peer))
+        reads, writes = ((view,), ()) if way == "send" else ((), (view,))
+        parts.append(Part(way, reads, writes, 0, call))
+    return _queue(host, stream, tuple(parts), kind=kind)
+
+
+def born(rank: int) -> Host:
+    """A rank before its first step."""
+    return Host(number=rank + 1, queues=((),) * len(STREAMS), memory=Map())

@@ -1,0 +1,175 @@
+"""All executions of a script that the contract allows: their outcomes, and is there a race in any.
+
+    allowed = interpret(script)
+    allowed.outcomes        # for each rank how it ended, and what each awaited call returned
+    allowed.bad             # some execution has a race, or reads what nobody wrote: then outcomes mean nothing
+
+Hosts run, streams work, messages arrive and ranks die one step at a time, in every order. Steps that need not be taken
+are free (see `device`): where no other is left the execution may end. Nothing else is left out, and each state is
+looked at once.
+
+A rank that dies takes the work of its streams with it, as far as they had not come to it. What it had posted arrives.
+In a collective that it had come to, and with which nobody is through, it takes all its peers with it or none. Nobody
+says what becomes of a transfer, of a collective with which some are through, or of peers that get nothing from it:
+`generous` lets these be lost, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any, TypeAlias
+
+from tests.interpreter import device, host, meeting, memory
+from tests.interpreter.language import STREAMS, Script, unwrapped
+from tests.interpreter.state import Call, Map, State, Token
+
+Noted: TypeAlias = tuple[tuple[int, Any], ...]
+Outcome: TypeAlias = tuple[tuple[str, Noted], ...]
+
+
+@dataclass
+class Allowed:
+    """`races`: in some execution both accesses are made; `doubtful`: one is not, as its stream stands for ever.
+    `standing`: in some execution a stream stands for ever before work on memory. `complete`: the limit was not met.
+    """
+
+    outcomes: set[Outcome] = field(default_factory=set)
+    races: set[memory.Race] = field(default_factory=set)
+    doubtful: set[memory.Race] = field(default_factory=set)
+    unwritten: bool = False
+    standing: bool = False
+    complete: bool = False
+    states: int = 0
+
+    @property
+    def bad(self) -> bool:
+        return bool(self.races) or self.unwritten
+
+
+def interpret(script: Script, limit: int = 20_000, generous: bool = False) -> Allowed:
+    """Everything that may happen, or what the first `limit` states show."""
+    allowed = Allowed()
+    first = _settled(script, State(tuple(host.born(rank) for rank in range(script.size))))
+    known, todo = {first}, [first]
+    while todo and len(known) <= limit:
+        state = todo.pop()
+        following, deaths = [*_steps(script, state)], [*_deaths(script, state, generous)]
+        _note(script, state, allowed, all(free for free, _ in following), bool(deaths))
+        new = {_settled(script, after) for after in [*(after for _, after in following), *deaths]} - known
+        known |= new
+        todo += new
+    allowed.states = len(known)
+    allowed.complete = not todo
+    return allowed
+
+
+def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bool) -> None:
+    """What a state shows. `last`: nothing has to happen any more."""
+    allowed.unwritten |= state.unwritten
+    allowed.doubtful |= {*memory.races(script, state)} - allowed.races
+    if last:
+        allowed.standing |= any(memory.standing(one) for one in state.hosts)
+        allowed.races |= {race for race in allowed.doubtful if memory.took_place(state, race)}
+        allowed.doubtful -= allowed.races
+        if not deaths:
+            ends = [host.final(script, state, rank) for rank in range(script.size)]
+            allowed.outcomes.add(told([(end, one.learned) for end, one in zip(ends, state.hosts, strict=True)], script))
+
+
+def told(ranks: Sequence[tuple[str, Noted]], script: Script) -> Outcome:
+    """An outcome. Of a rank that may die only that is told: what it learned last, nobody else knows."""
+    return tuple(
+        ("died", ()) if rank in script.mortal and end != "raised" else (end, noted)
+        for rank, (end, noted) in enumerate(ranks)
+    )
+
+
+def _settled(script: Script, state: State) -> State:
+    """Prompt steps are taken at once, and messages for which nobody will look are gone."""
+    going = True
+    while going:
+        going = False
+        for rank in range(script.size):
+            while host.prompt(script, state, rank):
+                taken = host.step(script, state, rank)
+                assert taken is not None
+                state, going = taken[1], True
+    flying = {way: mail for way, mail in state.flying.items() if _looks(script, state, way[1], way[2])}
+    return state._replace(flying=Map(flying))
+
+
+def _looks(script: Script, state: State, rank: int, box: str) -> bool:
+    """Whether a rank may take something out of a mailbox later."""
+    one = state.hosts[rank]
+    rest = () if one.end else script.ranks[rank][one.pc :]
+    return any(unwrapped(how)[0] in ("poll", "get", "idle") and unwrapped(how)[1] == box for how in rest)
+
+
+def _steps(script: Script, state: State) -> Iterator[tuple[bool, State]]:
+    """Every step that can be taken, and whether it is free."""
+    for rank, one in enumerate(state.hosts):
+        if one.end != "died":
+            yield from device.steps(script, state, rank)
+            taken = host.step(script, state, rank)
+            if taken is not None:
+                yield taken
+    for way, mail in state.flying.items():
+        box = way[1:]
+        flying = state.flying.plus(way, mail[1:]) if mail[1:] else state.flying.minus(way)
+        arrived = state.boxes.plus(box, (*state.boxes.get(box, ()), mail[0]))
+        yield False, state._replace(flying=flying, boxes=arrived)
+
+
+def _deaths(script: Script, state: State, generous: bool) -> Iterator[State]:
+    """The same with one rank less, and without what may be lost with it."""
+    for rank in script.mortal:
+        one = state.hosts[rank]
+        if one.end in ("raised", "died") or (one.end == "returned" and not any(one.queues)):
+            continue
+        dead = one._replace(
+            end="died", queues=((),) * len(STREAMS), begun=frozenset(), over=frozenset(), asked=None, works=Map()
+        )
+        after = state.with_host(rank, dead)
+        losses = [token for token in _losses(script, rank, state, generous) if _matters(script, token, after)]
+        for number in range(len(losses) + 1):
+            for lost in combinations(losses, number):
+                yield after._replace(came=Map({token: what for token, what in state.came.items() if token not in lost}))
+
+
+def _losses(script: Script, rank: int, state: State, generous: bool) -> Iterator[Token]:
+    """Tokens that may be lost with a rank."""
+    mine, waiting = {call.token: call for call in state.hosts[rank].open_calls()}, _waiting(state)
+    for token in state.came:
+        if token[0] == "member" and token[-1] == rank:
+            call = mine.get(token)
+            needed = call is not None and _needed_by_all(script, call, rank)
+            if generous or (needed and _peers(token, state) <= waiting):
+                yield token
+        elif generous and rank == {"send": token[2], "recv": token[3]}.get(str(token[0])):
+            yield token
+
+
+def _needed_by_all(script: Script, call: Call, rank: int) -> bool:
+    """Whether all others get elements from a member of this collective, so that they wait for it for sure."""
+    members = script.members(call.kind) if call.token[0] == "member" else ()
+    return all(rank in meeting.sources(call.op, call.shape, members, other) for other in members if other != rank)
+
+
+def _waiting(state: State) -> set[Token]:
+    return {call.token for one in state.hosts for call in one.open_calls()}
+
+
+def _peers(token: Token, state: State) -> set[Token]:
+    """Tokens of the others that have come to the same."""
+    if token[0] == "member":
+        return {other for other in state.came if other[:3] == token[:3] and other != token}
+    return {("recv" if token[0] == "send" else "send", *token[1:])} & state.came.keys()
+
+
+def _matters(script: Script, token: Token, state: State) -> bool:
+    """Whether anybody may still need a token: who has not come yet, or is not through."""
+    peers = _peers(token, state)
+    everybody = len(script.members(str(token[1]))) - 1 if token[0] == "member" else 1
+    return len(peers) < everybody or bool(peers & _waiting(state))

@@ -1,0 +1,88 @@
+"""Scripts: what each rank does, as plain data, for the interpreter and for dpsim alike.
+
+A rank has a number, at first its rank and one. What it learns goes into the number, and the number into what it sends.
+Every awaited call is noted with its place in the list and its result; that, and how the rank ended, is the outcome.
+
+    ("post", to, box)                       a message with the number to a mailbox
+    ("poll", box)  ("get", box)  ("idle", box)
+    ("start", handle, kind, op, shape)      a host collective or transfer; ("await", handle) is its await
+    ("alloc", buffer, stream, size)  ("free", buffer)  ("mark", buffer, stream)     `mark` is record_stream
+    ("fill", stream, view)                  a kernel: every element is the number
+    ("copy", stream, source, target)        a kernel: target = source
+    ("mix", stream, source, target)         a kernel: target = (3 target + source) % 97
+    ("read", view, stream)                  stream None: the buffer's own
+    ("record", event, stream)  ("wait", stream, event)  ("join", stream, other)  ("query", event)  ("sync", event)
+    ("device", kind, stream, op, shape, views)      a device collective; views: (in place,) or (output, source)
+    ("transfer", kind, stream, (way, view, peer))   way: "send" or "recv"
+    ("group", kind, stream, ((way, view, peer), ...))
+    ("odd", instruction)                    only if the number is odd
+    ("stop",)  ("raise",)                   the program ends here, or raises
+
+A view is (buffer, first, end). Buffers, events and handles have a name each, used once in a rank's list.
+
+Shapes by op: all_reduce (size,), broadcast (size, root), all_gather and reduce_scatter (size of each member's piece),
+all_to_all (row of member 0, row of member 1, ...), barrier (), send (size, to), recv (size, from).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+Instruction: TypeAlias = tuple[Any, ...]
+View: TypeAlias = tuple[str, int, int]
+Shape: TypeAlias = tuple[Any, ...]
+
+MODULUS = 97
+
+STREAMS = ("s", "t")
+
+
+def learned(number: int, value: Any) -> int:
+    """The number after the rank learned a value: an int, a bool, None, or a tuple of ints."""
+    for part in value if isinstance(value, tuple) else (value,):
+        number = (5 * number + int(part or 0)) % MODULUS
+    return number
+
+
+@dataclass(frozen=True)
+class Script:
+    """`hosts` and `devices`: members of the communicators by kind. `mortal`: ranks that die at some time. `residency`:
+    as in `World`.
+    """
+
+    ranks: tuple[tuple[Instruction, ...], ...]
+    hosts: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    devices: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    mortal: tuple[int, ...] = ()
+    residency: int | None = None
+
+    @property
+    def size(self) -> int:
+        return len(self.ranks)
+
+    def members(self, kind: str) -> tuple[int, ...]:
+        return dict(self.hosts + self.devices)[kind]
+
+    def words(self) -> str:
+        """The script, to be read, and to be pasted."""
+        lists = "".join(f"    {rank!r},\n" for rank in self.ranks)
+        rest = [f"{name}={value!r}" for name, value in vars(self).items() if name != "ranks" and value]
+        return f"Script(\n  (\n{lists}  ),\n  {', '.join(rest)})"
+
+
+def unwrapped(instruction: Instruction) -> Instruction:
+    """What an `odd` does, if it does it."""
+    inner: Instruction = instruction[1] if instruction[0] == "odd" else instruction
+    return inner
+
+
+def tidy(script: Script) -> Script:
+    """Without communicators that nobody uses."""
+    used = {how[2] for rank in script.ranks for how in map(unwrapped, rank) if how[0] == "start"}
+    used |= {
+        how[1] for rank in script.ranks for how in map(unwrapped, rank) if how[0] in ("device", "transfer", "group")
+    }
+    hosts = tuple(spec for spec in script.hosts if spec[0] in used)
+    devices = tuple(spec for spec in script.devices if spec[0] in used)
+    return Script(script.ranks, hosts, devices, script.mortal, script.residency)

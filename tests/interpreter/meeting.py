@@ -1,0 +1,99 @@
+"""Collectives: whose elements a member gets, and what comes of it.
+
+"It waits for those whose elements it gets, and for nobody else for sure": `sources` are these. Whether it waits for the
+others too is open; who takes a step knows.
+
+    sources("broadcast", (1, 0), members=(0, 1, 2), me=2)      # {0}
+    sources("broadcast", (1, 0), members=(0, 1, 2), me=0)      # nobody: the root has its elements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from tests.interpreter.language import Shape
+
+Values: TypeAlias = tuple[int | None, ...]
+"""None: nobody wrote it."""
+
+
+def sources(op: str, shape: Shape, members: tuple[int, ...], me: int) -> frozenset[int]:
+    """Members, other than this one, for whom it waits for sure."""
+    mine = members.index(me)
+    match op:
+        case "barrier":
+            heard = set(members)
+        case "all_reduce":
+            heard = set(members) if shape[0] else set()
+        case "reduce_scatter":
+            heard = set(members) if shape[mine] else set()
+        case "broadcast":
+            heard = {shape[1]} if shape[0] else set()
+        case "all_gather":
+            heard = {member for member, size in zip(members, shape, strict=True) if size}
+        case "all_to_all":
+            heard = {member for member, row in zip(members, shape, strict=True) if row[mine]}
+        case _:
+            raise ValueError(op)
+    return frozenset(heard - {me})
+
+
+def result(op: str, shape: Shape, members: tuple[int, ...], me: int, brought: Mapping[int, Values]) -> Values:
+    """What a member gets. `brought` has an entry for each of its sources and for itself."""
+    mine = members.index(me)
+    match op:
+        case "all_reduce":
+            return _sums(shape[0], brought, members) if shape[0] else ()
+        case "reduce_scatter":
+            first = sum(shape[:mine])
+            return _sums(sum(shape), brought, members)[first : first + shape[mine]] if shape[mine] else ()
+        case "broadcast":
+            return brought[shape[1]] if shape[0] else ()
+        case "all_gather":
+            return sum((brought[member] for member, size in zip(members, shape, strict=True) if size), ())
+        case "all_to_all":
+            pieces: Values = ()
+            for member, row in zip(members, shape, strict=True):
+                first = sum(row[:mine])
+                pieces += brought[member][first : first + row[mine]] if row[mine] else ()
+            return pieces
+        case _:  # a barrier
+            return ()
+
+
+def brings(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
+    """How many elements a member brings."""
+    mine = members.index(me)
+    match op:
+        case "all_gather":
+            return int(shape[mine])
+        case "reduce_scatter":
+            return int(sum(shape))
+        case "all_to_all":
+            return int(sum(shape[mine]))
+        case "barrier" | "recv":
+            return 0
+        case _:
+            return int(shape[0])
+
+
+def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
+    """How many elements a member has in the end."""
+    mine = members.index(me)
+    match op:
+        case "all_gather":
+            return int(sum(shape))
+        case "reduce_scatter":
+            return int(shape[mine])
+        case "all_to_all":
+            return int(sum(row[mine] for row in shape))
+        case "barrier" | "send":
+            return 0
+        case _:
+            return int(shape[0])
+
+
+def _sums(size: int, brought: Mapping[int, Values], members: tuple[int, ...]) -> Values:
+    columns = [[brought[member][place] for member in members] for place in range(size)]
+    return tuple(None if None in column else sum(value or 0 for value in column) for column in columns)

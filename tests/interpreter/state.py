@@ -1,0 +1,123 @@
+"""Where an execution stands. All of it is immutable and can be compared, so that a state is looked at once.
+
+Work on a stream is an `Item`, named by the place of its instruction in the rank's list. It has one `Part`, or several
+if it is a group of transfers, or none if it makes the stream wait. When a part comes it brings a *token* to the others,
+who wait for tokens. `sure`: those that it waits for in any case; `perhaps`: those and the ones that it may wait for.
+
+    ("member", "dp", 3, 1)      rank 1 has come to collective 3 on dp
+    ("send", "dp", 0, 1, 2)     rank 0 has come to its send 2 to rank 1
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+from tests.interpreter.language import Shape, View
+
+Token: TypeAlias = tuple[Hashable, ...]
+Places: TypeAlias = frozenset[int]
+"""Items that are not done, by place; those that become done are taken out."""
+
+NOTHING: Places = frozenset()
+
+
+class Map(dict[Any, Any]):
+    """A mapping that is not changed, but copied."""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+    def plus(self, key: Any, value: Any) -> Map:
+        return Map({**self, key: value})
+
+    def minus(self, key: Any) -> Map:
+        return Map({name: value for name, value in self.items() if name != key})
+
+
+class Call(NamedTuple):
+    """A member's part in a collective or transfer."""
+
+    op: str
+    shape: Shape
+    kind: str
+    token: Token
+    sure: frozenset[Token]
+    perhaps: frozenset[Token]
+
+
+class Part(NamedTuple):
+    """A kernel (`what` is its name and `number` is bound) or a call."""
+
+    what: str
+    reads: tuple[View, ...]
+    writes: tuple[View, ...]
+    number: int = 0
+    call: Call | None = None
+
+
+class Item(NamedTuple):
+    """`after`: of a wait, what it waits for."""
+
+    place: int
+    parts: tuple[Part, ...] = ()
+    after: Places = NOTHING
+    kind: str | None = None  # the communicator's
+
+
+class Host(NamedTuple):
+    """A rank. `asked`: of a read that was issued, the work that it waits for. `begun` and `over`: parts of items that
+    are not done, as (place, number of the part). `freed`: buffers with the work that their memory is kept for.
+    `alias`: which freed buffers a buffer's memory may be of.
+    """
+
+    pc: int = 0
+    number: int = 0
+    end: str = ""
+    learned: tuple[tuple[int, Any], ...] = ()
+    asked: Places | None = None
+    queues: tuple[tuple[Item, ...], ...] = ()
+    begun: frozenset[tuple[int, int]] = frozenset()
+    over: frozenset[tuple[int, int]] = frozenset()
+    memory: Map = Map()
+    events: Map = Map()
+    marks: Map = Map()
+    freed: tuple[tuple[str, Places], ...] = ()
+    alias: Map = Map()
+    calls: Map = Map()
+    works: Map = Map()
+
+    def pending(self, stream: int) -> Places:
+        """What a stream has to do."""
+        return frozenset(item.place for item in self.queues[stream])
+
+    def open_calls(self) -> list[Call]:
+        """Calls that the rank has made and is not through with."""
+        calls = [
+            part.call
+            for queue in self.queues
+            for item in queue
+            for number, part in enumerate(item.parts)
+            if part.call is not None and (item.place, number) not in self.over
+        ]
+        return [*calls, *self.works.values()]
+
+
+class State(NamedTuple):
+    """`came`: tokens, with the elements that came with them. `flying`: messages by (sender, receiver, mailbox);
+    `boxes`: those that arrived, by (rank, mailbox). `unwritten`: something was read that nobody wrote.
+    """
+
+    hosts: tuple[Host, ...]
+    came: Map = Map()
+    flying: Map = Map()
+    boxes: Map = Map()
+    unwritten: bool = False
+
+    def with_host(self, rank: int, host: Host) -> State:
+        return self._replace(hosts=(*self.hosts[:rank], host, *self.hosts[rank + 1 :]))
+
+
+def elements(memory: Mapping[str, tuple[int | None, ...]], view: View) -> tuple[int | None, ...]:
+    buffer, first, end = view
+    return memory[buffer][first:end]

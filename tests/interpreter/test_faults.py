@@ -1,0 +1,33 @@
+"""Each planted fault is noticed, and soon."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from tests.interpreter.comparison import Compared, interpreted
+from tests.interpreter.faults import FAULTS
+from tests.interpreter.generator import random_script
+from tests.interpreter.language import Script
+from tests.interpreter.machine import explore_script
+
+SCRIPTS = 300
+SCHEDULES = 200
+
+
+@cache
+def expected(seed: int) -> tuple[Script, Compared]:
+    script = random_script(seed)
+    return script, interpreted(script, 3_000)
+
+
+@pytest.mark.runs_once
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAULTS[name](monkeypatch)
+    for seed in range(SCRIPTS):
+        script, compared = expected(seed)
+        if compared.most.complete and compared.against(explore_script(script, SCHEDULES)).difference:
+            return
+    raise AssertionError(f"{SCRIPTS} scripts do not show it")
