@@ -229,12 +229,12 @@ class DeviceCommunicator(ABC):
 
     All members make the same collectives in the same order. A collective holds a member's stream until those have come
     to it, on their streams, whose elements the member gets; who they are, and what it says that a member is through, is
-    as for a `HostCommunicator`. A member that neither gives elements nor gets any has no part: nobody may count on it
-    that its stream stands in the call, or that the call has a place in the order of the communicator. What a rank puts
-    on one communicator, transfers too, happens in that order, on whatever streams: each starts when the one before has
-    ended on this rank, and finds the memory as that one left it. Two communicators over the same ranks are independent
-    (siblings). Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this
-    rank itself, or sizes do not fit the buffers.
+    as for a `HostCommunicator`. A member that neither gives elements nor gets any has no part: nothing happens on its
+    stream, and the call has no place in the order of the communicator. What a rank puts on one communicator, transfers
+    too, happens in that order, on whatever streams: each starts when the one before has ended on this rank, and finds
+    the memory as that one left it. Two communicators over the same ranks are independent (siblings). Default site:
+    "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
+    not fit the buffers.
     """
 
     name: str

@@ -199,6 +199,7 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
             if end is not None:
                 await _Await(host.wait_for_device(end))
         await _Await(host.get_through())
+        await _Await(host.settle())
     except RankDied:
         with suppress(KernelError):
             await _Await(host.get_through())
@@ -232,6 +233,7 @@ def _kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
     # Not in the midst of the call by which the host came here, which has yet to be journaled.
     ns = kill.ns if kill.at is None else max(kill.ns, 1)
     op = Death(kill_label(number), ns, effect, ((("life", number), "w"),))
+    op.strikes = lambda: ends[number] == "blocked"
     if not machine.timed:
         rank.host_thread.before(op)
     machine.submit(op)

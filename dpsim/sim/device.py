@@ -13,6 +13,7 @@ from dpsim.sim.costs import Costs
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
+from dpsim.sim.op import Op
 from dpsim.world import World
 
 
@@ -41,11 +42,11 @@ class Device:
         """Whether nothing is left on its streams."""
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
-    def fail(self, error: KernelError) -> None:
+    def fail(self, error: KernelError, by: Op) -> None:
         """A kernel failed: nothing of what is under way happens any more, and the hosts are told."""
         self.lose()
         for host in self.threads:
-            host.device_failed(error)
+            host.device_failed(error, by)
 
     def lose(self) -> None:
         """The device stops, and the collectives that it takes part in never end."""

@@ -54,6 +54,7 @@ class Host:
         self._gates = self._parts = 0
         self.idle = False
         """It stands in an idle get: to stand there for ever is to have ended well."""
+        self._failed: Op | None = None
         self.error: KernelError | None = None
         """What its device failed with. The program hears of it when it next waits for the device."""
         self.seen_marks = 0
@@ -113,6 +114,8 @@ class Host:
             lives = ((("life", victim), "r"),)
             part = Op(label, 0, None, lives, victim if on_device else ~victim)
             machine.mark(part)
+            if self.chained:
+                self.before(part)
             machine.edge(end, part)
             machine.submit(part)
             end = part
@@ -132,6 +135,8 @@ class Host:
         label = numbered_label("gets through", self._gates, self.word) if machine.visible else ""
         self._gates += 1
         gate = self.op(label, host=True)
+        for end in ends:
+            machine.mark(end)  # who has come past the gate knows of them
         machine.edges(ends, gate)
         self._settle()
         self._unsure.append((gate, records))
@@ -140,6 +145,12 @@ class Host:
         machine.submit(gate)
 
     # ---- how it stands still
+
+    def settle(self) -> Generator[Any, Any, None]:
+        """Stand still until what the host has issued is sure. Where its rank may be killed it may die until then."""
+        last = self.issued
+        if self.lives is not None and last is not None and last.at < 0:
+            yield self.machine.until(last, self.waiter)
 
     def get_through(self) -> Generator[Any, Any, None]:
         """Stand in the plain call that holds the host up, until it is through. Raises the error of a kernel that
@@ -213,14 +224,18 @@ class Host:
             yield self.machine.until(op, self.waiter)
             self._at_device = None
         if self.error is not None:
+            if self._failed is not None:
+                self.causes |= self._failed.causes
+                self.seen_marks |= self._failed.seen_marks
             raise self.error
         return (yield from self.wait(op))
 
     # ---- what befalls it
 
-    def device_failed(self, error: KernelError) -> None:
-        """What it waits for on the device will not happen any more, so it goes on."""
+    def device_failed(self, error: KernelError, by: Op) -> None:
+        """What it waits for on the device will not happen any more, so it goes on, and comes after what failed."""
         self.error = error
+        self._failed = by
         op = self._at_device
         if op is not None and op.at < 0 and op.waiters is not None:
             op.waiters.remove(self.waiter)

@@ -37,7 +37,7 @@ from dpsim.sim.op import Op
 
 class MayWait:
     """An op that ends with `end`, or else when `all_came`. See `dpsim.schedule.Wait`. Where its host was killed later,
-    it says nothing: to be killed in the op is to be killed right behind it.
+    and could have been killed in the op as well, it says nothing: that is as to be killed right behind it.
     """
 
     __slots__ = ("_all_came", "_dead", "_end", "_host", "bit", "label")
@@ -73,6 +73,8 @@ class Line:
         """Whether the next op of the line waits until all came, and the bit of what comes after it."""
         if self._waits:
             return True, 0
-        wait = MayWait(label, end, all_came, ~self._rank, self._machine.dead)
-        self._waits = self._machine.waits(wait)
+        machine = self._machine
+        dead = machine.dead if self._rank in machine.doomed else {}
+        wait = MayWait(label, end, all_came, ~self._rank, dead)
+        self._waits = machine.waits(wait)
         return self._waits, wait.bit

@@ -38,7 +38,7 @@ import simpy
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment
-from dpsim.sim.op import Op
+from dpsim.sim.op import Death, Op
 from dpsim.world import Kill
 
 
@@ -63,6 +63,8 @@ class Machine:
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
         self.mortal = frozenset(kill.rank for kill in kills)
+        self.doomed = frozenset(kill.rank for kill in kills if kill.at is None)
+        """Those that may be killed from the start on."""
         self.lossy = frozenset(kill.rank for kill in kills if kill.loses_mail)
         """Ranks whose mail may be lost with them."""
         self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
@@ -141,11 +143,18 @@ class Machine:
         able = [op for op in self.enabled if op.guard is None or op.guard.open()]
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
+        if able and all(op.disables for op in able) and self._spared(strategy):
+            return False
         if able:
             op = able[strategy.pick(able)]
             self.enabled.remove(op)
             self.fire(op)
         return bool(able)
+
+    def _spared(self, strategy: Strategy) -> bool:
+        """Nothing but deaths can happen any more. Whoever stands still may do so for ever, and not die."""
+        victims = sorted(op.label for op in self.enabled if isinstance(op, Death) and op.strikes())
+        return bool(victims) and strategy.draw(f"in the end, {victims[0]}", ("yes", "no")) == 1
 
     # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
     # loops, since what only an explorer asks for would cost a timed run a fifth of its time.

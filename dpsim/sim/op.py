@@ -87,8 +87,9 @@ class Op:
 
 
 class Death(Op):
-    """A rank dies, and what it has not done yet is never done."""
+    """A rank dies, and what it has not done yet is never done. `strikes`: whether the rank has not ended yet."""
 
-    __slots__ = ()
+    __slots__ = ("strikes",)
 
     disables = True
+    strikes: Callable[[], bool]

@@ -31,7 +31,7 @@ class Launch(Op):
     def failed(self, effect: Callable[..., Any], error: BaseException) -> None:
         failed = KernelError.of(self.label, effect, error)
         failed.__cause__ = error
-        self.device.fail(failed)
+        self.device.fail(failed, self)
 
 
 class SimStream(JournaledStream, DeviceStream):

@@ -91,7 +91,16 @@ def step(script: Script, state: State, rank: int) -> tuple[bool, State] | None:
             return False, state.with_host(rank, host._replace(end="returned"))
         case "raise":
             return False, state.with_host(rank, host._replace(end="raised"))
+    if what == "device" and meeting.is_idle(how[2], how[3], script.members(how[0]), rank):
+        return False, _pass(script, state, rank, host, how)
     return False, _next(state, rank, _put(script, host, rank, what, how))
+
+
+def _pass(script: Script, state: State, rank: int, host: Host, how: list[Any]) -> State:
+    """A device collective in which the rank has no part: nothing happens on its stream, and nobody need wait for it."""
+    kind, _, op, shape, _ = how
+    host, call = _call(script, host, rank, kind, op, shape)
+    return _next(state._replace(came=state.came.plus(call.token, ())), rank, host)
 
 
 def _next(state: State, rank: int, host: Host) -> State:

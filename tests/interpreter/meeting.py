@@ -94,6 +94,11 @@ def gets(op: str, shape: Shape, members: tuple[int, ...], me: int) -> int:
             return int(shape[0])
 
 
+def is_idle(op: str, shape: Shape, members: tuple[int, ...], me: int) -> bool:
+    """Whether a member neither brings nor gets anything."""
+    return op != "barrier" and not brings(op, shape, members, me) and not gets(op, shape, members, me)
+
+
 def _sums(size: int, brought: Mapping[int, Values], members: tuple[int, ...]) -> Values:
     columns = [[brought[member][place] for member in members] for place in range(size)]
     return tuple(None if None in column else sum(value or 0 for value in column) for column in columns)

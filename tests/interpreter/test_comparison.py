@@ -18,14 +18,9 @@ MANY = 2_500
 BLOCK = 250
 
 
-NOT_YET = {705: "race missed", 1500: "race missed"}
-"""Seeds whose scripts differ for the reason of `test_what_a_member_brings_is_read_when_it_comes`."""
-
-
 def check(tally: Tally, known: float) -> None:
     for seed, difference in tally.differences.items():
-        if NOT_YET.get(seed) != difference:
-            raise AssertionError(f"seed {seed}, {difference}:\n{smallest(random_script(seed)).words()}\n{tally}")
+        raise AssertionError(f"seed {seed}, {difference}:\n{smallest(random_script(seed)).words()}\n{tally}")
     assert len(tally.unknown) <= (1 - known) * tally.scripts, tally
 
 
@@ -33,12 +28,11 @@ POST = ("post", 0, "p")
 START, AWAIT = ("start", "w", "h", "all_reduce", (1,)), ("await", "w")
 
 
-def not_yet(reason: str) -> pytest.MarkDecorator:
-    """The test fails today, by its assertion and by nothing else."""
+def assumed(reason: str) -> pytest.MarkDecorator:
+    """The contract allows more than is explored, and each verdict says so (`dpsim.campaign.assumed`)."""
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
 
 
-@not_yet("no rank is killed between two plain calls")
 @pytest.mark.parametrize(
     "said", [(POST,), (POST, POST), (("poll", "q"), POST, POST)], ids=["at the start", "twice", "after a poll"]
 )
@@ -47,13 +41,12 @@ def test_a_rank_may_die_before_any_call_that_others_notice(said: tuple[Instructi
     assert compare(Script((takes, said), mortal=(1,))).difference == ""
 
 
-@not_yet("a host collective to which a dead rank had come goes through")
+@assumed("what the dead began goes on on hosts")
 def test_a_rank_that_dies_in_a_host_collective_may_take_all_with_it() -> None:
     script = Script(((("get", "p"), START, AWAIT), (START, POST, AWAIT)), (("h", (0, 1)),), mortal=(1,))
     assert compare(script).difference == ""
 
 
-@not_yet("a member's memory is taken to be read when its part is over, not when it comes")
 def test_what_a_member_brings_is_read_when_it_comes() -> None:
     """On rank 1, c may start on t before x is written on s, though it cannot end before."""
     x, y = ("x", 0, 1), ("y", 0, 1)
@@ -82,6 +75,5 @@ def test_the_two_agree_on_many_random_scripts(first: int) -> None:
     """At least 2,000 of them are compared whole."""
     tally = campaign(range(first, first + BLOCK))
     check(tally, known=0.95)
-    assert {*tally.differences} == {*NOT_YET} & {*range(first, first + BLOCK)}, "repaired: take it off the list"
     for what in ("of more than one outcome", "that may hang", "with kills", "with slots", "with a race", "with group"):
         assert tally.had[what] >= BLOCK // 50, f"too few {what}: {tally}"

@@ -12,7 +12,7 @@ from tests.interpreter.generator import random_script
 from tests.interpreter.language import Script
 from tests.interpreter.machine import explore_script
 
-SCRIPTS = 300
+SCRIPTS = 400
 SCHEDULES = 200
 
 

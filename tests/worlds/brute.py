@@ -98,7 +98,7 @@ class Recorder(Strategy):
                 if op.causes >> early & 1:
                     pairs.append((before.label, op.label))
                 pairs += [(before.label, op.label, shared) for shared in conflicts(before.touches, op.touches)]
-        return frozenset([*pairs, *self.draws, ("blocked", self.left)])
+        return frozenset([*pairs, *[draw for draw in self.draws if draw[1]], ("blocked", self.left)])
 
 
 def conflicts(one: Footprint, other: Footprint) -> list[Hashable]:

@@ -115,7 +115,7 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
     "residency 2 ranks 2 slots 2 streams": (1120, 14, 1, 0),
     "residency 3 ranks 1 slots 2 streams": (6516, 8, 2, 36),
     "residency 2 ranks 1 slots 1 streams": (24, 1, 1, 0),
-    "residency 2 ranks 1 slots 2 streams kill": (11379, 38, 3, 0),
+    "residency 2 ranks 1 slots 2 streams kill": (11403, 40, 4, 0),
     "residency 2 ranks 1 slots 2 streams opposite": (52, 4, 2, 4),
     "agreement host 2x3": (1, 1, 1, 0),
     "agreement host 2x3 bug": (1, 1, 1, 1),

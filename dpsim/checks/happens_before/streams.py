@@ -96,16 +96,20 @@ class StreamState(StreamPoint):
         return True
 
     def collective(self, at: int, raw: RawRecord) -> bool:
-        part = self.part or self.meeting.arrive(self.rank, raw, (self.clock, self.actor, self.position))
-        if part.clock is None:
-            if self.part is None:
+        part = self.part
+        if part is None:
+            part = self.meeting.arrive(self.rank, raw, (self.clock, self.actor, self.position))
+            self.position += 1
+            if raw[COLLECTIVE_READS]:  # it may read before its peers come
+                self.meeting.sink.access(self, at, raw[COLLECTIVE_READS], ())
+            if part.clock is None:
                 self.part = part
                 part.wait(self)
+        if part.clock is None:
             return False
         self.part = None
         self.clock = part.clock
-        self.position += 1
-        self.meeting.sink.access(self, at, raw[COLLECTIVE_READS], raw[COLLECTIVE_WRITES])
+        self.meeting.sink.access(self, at, (), raw[COLLECTIVE_WRITES])
         return True
 
     def transfer(self, at: int, raw: RawRecord) -> bool:
