@@ -40,6 +40,10 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*usual)
 
 
+class Halt(BaseException):
+    """Ends a run where a program is under way. A BaseException: no protocol may take it for an error of its own."""
+
+
 class Environment(simpy.Environment):
     """Integer nanoseconds from 0. `due`: hosts that go on now."""
 

@@ -37,13 +37,9 @@ import simpy
 
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
-from dpsim.sim.environment import Environment
-from dpsim.sim.op import Death, Op
+from dpsim.sim.environment import Environment, Halt
+from dpsim.sim.op import Op, spared
 from dpsim.world import Kill
-
-
-class Halt(BaseException):
-    """Ends a run where a program is under way. A BaseException: no protocol may take it for an error of its own."""
 
 
 class Machine:
@@ -143,18 +139,13 @@ class Machine:
         able = [op for op in self.enabled if op.guard is None or op.guard.open()]
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
-        if able and all(op.disables for op in able) and self._spared(strategy):
+        if able and all(op.disables for op in able) and spared(able, strategy):
             return False
         if able:
             op = able[strategy.pick(able)]
             self.enabled.remove(op)
             self.fire(op)
         return bool(able)
-
-    def _spared(self, strategy: Strategy) -> bool:
-        """Nothing but deaths can happen any more. Whoever stands still may do so for ever, and not die."""
-        victims = sorted(op.label for op in self.enabled if isinstance(op, Death) and op.strikes())
-        return bool(victims) and strategy.draw(f"in the end, {victims[0]}", ("yes", "no")) == 1
 
     # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
     # loops, since what only an explorer asks for would cost a timed run a fifth of its time.

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import simpy
 
-from dpsim.schedule import Footprint
+from dpsim.schedule import Footprint, Strategy
 
 
 class Guard(Protocol):
@@ -93,3 +93,9 @@ class Death(Op):
 
     disables = True
     strikes: Callable[[], bool]
+
+
+def spared(able: Sequence[Op], strategy: Strategy) -> bool:
+    """Nothing but deaths can happen any more. Whoever stands still may do so for ever, and not die."""
+    victims = sorted(op.label for op in able if isinstance(op, Death) and op.strikes())
+    return bool(victims) and strategy.draw(f"in the end, {victims[0]}", ("yes", "no")) == 1
