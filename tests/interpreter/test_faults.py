@@ -22,6 +22,7 @@ def expected(seed: int) -> tuple[Script, Compared]:
     return script, interpreted(script, 3_000)
 
 
+@pytest.mark.slow
 @pytest.mark.runs_once
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:

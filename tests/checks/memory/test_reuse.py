@@ -101,6 +101,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_mistake_in_the_rule_is_noticed(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     mistake(monkeypatch)

@@ -41,6 +41,7 @@ def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
     breaks(not_found, worlds(name), "found")
 
 
+@pytest.mark.slow
 def test_a_harmless_mutant_is_harmless_everywhere() -> None:
     def nothing_found(chosen: tuple[str, Drawn]) -> None:
         name, drawn = chosen
