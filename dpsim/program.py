@@ -120,6 +120,8 @@ def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, An
     with a thing that is not as it was, by `state_of`.
     """
     after = state_of(program, prepared)
+    if after == before:
+        return
     for name in sorted(after.keys() | before.keys()):
         if before.get(name) != after.get(name):
             raise SharedState(
@@ -132,16 +134,19 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
     """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change, as it
     is. What cannot be pickled is left out, and what remembers results says by `__reduce__` that they are no part of it.
     """
-    owners = [vars(kind) for kind in type(program).__mro__ if issubclass(kind, Program) and kind is not Program]
-    named = {f"self.{name}": value for owner in (*owners[::-1], vars(program)) for name, value in owner.items()}
+    owners = [*map(vars, _classes(type(program))), vars(program)]
+    named = {f"self.{name}": value for owner in owners for name, value in owner.items()}
     parts = vars(prepared) if hasattr(prepared, "__dict__") else {}
-    named |= {f"prepared.{name}": value for name, value in parts.items()} or {"prepared": prepared}
+    if parts:
+        named |= {f"prepared.{name}": value for name, value in parts.items()}
+    elif not _cannot_change(prepared):
+        named["prepared"] = prepared
     state: dict[str, Any] = {}
     for name, value in named.items():
         if isinstance(value, _FIXED):
             state[name] = value
             continue
-        if name.startswith("self.__"):
+        if name.startswith(_UNSEEN):
             continue
         with suppress(Exception):  # whatever somebody's own way to be pickled raises
             stream = BytesIO()
@@ -150,7 +155,19 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
     return state
 
 
+_UNSEEN = ("self.__", "self._abc_impl")
+"""What Python puts into a class."""
+
 _FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
+
+_VALUES = frozenset({int, float, bool, str, bytes, type(None)})
+
+
+def _cannot_change(value: Any) -> bool:
+    """Whether nobody can change a value: numbers, text, and tuples of these, named or not."""
+    if isinstance(value, tuple) and not hasattr(value, "__dict__"):
+        return _VALUES.issuperset(map(type, value)) or all(map(_cannot_change, value))
+    return type(value) in _VALUES
 
 
 class _WithoutCaches(Pickler):
@@ -163,6 +180,12 @@ class _WithoutCaches(Pickler):
             return NotImplemented
         kept = {name: value for name, value in vars(obj).items() if name not in cached}
         return kind, tuple(obj) if isinstance(obj, tuple) else (), kept
+
+
+@cache
+def _classes(kind: type[Program[Any]]) -> tuple[type[Any], ...]:
+    """A program's class and those that it inherits from, the first of them first; without `Program`."""
+    return tuple([one for one in reversed(kind.__mro__) if issubclass(one, Program) and one is not Program])
 
 
 @cache

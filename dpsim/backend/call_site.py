@@ -26,7 +26,7 @@ all of its constants.
 """
 
 _places: defaultdict[str, Places] = defaultdict(dict)
-"""By site. Shared by all journals of the process, so a place is worked out once."""
+"""By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
 
 _own = {"dpsim.backend"}
 
@@ -40,7 +40,7 @@ class Site:
 
     def __init__(self, site: str) -> None:
         """Raises ValueError for what is no word: labels and addresses could not tell it from other text."""
-        if type(site) is not str or not _WORD.fullmatch(site):
+        if type(site) is not str or (site not in _places and not _WORD.fullmatch(site)):
             raise ValueError(f"the site {site!r} is no word; a site is printable ASCII without spaces, e.g. dp.agree")
         self.count = 0
         self.places = _places[site]

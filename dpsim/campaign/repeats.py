@@ -49,7 +49,7 @@ class Repeats:
         self.active = subject.repeats and not any(off.values())
         self.made = 0
         self._subject = subject
-        self._fresh = subject.fresh()
+        self._fresh = subject.fresh() if self.active else None
         self._tick = tick
         self._chosen = False
         self._drawn: tuple[Any, ...] | None = None
@@ -62,19 +62,20 @@ class Repeats:
 
     def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
         """A whole run has ended. `failed`: it is the first that shows a failure."""
-        self._last = run, schedule
+        if self.active:
+            self._last = run, schedule
         return self.last() if self._chosen or failed else None
 
     def last(self) -> Unlike | None:
         """Make the last run again, unless that was done."""
-        if self._last is None or not self.active:
+        if self._last is None:
             return None
         (run, schedule), self._last = self._last, None
         self.made += 1
-        drawn = _generators()
+        drawn = None if self._drawn is None else _generators()
         journals, stopped = self._again(schedule)
         found = nondeterminism.check(run.journals, journals, stopped)
-        if found is None and self._drawn not in (None, drawn) and drawn != _generators():
+        if found is None and self._drawn != drawn and drawn != _generators():
             found = nondeterminism.unseeded()
         return None if found is None else Unlike(found, run, schedule)
 
@@ -89,6 +90,8 @@ class Repeats:
     def _again(self, schedule: Sequence[str], strict: bool = True) -> tuple[list[Any], str]:
         """The journals of a run along a schedule, and why it was stopped."""
         follow, machine, stopped = Replay(schedule, strict, longest=self._subject.longest), self._subject.machine(), ""
+        if self._fresh is None:  # only to tell two runs from each other, and they begin alike
+            self._fresh = self._subject.fresh()
         follow.begin()
         machine.strategy = follow
         try:

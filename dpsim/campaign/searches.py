@@ -26,6 +26,7 @@ from dpsim.sim.environment import rare_collections
 from dpsim.world import Run
 
 
+@rare_collections()  # around all runs, up to when what they leave is gone: after each it would look through that
 def search_subject(
     subject: Subject,
     chosen: Search,
@@ -75,11 +76,10 @@ def search_subject(
         unlike = repeats.diverged(error, current.schedule)
         return _problem(unlike.finding, unlike.run)
 
-    with rare_collections():  # around all runs: after each it would look through what the run has left
-        found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
-        unlike = None
-        with suppress(OutOfTime):
-            unlike = repeats.last()
+    found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
+    unlike = None
+    with suppress(OutOfTime):
+        unlike = repeats.last()
     if unlike is not None and not found.failures:
         one = _problem(unlike.finding, unlike.run)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)

@@ -92,6 +92,8 @@ class Subject:
 
 def planted(world: World) -> dict[Planted, World]:
     """Each fault, kill and delay of a world, and the world with it alone."""
+    if not (world.faults or world.kills or world.delays):
+        return {}
     nothing = replace(world, faults=(), kills=(), delays=())
     faults = {(one.describe(), one.rank, str(one.at)): replace(nothing, faults=(one,)) for one in world.faults}
     faults |= {("kill", one.rank, str(one.at)): replace(nothing, kills=(one,)) for one in world.kills}

@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
-from dpsim.ops import COLLECTIVE_ROOT, SITE
+from dpsim.ops import COLLECTIVE_ROOT, SITE, STEP
 from dpsim.words import ranks_text
 
 Sites: TypeAlias = tuple[str, ...]
@@ -28,6 +28,9 @@ Sites: TypeAlias = tuple[str, ...]
 
 def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
     """The first step in which members of a communicator pair up crosswise."""
+    lists_of = {tuple([(raw[STEP], raw[SITE]) for _, _, raw in entries]) for entries in members.values()}
+    if all(set(one).isdisjoint(other) for one, other in combinations(lists_of, 2)):
+        return None  # nobody who calls otherwise comes to any of the same sites
     of_roots, of_others = _roles(members)
     steps = {rank: by_step(entries) for rank, entries in members.items()}
     for step in sorted({step for own in steps.values() for step in own}):

@@ -55,17 +55,20 @@ def check(run_index: RunIndex) -> list[Finding]:
     findings = transfers.unequal(run_index)
     usual: UsualStep | None = None
     for communicator, members in run_index.collectives.items():
-        if _alike(list(members.values())):
+        calls_alike, sites_alike = _alike(list(members.values()))
+        if calls_alike and sites_alike:
             continue
-        rows = [
-            [(entry.raw[STEP], *call) for entry, call in zip(entries, signatures(entries, index), strict=True)]
-            for index, entries in enumerate(members.values())
-        ]
-        if first_difference(rows) is not None:
-            usual = usual or UsualStep(run_index)
-            finding = _first(run_index, communicator, members, usual)
-        else:
-            finding = _pieces(run_index, communicator, members)
+        finding = None
+        if not calls_alike:
+            rows = [
+                [(entry.raw[STEP], *call) for entry, call in zip(entries, signatures(entries, index), strict=True)]
+                for index, entries in enumerate(members.values())
+            ]
+            if first_difference(rows) is not None:
+                usual = usual or UsualStep(run_index)
+                finding = _first(run_index, communicator, members, usual)
+            else:
+                finding = _pieces(run_index, communicator, members)
         crossed = crosswise(run_index, communicator, members)
         if crossed is not None and (finding is None or crossed.position[0] < finding.position[0]):
             finding = crossed
@@ -74,22 +77,24 @@ def check(run_index: RunIndex) -> list[Finding]:
     return findings
 
 
-def _alike(rows: list[list[Entry]]) -> bool:
-    """Whether all members made the same calls at the same sites, none of them with sizes: the usual case, told with
-    little ado.
+def _alike(rows: list[list[Entry]]) -> tuple[bool, bool]:
+    """Whether all members made the same calls, none of them with sizes, and whether at the same sites: the usual case,
+    told with little ado.
     """
-    first = rows[0]
+    first, sites_alike = rows[0], True
     if any(len(row) != len(first) for row in rows):
-        return False
+        return False, False
     for calls in zip(*rows, strict=True):
         raw = calls[0].raw
         if raw[COLLECTIVE_SIZES]:
-            return False
+            return False, False
         step, site, signature = raw[STEP], raw[SITE], raw[SIGNED]
         for _, _, other in calls:
-            if other[STEP] != step or other[SITE] != site or other[SIGNED] != signature:
-                return False
-    return True
+            if other[STEP] != step or other[SIGNED] != signature:
+                return False, False
+            if other[SITE] != site:
+                sites_alike = False
+    return True, sites_alike
 
 
 def _first(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]], usual: UsualStep) -> Finding | None:

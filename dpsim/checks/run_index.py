@@ -177,7 +177,7 @@ def by_step(entries: Iterable[Entry]) -> dict[int, list[Entry]]:
     """Entries grouped by their step tag."""
     steps: dict[int, list[Entry]] = {}
     for entry in entries:
-        steps.setdefault(entry.step, []).append(entry)
+        steps.setdefault(entry.raw[STEP], []).append(entry)
     return steps
 
 

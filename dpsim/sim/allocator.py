@@ -103,7 +103,7 @@ class Block:
 
     def key(self) -> tuple[int, int, int]:
         """Order of the free list: the smallest first, then the oldest segment, then the lowest address."""
-        return self.size, self.segment.number, self.start
+        return self.stop - self.start, self.segment.number, self.start
 
 
 class Pool:
@@ -144,7 +144,7 @@ class CachingAllocator:
             block = self._free.pop((segment, start))
         else:
             block = self._take(pool, size)
-        rest = block.size - size
+        rest = block.stop - block.start - size
         if rest >= (ROUND if pool.small or self.expandable else SMALL_BLOCK + 1):
             self._split(block, size)
         block.free = False

@@ -67,4 +67,6 @@ class Group(ABC):
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
         """That those of them live who may be killed, as a footprint."""
+        if not self._mortal:
+            return ()
         return tuple([(("life", member), "r") for member in self._mortal if member in ranks])

@@ -23,7 +23,7 @@ both.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -44,13 +44,13 @@ class Meeting:
 
     __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "together")
 
-    def __init__(self, label: str, members: tuple[int, ...]) -> None:
+    def __init__(self, label: str, members: tuple[int, ...], indices: Mapping[int, int], device: bool) -> None:
         self.label = label
         self.members = members
-        self.indices = {rank: index for index, rank in enumerate(members)}
+        self.indices = indices
         self.brought: dict[int, Contribution] = {}
         self.together: list[int] = []
-        self.arrivals = {rank: Op(own_label(rank, f"gives {label}")) for rank in members}
+        self.arrivals = {rank: Op("", 0, None, None, rank if device else None) for rank in members}
         self.all_came = Op(label)
 
     def kept(self, members: Collection[int], rank: int) -> Footprint:
@@ -75,7 +75,7 @@ class PartedGroup(Group):
         self._open: dict[int, Meeting] = {}
         self._moving: dict[tuple[int, int, int], Meeting] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
-        self._lines = {rank: Line(machine, rank) for rank in spec.ranks}
+        self._lines = {rank: Line(machine, rank) for rank in spec.ranks if self.device}
 
     def join(self, host: Host, own: Contribution) -> Op:
         rank, issue = host.rank, own.issue
@@ -85,7 +85,7 @@ class PartedGroup(Group):
         self._next_seq[rank] = seq + 1
         meeting = self._open.get(seq)
         if meeting is None:
-            meeting = self._open[seq] = self._begin(numbered_label(self.spec.name, seq), self.spec.ranks)
+            meeting = self._open[seq] = self._begin(numbered_label(self.spec.name, seq), self.spec.ranks, self._indices)
         end = self._take_part(host, own, meeting, self.last.get(rank))
         if self.device:
             self.last[rank] = end
@@ -102,7 +102,7 @@ class PartedGroup(Group):
         meeting = self._moving.pop((*pair, number), None)
         if meeting is None:
             label = numbered_label(transfer_label(self.spec.name, *pair), number)
-            meeting = self._moving[(*pair, number)] = self._begin(label, pair)
+            meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
         return self._take_part(host, own, meeting, after)
 
     def ended(self, host: Host, end: Op) -> Op:
@@ -115,13 +115,11 @@ class PartedGroup(Group):
 
     # ---- inside
 
-    def _begin(self, label: str, members: tuple[int, ...]) -> Meeting:
+    def _begin(self, label: str, members: tuple[int, ...], indices: Mapping[int, int]) -> Meeting:
         """What nobody has come to yet."""
-        meeting = Meeting(label, members)
+        meeting = Meeting(label, members, indices, self.device)
         if self.device:
             self._unfired[meeting.all_came] = members
-            for rank, arrival in meeting.arrivals.items():
-                arrival.life = rank
         return meeting
 
     def _take_part(self, host: Host, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
@@ -130,7 +128,8 @@ class PartedGroup(Group):
         meeting.brought[rank] = own
         arrival, wanted = meeting.arrivals[rank], awaited(own.issue, rank, meeting.members)
         host.before(arrival)
-        machine.edge(after, arrival)
+        if after is not None:
+            machine.edge(after, arrival)
         machine.edges(own.before, arrival)
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
         machine.submit(arrival)
@@ -147,7 +146,9 @@ class PartedGroup(Group):
         if self.device:
             arrival.effect = own.keep
             reads = tuple([use for use in own.touches if use[1] == "r"])
-            arrival.footprint = reads + self._lives_of([rank]) if reads else None
+            if reads:
+                arrival.label = own_label(rank, f"gives {meeting.label}")
+                arrival.footprint = reads + self._lives_of([rank])
             own.touches = tuple([use for use in own.touches if use[1] != "r"])
             waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_came)
             if waits:

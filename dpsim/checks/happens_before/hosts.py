@@ -15,7 +15,7 @@ from dpsim.checks.happens_before.awaited import is_idle
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NO_MARKS, HostPoint, Signal, StreamPoint
-from dpsim.checks.happens_before.streams import StreamState
+from dpsim.checks.happens_before.streams import Fire, StreamState
 from dpsim.ops import (
     ADDRESS,
     ASK_HOW,
@@ -124,10 +124,7 @@ class HostState(HostPoint):
             self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
         else:
             stream = self.streams[raw[STREAM]]
-            for end in self._turn(raw, stream):
-                stream.put(StreamState.wait, at, end, self.clock)
-            stream.put(StreamState.collective, at, raw, self.clock)
-            self._over(raw, stream, at)
+            self._put(StreamState.collective, at, raw, stream)
 
     def _mark(self, at: int, raw: RawRecord) -> None:
         self.marks[raw[EVENT]] = self._end(self.streams[raw[STREAM]], at)
@@ -142,6 +139,16 @@ class HostState(HostPoint):
         mark = self.marks.get(raw[EVENT])
         if mark is not None:
             self.streams[raw[STREAM]].put(StreamState.wait, at, mark, self.clock)
+
+    def _put(self, fire: Fire, at: int, raw: RawRecord, stream: StreamState) -> None:
+        """The rank puts something on a communicator and a stream."""
+        if raw[COMMUNICATOR] not in self.spread:  # the order of the stream is that of the communicator
+            stream.put(fire, at, raw, self.clock)
+            return
+        for end in self._turn(raw, stream):
+            stream.put(StreamState.wait, at, end, self.clock)
+        stream.put(fire, at, raw, self.clock)
+        self._over(raw, stream, at)
 
     def _turn(self, raw: RawRecord, stream: StreamState) -> list[Signal]:
         """What the rank put on that communicator before, on another stream."""
@@ -193,10 +200,7 @@ class HostState(HostPoint):
             return
         stream = self.streams[raw[STREAM]]
         if group is None:
-            for end in self._turn(raw, stream):
-                stream.put(StreamState.wait, at, end, self.clock)
-            stream.put(StreamState.transfer, at, raw, self.clock)
-            self._over(raw, stream, at)
+            self._put(StreamState.transfer, at, raw, stream)
             return
         began = self.groups.get(group)
         if began is None:
@@ -225,7 +229,10 @@ class HostState(HostPoint):
         self.meeting.sink.freed(self, raw[BUFFER], marks)
 
     def idle(self) -> bool:
-        return not any(stream.queue for stream in (*self.streams.values(), *self.lanes.values()))
+        for stream in self.streams.values():
+            if stream.queue:
+                return False
+        return not self.lanes or not any(lane.queue for lane in self.lanes.values())
 
     def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
         """Take over what is known after an op that returned; False if the walk has not come to it."""

@@ -104,7 +104,10 @@ class Reuse:
 
     def taken(self, life: Life, host: HostPoint, home: str, small: bool) -> None:
         """The host gets a buffer."""
-        pool = life.pool = self._pools.setdefault((home, small), Pool())
+        pool = self._pools.get((home, small))
+        if pool is None:
+            pool = self._pools[home, small] = Pool()
+        life.pool = pool
         life.after, life.held = pool.freed, host.held
         self._host = host
         self._recent.append(life)
@@ -125,11 +128,15 @@ class Reuse:
 
     def wrote(self, life: Life, write: RawAccess) -> None:
         """The first write of a buffer on its stream."""
-        clock = write[BY_STREAM].clock
-        life.writers += (write[BY_STREAM],)
+        stream, pool = write[BY_STREAM], life.pool
+        clock = stream.clock
+        life.writers += (stream,)
         life.written += ((write, clock),)
-        if life.pool is not None:
-            self._look(life, life.pool, write, clock)
+        if pool is not None:
+            if life.after > pool.written:
+                pool.written = life.after
+            if pool.left:
+                self._look(life, pool, write, clock)
 
     def late(self, life: Life, access: RawAccess) -> None:
         """An access of a buffer that its host has freed already. It was issued before, so no write of a newer buffer
@@ -193,8 +200,6 @@ class Reuse:
     def _look(self, new: Life, pool: Pool, write: RawAccess, clock: Clock) -> None:
         """Hold a write against all that is left of older buffers."""
         stream, after = write[BY_STREAM], new.after
-        if after > pool.written:
-            pool.written = after
         knows = stream.clocks.knows
         for on, left in pool.left.items():
             if on is stream:

@@ -99,68 +99,66 @@ class Memory:
 
     def access(self, stream: StreamPoint, at: int, reads: Refs, writes: Refs, group: int | None = None) -> None:
         lives, position = self._lives[stream.rank], stream.position
-        for ref in reads:
-            buffer = ref[0]
-            life, access = lives[buffer], (stream, position, at, buffer, group, "read")
-            cells = life.spans.get(ref)
-            if cells is None:
-                cells = self._find(life, ref)
-                if len(ref) > 3 or not cells:
-                    self._tagged(life, ref, access, cells)
+        for refs, how in (reads, "read"), (writes, "write"):
+            for ref in refs:
+                buffer = ref[0]
+                life, access = lives[buffer], (stream, position, at, buffer, group, how)
+                cells = life.spans.get(ref)
+                if cells is None:
+                    cells = self._find(life, ref)
+                    if len(ref) > 3 or not cells:
+                        self._tagged(life, ref, access, cells)
+                        continue
+                life.last[stream] = access
+                if life.freed:
+                    self._reuse[stream.rank].late(life, access)
+                if how == "read":
+                    for cell in cells:
+                        readers = cell.reads  # most often nobody else was here, or this stream has read it already
+                        if not cell.raced:
+                            if readers:
+                                for index, reader in enumerate(readers):
+                                    if reader[BY_STREAM] is stream:
+                                        readers[index] = access
+                                        break
+                                else:
+                                    self._read(cell, access)
+                                continue
+                            old = cell.writes
+                            if len(old) == 1 and old[0][BY_STREAM] is stream:
+                                readers.append(access)
+                                continue
+                        self._read(cell, access)
                     continue
-            life.last[stream] = access
-            if life.freed:
-                self._reuse[stream.rank].late(life, access)
-            for cell in cells:
-                readers = cell.reads  # most often nobody else was here, or this stream has read it already
-                if not cell.raced:
-                    if readers:
-                        for index, reader in enumerate(readers):
-                            if reader[BY_STREAM] is stream:
-                                readers[index] = access
-                                break
+                if stream not in life.writers:
+                    self._reuse[stream.rank].wrote(life, access)
+                news = False
+                for cell in cells:
+                    old, readers = cell.writes, cell.reads
+                    if not old:
+                        if readers:
+                            self._write(cell, access)
                         else:
-                            self._read(cell, access)
-                        continue
-                    old = cell.writes
-                    if len(old) == 1 and old[0][BY_STREAM] is stream:
-                        readers.append(access)
-                        continue
-                self._read(cell, access)
-        for ref in writes:
-            buffer = ref[0]
-            life, access = lives[buffer], (stream, position, at, buffer, group, "write")
-            cells = life.spans.get(ref)
-            if cells is None:
-                cells = self._find(life, ref)
-                if len(ref) > 3 or not cells:
-                    self._tagged(life, ref, access, cells)
-                    continue
-            life.last[stream] = access
-            if life.freed:
-                self._reuse[stream.rank].late(life, access)
-            if stream not in life.writers:
-                self._reuse[stream.rank].wrote(life, access)
-            news = False
-            for cell in cells:
-                old, readers = cell.writes, cell.reads
-                if (
-                    len(old) == 1
-                    and old[0][BY_STREAM] is stream
-                    and (not readers or (len(readers) == 1 and readers[0][BY_STREAM] is stream))
-                ):
-                    old[0] = access
-                    if readers:
-                        readers.clear()
-                else:
-                    self._write(cell, access)
-                    news = True
-            if news and len(cells) > 1:  # else its own views cut it: they will again
-                self._merge(life, ref, cells)
+                            old.append(access)
+                        news = True
+                    elif (
+                        len(old) == 1
+                        and old[0][BY_STREAM] is stream
+                        and (not readers or (len(readers) == 1 and readers[0][BY_STREAM] is stream))
+                    ):
+                        old[0] = access
+                        if readers:
+                            readers.clear()
+                    else:
+                        self._write(cell, access)
+                        news = True
+                if news and len(cells) > 1:  # else its own views cut it: they will again
+                    self._merge(life, ref, cells)
 
     def placed(self, host: HostPoint, raw: RawRecord) -> None:
         rank = host.rank
-        self._settle(host)
+        if self._over[rank]:
+            self._settle(host)
         life = self._lives[rank][raw[BUFFER]]
         if raw[ALLOC_PLACE] is not None:
             small = raw[ALLOC_COUNT] * DTYPES[raw[ALLOC_DTYPE]] <= SMALL_BLOCK

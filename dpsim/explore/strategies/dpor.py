@@ -277,7 +277,7 @@ def lasting(waits: Sequence[Wait]) -> list[Wait]:
         bits = 0
         for wait in left:
             bits |= wait.bit
-        stay = [wait for wait in left if wait.met is None or wait.met & bits]
+        stay = [wait for wait in left if (met := wait.met) is None or met & bits]
         if len(stay) == len(left):
             return left
         left = stay
