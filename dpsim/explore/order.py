@@ -67,7 +67,6 @@ class Order:
         self.labels = labels
         self.steps: list[Step] = []
         self.draws: list[int] = []
-        self._otherwise: list[int] = []
         self.unusual: list[str] = []
         """The draws that did not take the first option, in words."""
         self._touched: dict[Any, list[tuple[Step, str]]] = {}
@@ -89,7 +88,6 @@ class Order:
         """A draw and its outcome: runs that drew otherwise are of another class."""
         self.draws.append(self.labels.bit(words))
         if index:
-            self._otherwise.append(self.draws[-1])
             self.unusual.append(words)
 
     def causes(self, footprint: Footprint, causes: int) -> int:
@@ -126,7 +124,7 @@ class Order:
 
     def class_key(self) -> ClassKey:
         """Equal for runs of the same class only."""
-        return frozenset([(step.bit, step.causes) for step in self.steps] + [(bit, 0) for bit in self._otherwise])
+        return frozenset([(step.bit, step.causes) for step in self.steps] + [(self.labels.bit(words), 0) for words in self.unusual])
 
 
 def overlap(one: Footprint, other: Footprint) -> bool:

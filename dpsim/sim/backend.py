@@ -198,8 +198,10 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
             end = chain.end(host)
             if end is not None:
                 await _Await(host.wait_for_device(end))
-        await _Await(host.get_through())
-        await _Await(host.settle())
+        if host.gate is not None:
+            await _Await(host.get_through())
+        if host.lives is not None:
+            await _Await(host.settle())
     except RankDied:
         with suppress(KernelError):
             await _Await(host.get_through())

@@ -55,16 +55,16 @@ class SimHostCommunicator(JournaledHostCommunicator):
 
         if last is None:
             return lambda: _at_once(wanted)
-        if machine.timed and not machine.partial:
+        if machine.partial:
+            return lambda: host.wait(self._served(last, issues[-1]), wanted)
+        if machine.timed:
             return lambda: host.wait(last, wanted)
-        return lambda: host.wait(self._ended(last, issues[-1]), wanted)
+        return lambda: host.wait(self.group.ended(host, last), wanted)
 
-    def _ended(self, last: Op, issue: Issue) -> Op:
-        """What a host waits for that awaits this end."""
+    def _served(self, last: Op, issue: Issue) -> Op:
+        """What a host waits for that awaits this end, where it may be lost with one of the others."""
         host, group = self.host, self.group
         end = last if host.machine.timed else group.ended(host, last)
-        if not host.machine.partial:
-            return end
         others = group.spec.ranks if issue.peer is None else (issue.peer,)
         return host.parts(group.spec.name, others, end, on_device=False)
 

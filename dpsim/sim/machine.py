@@ -11,7 +11,7 @@ events are edges, not ops.
     machine.submit(b); machine.submit(a)
     machine.run()                       # machine.now == 12
 
-The modes differ in `ready` alone:
+The modes differ in what becomes of a ready op alone:
 
 * **timed**: a ready op takes a SimPy time-out of its cost, then fires;
 * **untimed**: there is no time. An op without footprint fires at once; one with a footprint goes on the ready list,
@@ -73,7 +73,8 @@ class Machine:
         self._strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
-        self.ready: Callable[[Op], None] = self._ready_timed if self.timed else self._ready_untimed
+        self.submit: Callable[[Op], None] = self._submit_timed if self.timed else self._submit_untimed
+        """The op exists now: all edges that its issuer knows of are drawn."""
         self.fire: Callable[[Op], None] = self._fire_timed if self.timed else self._fire_untimed
         self.env = Environment(self.fire, None if self.timed else self._pick)
 
@@ -108,24 +109,24 @@ class Machine:
                 after.seen_marks |= op.seen_marks
                 after.causes |= op.causes
 
-    def submit(self, op: Op) -> None:
-        """The op exists now: all edges that its issuer knows of are drawn."""
-        op.pending -= 1
-        if not op.pending:
-            self.ready(op)
-
     # ---- the modes: all the difference between them
 
-    def _ready_timed(self, op: Op) -> None:
+    def _submit_timed(self, op: Op) -> None:
+        op.pending -= 1
+        if op.pending:
+            return
         if op.cost:
             env = self.env
             heappush(env._queue, (env._now + op.cost, 1, next(env._eid), op))  # type: ignore[misc]
         else:
-            self.fire(op)
+            self._fire_timed(op)
 
-    def _ready_untimed(self, op: Op) -> None:
+    def _submit_untimed(self, op: Op) -> None:
+        op.pending -= 1
+        if op.pending:
+            return
         if op.footprint is None:
-            self.fire(op)
+            self._fire_untimed(op)
         else:
             self.enabled.append(op)
 
@@ -139,7 +140,7 @@ class Machine:
         able = [op for op in self.enabled if op.guard is None or op.guard.open()]
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
-        if able and all(op.disables for op in able) and spared(able, strategy):
+        if self.mortal and able and all(op.disables for op in able) and spared(able, strategy):
             return False
         if able:
             op = able[strategy.pick(able)]

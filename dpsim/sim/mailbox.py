@@ -42,7 +42,7 @@ class Mailboxes:
             raise ValueError(
                 f"rank {sender} sends to the mailbox {name!r} of rank {to}; there are ranks 0 to {self._size - 1}"
             )
-        box, machine = self._box(to, name), self._machine
+        box, machine = self._boxes.get((to, name)) or self._box(to, name), self._machine
         delivery.effect, delivery.args = self._deliver, (box, message, delivery)
         if machine.visible:
             lives: Footprint = () if delivery.life is None else ((("life", sender), "r"),)
@@ -56,7 +56,7 @@ class Mailboxes:
         """Let the value of `op` be the next message; for a poll, None if there is none. A poll can be early or late; a
         get comes after its message, and is no choice.
         """
-        box, machine = self._box(rank, name), self._machine
+        box, machine = self._boxes.get((rank, name)) or self._box(rank, name), self._machine
         op.effect, op.args = self._next, (box, op)
         if how == "poll":
             if machine.visible:
@@ -70,9 +70,8 @@ class Mailboxes:
         machine.submit(op)
 
     def _box(self, rank: int, name: str) -> _Box:
-        box = self._boxes.get((rank, name))
-        if box is None:
-            box = self._boxes[rank, name] = _Box()
+        """One that nobody has used yet."""
+        box = self._boxes[rank, name] = _Box()
         return box
 
     def _deliver(self, box: _Box, message: Frozen, delivery: Op) -> None:
