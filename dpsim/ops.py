@@ -463,6 +463,9 @@ BUFFER = _position("buffer", Alloc, Free, Used)
 COLLECTIVE_ROOT = _position("root", Collective)
 COLLECTIVE_REDUCE = _position("reduce", Collective)
 COLLECTIVE_SIZES = _position("sizes", Collective)
+CALL = slice(OP, COLLECTIVE_SIZES + 1)
+"""What the call of a collective asks for: op, count, dtype, root, reduce and sizes."""
+
 COLLECTIVE_READS = _position("reads", Collective)
 COLLECTIVE_WRITES = _position("writes", Collective)
 TRANSFER_PEER = _position("peer", Transfer)

@@ -33,7 +33,6 @@ from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import (
     SIGNATURE,
-    SIGNED,
     Entry,
     RunIndex,
     Signature,
@@ -44,7 +43,7 @@ from dpsim.checks.run_index import (
     split,
 )
 from dpsim.checks.usual_step import UsualStep
-from dpsim.ops import COLLECTIVE_SIZES, COUNT, OP, SITE, STEP
+from dpsim.ops import CALL, COLLECTIVE_SIZES, COUNT, OP, SITE, STEP
 from dpsim.words import ranks_text, times
 
 
@@ -88,9 +87,9 @@ def _alike(rows: list[list[Entry]]) -> tuple[bool, bool]:
         raw = calls[0].raw
         if raw[COLLECTIVE_SIZES]:
             return False, False
-        step, site, signature = raw[STEP], raw[SITE], raw[SIGNED]
+        step, site, signature = raw[STEP], raw[SITE], raw[CALL]
         for _, _, other in calls:
-            if other[STEP] != step or other[SIGNED] != signature:
+            if other[STEP] != step or other[CALL] != signature:
                 return False, False
             if other[SITE] != site:
                 sites_alike = False

@@ -14,7 +14,7 @@ still and nothing else explains it, by letting each rank start its collectives i
 Either way it is a graph: a collective waits for the one that a member of it stands in, if somebody in it needs that
 member. What waits for nothing unfired drops out, and what is left has a cycle.
 
-Members need not wait for all (`dpsim.checks.happens_before.awaited`), and the journals do not say whether they did.
+Members need not wait for all (`dpsim.awaited`), and the journals do not say whether they did.
 What stands still without that is a proof. That each waits for all is looked at only where nothing else explains a hang.
 """
 
@@ -25,14 +25,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
+from dpsim.awaited import awaited
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.checks.happens_before.awaited import awaited
 from dpsim.checks.happens_before.points import NullSink, Signal
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
 from dpsim.checks.stuck import passed_on_streams
-from dpsim.ops import COMMUNICATOR, KIND, SEQ, STREAM, RawRecord
+from dpsim.ops import CALL, COMMUNICATOR, KIND, SEQ, STREAM, RawRecord
 from dpsim.words import ranks_text
 
 Key: TypeAlias = tuple[str, int]
@@ -105,7 +105,7 @@ JOINT = ", and all members wait for all"
 def _needs(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
     """Whom a part waits for."""
     members = tuple(run_index.collectives[raw[COMMUNICATOR]])
-    return members if joint else awaited(raw, rank, members)
+    return members if joint else awaited(raw[CALL], rank, members)
 
 
 def _heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:

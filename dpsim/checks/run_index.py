@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.memory.shadow import Memory
 from dpsim.ops import (
+    CALL,
     COLLECTIVE_SIZES,
     COMMUNICATOR,
     DECISION_COMMUNICATOR,
@@ -143,8 +144,7 @@ def call(entry: Entry) -> Collective:
 
 Signature: TypeAlias = tuple[Any, ...]
 
-SIGNED = slice(OP, COLLECTIVE_SIZES + 1)
-SIGNATURE = Collective._fields[SIGNED]
+SIGNATURE = Collective._fields[CALL]
 """What must be the same in the calls of all members: op, count, dtype, root, reduce and sizes, and where they stand."""
 
 
@@ -154,7 +154,7 @@ def signature(raw: RawRecord, index: int) -> Signature:
     Where sizes are given, members bring different counts: their sum stands for the count if the member brings its
     part of it. The sizes of an all_to_all differ too, and are held against each other by the ledger.
     """
-    op, count, dtype, root, reduce, sizes = raw[SIGNED]
+    op, count, dtype, root, reduce, sizes = raw[CALL]
     if sizes and op == "all_gather" and index < len(sizes) and count == sizes[index]:
         count = sum(sizes)
     elif sizes and op == "all_to_all":
@@ -164,7 +164,7 @@ def signature(raw: RawRecord, index: int) -> Signature:
 
 def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
     """The signature of each call of one member."""
-    return [entry.raw[SIGNED] if not entry.raw[COLLECTIVE_SIZES] else signature(entry.raw, index) for entry in entries]
+    return [entry.raw[CALL] if not entry.raw[COLLECTIVE_SIZES] else signature(entry.raw, index) for entry in entries]
 
 
 def decision(entry: Entry) -> Decision:

@@ -3,7 +3,7 @@
 rank 0   all_reduce on dp #3                      stands in dp #3
 rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is missing in pp #0
 
-A member waits for those whose elements it gets, and for others perhaps (`dpsim.checks.happens_before.awaited`). So
+A member waits for those whose elements it gets, and for others perhaps (`dpsim.awaited`). So
 does a sender, perhaps, for its receiver. What a rank perhaps waits for counts only if it did not end and waits in
 nothing for sure.
 """
@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.checks.happens_before.awaited import awaited
+from dpsim.awaited import awaited
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ADDRESS, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, RawRecord
+from dpsim.ops import ADDRESS, CALL, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, RawRecord
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def find_stuck(run_index: RunIndex) -> list[Stuck]:
     stuck = []
     for communicator, members in run_index.collectives.items():
         for seq, joined in _unjoined(members):
-            needs = {rank: awaited(entry.raw, rank, tuple(members)) for rank, entry in joined.items()}
+            needs = {rank: awaited(entry.raw[CALL], rank, tuple(members)) for rank, entry in joined.items()}
             missing = tuple(one for one in members if one not in joined and any(one in own for own in needs.values()))
             waits = tuple(rank for rank, own in needs.items() if any(one in own for one in missing))
             if waits:

@@ -124,7 +124,8 @@ class Order:
 
     def class_key(self) -> ClassKey:
         """Equal for runs of the same class only."""
-        return frozenset([(step.bit, step.causes) for step in self.steps] + [(self.labels.bit(words), 0) for words in self.unusual])
+        otherwise = [(self.labels.bit(words), 0) for words in self.unusual]
+        return frozenset([(step.bit, step.causes) for step in self.steps] + otherwise)
 
 
 def overlap(one: Footprint, other: Footprint) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dpsim.awaited import is_idle
 from dpsim.backend.buffers import of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator, JournaledHostCommunicator
 from dpsim.backend.issue import Issue
@@ -20,7 +21,6 @@ from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.op import Op
 from dpsim.sim.residency import Slots
-from dpsim.sim.results import is_idle
 from dpsim.sim.streams import SimStream
 
 
@@ -106,7 +106,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            if is_idle(issue, host.rank, self.group.spec.ranks):
+            if is_idle(issue):
                 self._pass(Contribution(issue, flat_of(output), flat_of(source), (), machine.env._now))
                 continue
             if on.chain.queue is not None:

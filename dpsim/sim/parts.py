@@ -2,7 +2,7 @@
 
 A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
 
-* *early*: when those have arrived whose elements it gets (`dpsim.sim.results.awaited`). That is the least the contract
+* *early*: when those have arrived whose elements it gets (`dpsim.awaited`). That is the least the contract
   asks for;
 * *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
   (`dpsim.sim.lines`).
@@ -24,9 +24,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 import numpy as np
 
+from dpsim.awaited import awaited
 from dpsim.backend.issue import Issue
 from dpsim.schedule import Footprint, numbered_label, own_label, transfer_label
 from dpsim.sim.contribution import Contribution
@@ -35,7 +37,7 @@ from dpsim.sim.host import Host
 from dpsim.sim.lines import Line
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
-from dpsim.sim.results import Results, awaited
+from dpsim.sim.results import Results
 from dpsim.world import CommunicatorSpec
 
 
@@ -126,7 +128,7 @@ class PartedGroup(Group):
         """A member comes, after what it put on this communicator before; the answer is the op that ends its part."""
         machine, rank = self.machine, host.rank
         meeting.brought[rank] = own
-        arrival, wanted = meeting.arrivals[rank], awaited(own.issue, rank, meeting.members)
+        arrival, wanted = meeting.arrivals[rank], _wanted(own.issue, rank, meeting.members)
         host.before(arrival)
         if after is not None:
             machine.edge(after, arrival)
@@ -208,6 +210,13 @@ class PartedGroup(Group):
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
             own.receive(Results(meeting.indices, brought).of(rank))
+
+
+@lru_cache(4096)
+def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
+    """For whom a member waits at least, itself included; None for all."""
+    wanted = frozenset({*awaited(issue, rank, members), rank})
+    return wanted if len(wanted) < len(members) else None
 
 
 def _nothing(issue: Issue) -> Contribution:

@@ -8,7 +8,6 @@ written over it, but members may share a result.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -21,44 +20,6 @@ SHARED = frozenset({"all_reduce", "broadcast", "all_gather", "barrier"})
 """Collectives of which all members get the same."""
 
 REDUCTIONS: dict[str | None, Any] = {"sum": np.add, "max": np.maximum, "min": np.minimum, None: np.add}
-
-
-@lru_cache(4096)
-def awaited(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
-    """For whom a member waits at least: whose elements it gets by its own description, and itself; None for all.
-
-    >>> awaited(Issue("broadcast", 1, "int32", root=0), 2, (0, 1, 2)), awaited(Issue("barrier", 0, "int32"), 0, (0, 1))
-    (frozenset({0, 2}), None)
-    >>> awaited(Issue("all_gather", 2, "int32", sizes=(0, 2, 1)), 1, (5, 1, 7))
-    frozenset({1, 7})
-    """
-    op, sizes, count, size = issue.op, issue.sizes, issue.count, len(members)
-    if op == "broadcast":
-        brings = [member == issue.root and count > 0 for member in members]
-    elif op == "all_gather":
-        brings = [number > 0 for number in sizes or (count,) * size]
-    elif op == "all_to_all":
-        brings = [number > 0 for number in sizes[size:] or (count // size,) * size]
-    elif op == "reduce_scatter":
-        brings = [(sizes[members.index(rank)] if sizes else count // size) > 0] * size
-    else:
-        brings = [op in ("barrier", "recv") or (op == "all_reduce" and count > 0)] * size
-    wanted = frozenset([member for member, something in zip(members, brings, strict=True) if something]) | {rank}
-    return wanted if len(wanted) < size else None
-
-
-def is_idle(issue: Issue, rank: int, members: tuple[int, ...]) -> bool:
-    """Whether a member neither gives elements nor gets any.
-
-    >>> is_idle(Issue("all_reduce", 0, "int32"), 0, (0, 1)), is_idle(Issue("barrier", 0, "int32"), 0, (0, 1))
-    (True, False)
-    >>> gives, gets = (1, 1), (0, 0)
-    >>> is_idle(Issue("all_to_all", 2, "int32", sizes=gives + gets), 0, (0, 1))
-    False
-    """
-    if issue.op in ("all_gather", "all_to_all") and issue.sizes:
-        return not any(issue.sizes)
-    return issue.op != "barrier" and not issue.count
 
 
 class Results:

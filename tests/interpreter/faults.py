@@ -19,7 +19,7 @@ from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.memory.reuse import Reuse
 from dpsim.ops import RawRecord
-from dpsim.sim import backend, parts, results
+from dpsim.sim import backend, parts
 from dpsim.sim.communicators import SimDeviceCommunicator
 from dpsim.sim.lines import Line
 from dpsim.sim.mailbox import Mailboxes
@@ -34,13 +34,13 @@ def _waits_for_all(joins: Joins) -> Fault:
     """Members wait for all in some collectives, in which they need not."""
 
     def plant(patch: pytest.MonkeyPatch) -> None:
-        real = results.awaited
+        real = parts._wanted
 
         def awaited(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
             wanted = real(issue, rank, members)
             return None if wanted is not None and joins(issue, wanted) else wanted
 
-        patch.setattr(parts, "awaited", awaited)
+        patch.setattr(parts, "_wanted", awaited)
 
     return plant
 

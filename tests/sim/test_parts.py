@@ -214,7 +214,7 @@ def test_who_brings_nothing_may_be_waited_for_or_not(monkeypatch: pytest.MonkeyP
     world = world_of(3, hosts=["h"])
     assert {run.finished for _, run in runs(world, stays_away)} == {True, False}
     assert explored(world, stays_away).verdict == "violated"
-    monkeypatch.setattr(parts, "awaited", lambda issue, rank, members: None)
+    monkeypatch.setattr(parts, "_wanted", lambda issue, rank, members: None)
     assert {run.finished for _, run in runs(world, stays_away)} == {False}, "the twin: all wait for all"
 
 

@@ -3,7 +3,6 @@
 walk.py        the rules of what comes after what; all hosts and streams of a run, walked side by side
 hosts.py       a host: what it knows, how far its journal was walked
 streams.py     a stream: what it knows, what on it cannot fire yet
-awaited.py     whom a member of a collective waits for
 meeting.py     what all of these share: collectives, sends, events, who can go on
 mailboxes.py   messages: which post it may have been that a host took
 points.py      points that others may come after, who waits for them, who is told of accesses

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dpsim.checks.happens_before.awaited import is_idle
+from dpsim.awaited import is_idle
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NO_MARKS, HostPoint, Signal, StreamPoint
@@ -20,6 +20,7 @@ from dpsim.ops import (
     ADDRESS,
     ASK_HOW,
     BUFFER,
+    CALL,
     COMMUNICATOR,
     EVENT,
     KIND,
@@ -120,7 +121,7 @@ class HostState(HostPoint):
     def _collective(self, at: int, raw: RawRecord) -> None:
         if raw[STREAM] is None:
             self.pending[raw[ADDRESS]] = self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
-        elif is_idle(raw):
+        elif is_idle(raw[CALL]):
             self.meeting.arrive(self.rank, raw, (self.clock, 0, 0))
         else:
             stream = self.streams[raw[STREAM]]

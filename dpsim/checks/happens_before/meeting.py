@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from dpsim.checks.happens_before.awaited import awaited
+from dpsim.awaited import awaited
 from dpsim.checks.happens_before.clocks import Clocks, Point
 from dpsim.checks.happens_before.mailboxes import Mail
 from dpsim.checks.happens_before.points import Signal, Sink, Waiter
-from dpsim.ops import COMMUNICATOR, SEQ, RawRecord
+from dpsim.ops import CALL, COMMUNICATOR, SEQ, RawRecord
 
 
 class Gathering:
@@ -58,7 +58,7 @@ class Meeting:
             gathering = self.gatherings[key] = Gathering()
         came = gathering.came
         came[rank] = point
-        others = members if self.joint else awaited(raw, rank, members)
+        others = members if self.joint else awaited(raw[CALL], rank, members)
         if others is members:
             part = gathering.whole
             if part is None:

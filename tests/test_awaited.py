@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.happens_before.awaited import awaited
+from dpsim.awaited import awaited
+from dpsim.ops import CALL
 from tests.checks.happens_before.naive import moved
 from tests.records import all_reduce
 
@@ -14,7 +15,7 @@ MEMBERS = (3, 5, 8)
 
 
 def call(op: str, count: int, sizes: tuple[int, ...] = (), root: int | None = None) -> Any:
-    return all_reduce("call", "c", 0, op=op, count=count, sizes=sizes, root=root)
+    return all_reduce("call", "c", 0, op=op, count=count, sizes=sizes, root=root)[CALL]
 
 
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"])
