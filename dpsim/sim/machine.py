@@ -43,7 +43,7 @@ from dpsim.world import Kill
 
 
 class Machine:
-    """Ops, edges, and time or choice.
+    """Ops, edges, and time or choice. `submit(op)`: the op exists now, with all edges that its issuer knows of.
 
     `kills`: of ranks that may be killed. `memory`: accesses of device memory are part of footprints.
     """
@@ -74,7 +74,6 @@ class Machine:
         self._fired: deque[Op] = deque()
         self._firing = False
         self.submit: Callable[[Op], None] = self._submit_timed if self.timed else self._submit_untimed
-        """The op exists now: all edges that its issuer knows of are drawn."""
         self.fire: Callable[[Op], None] = self._fire_timed if self.timed else self._fire_untimed
         self.env = Environment(self.fire, None if self.timed else self._pick)
 

@@ -21,6 +21,7 @@ from pathlib import Path
 PACKAGES = ("dpsim", "real")
 
 MODULES = (
+    "awaited",
     "config",
     "interface",
     "ops",
