@@ -131,8 +131,9 @@ def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, An
 
 
 def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
-    """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change, as it
-    is. What cannot be pickled is left out, and what remembers results says by `__reduce__` that they are no part of it.
+    """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change as it
+    is, or not at all. What cannot be pickled is left out, and what remembers results says by `__reduce__` that they are
+    no part of it.
     """
     owners = [*map(vars, _classes(type(program))), vars(program)]
     named = {f"self.{name}": value for owner in owners for name, value in owner.items()}

@@ -123,6 +123,8 @@ class JournaledBuffer(Buffer):
 
 def refs(buffers: Sequence[Buffer]) -> Refs:
     """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
+    if not buffers:
+        return ()
     if len(buffers) == 1:
         [buffer] = buffers
         if not buffer.freed:  # type: ignore[attr-defined]

@@ -34,8 +34,14 @@ class Injections:
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
-        self._faults = {_key(fault.at): fault for fault in world.faults if fault.rank == rank}
-        self._kills = {_key(kill.at): kill for kill in world.kills if kill.rank == rank and kill.at is not None}
+        self._faults: dict[Key, Fault] = {}
+        for fault in world.faults:
+            if fault.rank == rank:
+                self._faults[_key(fault.at)] = fault
+        self._kills: dict[Key, Kill] = {}
+        for kill in world.kills:
+            if kill.rank == rank and kill.at is not None:
+                self._kills[_key(kill.at)] = kill
         self.doom: Callable[[Kill], None] = lambda kill: None
         """Called when the rank comes to the op from which on it may be killed. The simulation hears of it; the others
         refuse such a world.

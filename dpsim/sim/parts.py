@@ -147,11 +147,11 @@ class PartedGroup(Group):
         end.all_came = meeting.all_came
         if self.device:
             arrival.effect = own.keep
-            reads = tuple([use for use in own.touches if use[1] == "r"])
+            reads = tuple([use for use in own.touches if use[1] == "r"]) if own.touches else ()
             if reads:
                 arrival.label = own_label(rank, f"gives {meeting.label}")
                 arrival.footprint = reads + self._lives_of([rank])
-            own.touches = tuple([use for use in own.touches if use[1] != "r"])
+                own.touches = tuple([use for use in own.touches if use[1] != "r"])
             waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_came)
             if waits:
                 return self._with_all(rank, meeting, end)

@@ -159,7 +159,9 @@ class Memory:
         rank = host.rank
         if self._over[rank]:
             self._settle(host)
-        life = self._lives[rank][raw[BUFFER]]
+        number, lives = raw[BUFFER], self._lives[rank]
+        life = lives[number] if number in lives else Life(number)
+        lives[number] = life
         if raw[ALLOC_PLACE] is not None:
             small = raw[ALLOC_COUNT] * DTYPES[raw[ALLOC_DTYPE]] <= SMALL_BLOCK
             self._reuse[rank].taken(life, host, raw[STREAM], small)
