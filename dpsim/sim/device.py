@@ -7,13 +7,14 @@ stops it: nothing that it has under way happens any more, and its hosts are told
 from __future__ import annotations
 
 from dpsim.backend.kernel_call import KernelError
+from dpsim.schedule import Footprint, act, own_label
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.chain import Chain
 from dpsim.sim.costs import Costs
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
-from dpsim.sim.op import Op
+from dpsim.sim.op import Death, Failure, Op
 from dpsim.world import World
 
 
@@ -30,6 +31,7 @@ class Device:
         self.chains: dict[str, Chain] = {}
         self.groups: list[Group] = []
         self.threads: list[Host] = []
+        self._end_of_life: Footprint = ((("life", rank), "w"),)
 
     def chain(self, name: str) -> Chain:
         """The stream of that name, made when it is first asked for."""
@@ -43,7 +45,29 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: nothing of what is under way happens any more, and the hosts are told."""
+        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where it is known that
+        this rank has such kernels, that is an op, before which other streams may go on.
+        """
+        machine, rank = self.machine, self.rank
+        if rank not in machine.failing:
+            machine.raised(rank)
+            self._stop(error, by)
+            return
+        failure = Failure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, self._end_of_life, rank)
+        failure.args = error, failure
+        failure.causes, failure.seen_marks = by.causes, by.seen_marks
+        by.at, by.successors, by.waiters = -1, None, None  # it never ends
+        machine.submit(failure)
+
+    def die(self, host: Host) -> None:
+        """A host died at an op, and the device stops at some time after that."""
+        loss = Death(own_label(self.rank, "loses its device"), 0, self.lose, self._end_of_life)
+        loss.strikes = lambda: False
+        if host.chained:
+            host.before(loss)
+        self.machine.submit(loss)
+
+    def _stop(self, error: KernelError, by: Op) -> None:
         self.lose()
         for host in self.threads:
             host.device_failed(error, by)

@@ -28,7 +28,7 @@ Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from heapq import heappush
 from typing import Any
@@ -38,14 +38,15 @@ import simpy
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment, Halt
-from dpsim.sim.op import Op, spared
+from dpsim.sim.op import Op, deaths_alone, in_the_end
 from dpsim.world import Kill
 
 
 class Machine:
     """Ops, edges, and time or choice.
 
-    `kills`: of ranks that may be killed. `memory`: accesses of device memory are part of footprints.
+    `kills`: of ranks that may be killed. `dying`: ranks that a fault lets die. `memory`: accesses of device memory are
+    part of footprints.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Machine:
         kills: Sequence[Kill] = (),
         keep_order: bool = False,
         memory: bool = True,
+        dying: Collection[int] = (),
     ) -> None:
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
@@ -61,6 +63,10 @@ class Machine:
         self.mortal = frozenset(kill.rank for kill in kills)
         self.doomed = frozenset(kill.rank for kill in kills if kill.at is None)
         """Those that may be killed from the start on."""
+        self.failing = frozenset(strategy.failing() if strategy is not None else ())
+        """Ranks of which a kernel raises in some run: where the failure falls is a choice."""
+        self.fragile = self.mortal.union(dying, self.failing)
+        """Ranks whose devices may stop before their work is done."""
         self.lossy = frozenset(kill.rank for kill in kills if kill.loses_mail)
         """Ranks whose mail may be lost with them."""
         self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
@@ -69,6 +75,8 @@ class Machine:
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
+        self._last = False
+        """Nothing but deaths can happen any more, and which of them do was drawn."""
         self._marked = 0
         self._strategy = strategy
         self._fired: deque[Op] = deque()
@@ -135,12 +143,15 @@ class Machine:
         if strategy is None or not self.enabled:
             return False
         if dead:
+            if self.failing:  # a failure has more behind it, so it may come before what it takes away is there
+                strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
         able = [op for op in self.enabled if op.guard is None or op.guard.open()]
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
-        if able and all(op.disables for op in able) and spared(able, strategy):
-            return False
+        if able and not self._last and all(op.disables for op in able) and deaths_alone(able):
+            self._last = True
+            able = self.enabled = in_the_end(able, strategy)
         if able:
             op = able[strategy.pick(able)]
             self.enabled.remove(op)
@@ -274,6 +285,11 @@ class Machine:
             return self._strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
+
+    def raised(self, rank: int) -> None:
+        """A kernel of a rank that is not `failing` raised: in the next run it is, if somebody wants all runs."""
+        if self._strategy is not None:
+            self._strategy.raised(rank)
 
     def kill(self, life: int) -> None:
         """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""
