@@ -36,7 +36,7 @@ from typing import Any
 import simpy
 
 from dpsim.backend.kernel_call import refuse_result
-from dpsim.schedule import Strategy, Wait
+from dpsim.schedule import Footprint, Strategy, Wait
 from dpsim.sim.environment import Environment, Halt
 from dpsim.sim.op import Op, deaths_alone, in_the_end
 from dpsim.world import Kill
@@ -285,6 +285,13 @@ class Machine:
             return self._strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
+
+    def end_of(self, rank: int, sure: bool = True) -> Footprint:
+        """The footprint of what ends a rank, or stops its device. Two of them that take the same from others have no
+        order by that, and it is gone after either. But a kill that comes second may not come at all.
+        """
+        alone = not self.mortal or len(self.fragile) == 1
+        return ((("life", rank), "w"),) if alone else ((("life", rank), "w"), ("deaths", "r" if sure else "w"))
 
     def raised(self, rank: int) -> None:
         """A kernel of a rank that is not `failing` raised: in the next run it is, if somebody wants all runs."""
