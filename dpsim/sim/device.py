@@ -1,7 +1,9 @@
 """The device of a rank: what the rank has once, however many host threads it has.
 
 Its memory, its streams as chains of ops, and the communicators whose collectives it takes part in. A kernel that raises
-stops it: nothing that it has under way happens any more, and its hosts are told.
+stops it: nothing that it has under way happens any more, and its hosts are told. So does a host that dies at an op, at
+some time after that. Where there is no time, that the device stops is an op, and all that the device does reads its
+life.
 """
 
 from __future__ import annotations
@@ -44,8 +46,8 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where it is known that
-        this rank has such kernels, that is an op, before which other streams may go on.
+        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where this rank is
+        known to have such kernels, that is an op, before which other streams may go on.
         """
         machine, rank = self.machine, self.rank
         by.at, by.successors, by.waiters = -1, None, None  # it never ends

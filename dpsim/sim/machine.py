@@ -61,8 +61,6 @@ class Machine:
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
         self.mortal = frozenset(kill.rank for kill in kills)
-        self.doomed = frozenset(kill.rank for kill in kills if kill.at is None)
-        """Those that may be killed from the start on."""
         self.failing = frozenset(strategy.failing() if strategy is not None else ())
         """Ranks of which a kernel raises in some run: where the failure falls is a choice."""
         self.fragile = self.mortal.union(dying, self.failing)

@@ -203,7 +203,9 @@ def losing_case(seed: int) -> Case:
         faults = (Fault("die", rank, At("nap", 0)),)
     if how.startswith(("fails", "both")):
         own = lists[rng.randrange(size)]
-        own[:] = [("caught", action) if action[0] in ("read", "query") and rng.random() < 0.7 else action for action in own]
+        own[:] = [
+            ("caught", action) if action[0] in ("read", "query") and rng.random() < 0.7 else action for action in own
+        ]
         own.insert(rng.randint(0, len(own)), ("fail", rng.choice(STREAMS)))
     mortal = rng.sample(range(size), 2 if how == "two kills" else 1 if how.endswith("a kill") else 0)
     world = replace(case.world, faults=faults, kills=tuple(Kill(rank) for rank in mortal))
