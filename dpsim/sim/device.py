@@ -52,7 +52,8 @@ class Device:
         machine, rank = self.machine, self.rank
         by.at, by.successors, by.waiters = -1, None, None  # it never ends
         if rank not in machine.failing:
-            machine.raised(rank)
+            if machine.strategy is not None:
+                machine.strategy.raised(rank)
             self._stop(error, by)
             return
         failure = Failure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank)

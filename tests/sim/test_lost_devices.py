@@ -17,7 +17,7 @@ from dpsim.interface import Buffer, Rank
 from dpsim.schedule import Footprint, failing_word
 from dpsim.sim.device import Device
 from dpsim.sim.host import Host
-from dpsim.sim.machine import Machine
+from dpsim.sim.lives import Lives
 from dpsim.world import At, Fault, Kill, World
 from tests.programs import Script, Scripted, run, set_to, world_of
 from tests.soundness.worlds import all_ends, filled
@@ -217,10 +217,10 @@ def test_of_two_that_may_be_killed_either_may_die_alone(monkeypatch: pytest.Monk
     assert missed(case) == NONE_MISSED
     _, outcomes = explored(case)
 
-    def alone(self: Machine, rank: int, sure: bool = True) -> Footprint:
+    def alone(self: Lives, rank: int, sure: bool = True) -> Footprint:
         return ((("life", rank), "w"),)
 
-    monkeypatch.setattr(Machine, "end_of", alone)
+    monkeypatch.setattr(Lives, "end_of", alone)
     assert explored(case)[1] < outcomes
 
 
