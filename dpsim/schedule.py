@@ -22,6 +22,7 @@ run holds in the next. Their grammar is here and nowhere else: `visit_label`,
     rank 3 dp #4                  its part, where that ends before all have come
     kill rank 3
     rank 3 dp #4: eager           a draw and what came of it
+    rank 3 has kernels that raise as is known when the run begins: before all else
 
 A footprint is a tuple of (resource, mode), modes
 
@@ -38,7 +39,7 @@ Prior art: Shuttle's Scheduler (`next_task` of runnable tasks), Mc SimGrid's tra
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol, TypeAlias
 
 Footprint: TypeAlias = tuple[tuple[Any, str], ...]
@@ -87,6 +88,8 @@ class Wait(Protocol):
 EAGER, RENDEZVOUS = "eager", "rendezvous"
 """An op does not wait, or waits, where it may do either."""
 
+FAILING = "has kernels that raise"
+
 
 class Strategy(ABC):
     """Answers the machine's questions, run after run."""
@@ -106,6 +109,18 @@ class Strategy(ABC):
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027  # most strategies do not care
         """These acquires cannot have what they want now. Told before every pick, and at the end of the run."""
+
+    def lost(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027
+        """These could happen now, but that what they belong to has died. Told once of each."""
+
+    def failing(self) -> Collection[int]:
+        """Ranks of which a kernel raises in some run of this world. Asked when a run begins: of these, all that the
+        device does is asked about, and so is when it stops. Else a kernel that raises stops it at once.
+        """
+        return ()
+
+    def raised(self, rank: int) -> None:  # noqa: B027
+        """A kernel of another rank than those raised, so this run shows one order of several."""
 
 
 class ByLabel(Strategy):
@@ -204,6 +219,15 @@ def draw_word(label: str, option: str) -> str:
     return f"{label}: {option}"
 
 
+def failing_word(rank: int) -> str:
+    """That kernels of a rank raise, as a word of a schedule.
+
+    >>> failing_word(3)
+    'rank 3 has kernels that raise'
+    """
+    return own_label(rank, FAILING)
+
+
 # ---- labels, read
 
 
@@ -215,6 +239,15 @@ def actor(label: str) -> str:
     """
     first, _, rest = label.partition(" ")
     return f"{first} {rest.partition(' ')[0]}" if first == "rank" else first
+
+
+def failing_rank(word: str) -> int | None:
+    """The rank of a `failing_word`; None for other words.
+
+    >>> failing_rank("rank 3 has kernels that raise"), failing_rank("rank 3 poll[0]")
+    (3, None)
+    """
+    return int(word.split(" ")[1]) if word.endswith(f" {FAILING}") else None
 
 
 def goes_on(label: str) -> str:

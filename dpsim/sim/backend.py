@@ -84,7 +84,8 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
-        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory)
+        dying = [fault.rank for fault in world.faults if fault.kind == "die"]
+        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory, dying)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         waited = [0] * world.size
         groups: list[Group] = (
@@ -206,7 +207,7 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         with suppress(KernelError):
             await _Await(host.get_through())
         ends[rank.rank] = "died"
-        device.lose()
+        device.die(host)
         return
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
         raise host.machine.halt(error) from error
@@ -234,7 +235,7 @@ def _kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
 
     # Not in the midst of the call by which the host came here, which has yet to be journaled.
     ns = kill.ns if kill.at is None else max(kill.ns, 1)
-    op = Death(kill_label(number), ns, effect, ((("life", number), "w"),))
+    op = Death(kill_label(number), ns, effect, machine.end_of(number, sure=False))
     op.strikes = lambda: ends[number] == "blocked"
     if not machine.timed:
         rank.host_thread.before(op)

@@ -67,7 +67,7 @@ class Chain:
         """The op after which all that the stream has so far is done; None if there is nothing. `host`: who asks."""
         if self.waits:
             self._joins += 1
-            label = numbered_label(f"{self.name} joins", self._joins, host.rank) if host.lives else ""
+            label = numbered_label(f"{self.name} joins", self._joins, host.rank) if host.device_lives else ""
             self.append(host.op(label))
         return self.tail
 

@@ -1,19 +1,22 @@
 """The device of a rank: what the rank has once, however many host threads it has.
 
 Its memory, its streams as chains of ops, and the communicators whose collectives it takes part in. A kernel that raises
-stops it: nothing that it has under way happens any more, and its hosts are told.
+stops it: nothing that it has under way happens any more, and its hosts are told. So does a host that dies at an op, at
+some time after that. Where there is no time, that the device stops is an op, and all that the device does reads its
+life.
 """
 
 from __future__ import annotations
 
 from dpsim.backend.kernel_call import KernelError
+from dpsim.schedule import act, own_label
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.chain import Chain
 from dpsim.sim.costs import Costs
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
-from dpsim.sim.op import Op
+from dpsim.sim.op import Death, Failure, Op
 from dpsim.world import World
 
 
@@ -43,7 +46,30 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: nothing of what is under way happens any more, and the hosts are told."""
+        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where this rank is
+        known to have such kernels, that is an op, before which other streams may go on.
+        """
+        machine, rank = self.machine, self.rank
+        by.at, by.successors, by.waiters = -1, None, None  # it never ends
+        if rank not in machine.failing:
+            if machine.strategy is not None:
+                machine.strategy.raised(rank)
+            self._stop(error, by)
+            return
+        failure = Failure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank)
+        failure.args = error, failure
+        failure.causes, failure.seen_marks = by.causes, by.seen_marks
+        machine.submit(failure)
+
+    def die(self, host: Host) -> None:
+        """A host died at an op, and the device stops at some time after that."""
+        loss = Death(own_label(self.rank, "loses its device"), 0, self.lose, self.machine.end_of(self.rank))
+        loss.strikes = lambda: False
+        if host.chained:
+            host.before(loss)
+        self.machine.submit(loss)
+
+    def _stop(self, error: KernelError, by: Op) -> None:
         self.lose()
         for host in self.threads:
             host.device_failed(error, by)

@@ -36,8 +36,8 @@ class Group(ABC):
         self._next_seq = dict.fromkeys(spec.ranks, 0)
         self._unfired: dict[Op, Collection[int]] = {}
         """Ops that have not happened, and the ranks that each of them needs."""
-        self._mortal = sorted(machine.mortal.intersection(spec.ranks)) if self.device else []
-        self._lives = self._lives_of(self._mortal)
+        self._fragile = sorted(machine.fragile.intersection(spec.ranks)) if self.device else []
+        self._lives = self._lives_of(self._fragile)
 
     @abstractmethod
     def join(self, host: Host, own: Contribution) -> Op:
@@ -66,7 +66,7 @@ class Group(ABC):
         return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
 
     def _lives_of(self, ranks: Collection[int]) -> Footprint:
-        """That those of them live who may be killed, as a footprint."""
-        if not self._mortal:
+        """That the devices of those of them have not stopped that may, as a footprint."""
+        if not self._fragile:
             return ()
-        return tuple([(("life", member), "r") for member in self._mortal if member in ranks])
+        return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

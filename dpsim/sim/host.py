@@ -45,7 +45,12 @@ class Host:
         self.machine = machine
         self.rank = journal.rank
         self.word = host_word(journal.rank, journal.thread)
-        self.lives: Footprint | None = ((("life", self.rank), "r"),) if self.rank in machine.mortal else None
+        life: Footprint = ((("life", self.rank), "r"),)
+        self.lives = life if self.rank in machine.mortal else None
+        """What the host reads by all that it does, where it may be killed."""
+        self.device_lives = life if self.rank in machine.fragile else None
+        """What its device reads, where that may stop."""
+        self._may_hear = self.rank in machine.failing
         self.killed = False
         self.chained = not machine.timed
         """Whether what it issues comes after something that the machine does not see otherwise: call `before`."""
@@ -69,7 +74,7 @@ class Host:
         self.line = Line(machine, self.rank)
         """Untimed: the parts of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
-        self._resumed = 0
+        self._resumed = self._heard = 0
         self.waiter = machine.waiter()
         self._spun = (0, 0)  # the time at which it last asked in vain, and how often it did
         self._at_device: Op | None = None
@@ -78,7 +83,10 @@ class Host:
 
     def op(self, label: str, cost: int = 0, effect: Callable[[], Any] | None = None, host: bool = False) -> Op:
         """Something that the rank does, on its device or on this host, after what the host knows and has issued."""
-        op = Op(label, cost, effect, self.lives, ~self.rank if host else self.rank)
+        if host:
+            op = Op(label, cost, effect, self.lives, ~self.rank)
+        else:
+            op = Op(label, cost, effect, self.device_lives, self.rank)
         if self.chained:
             self.before(op)
         return op
@@ -219,6 +227,8 @@ class Host:
         """The value of an op of the device. Raises the error of a kernel that failed."""
         if self.gate is not None:
             yield from self.get_through()
+        if self._may_hear and self.error is None:
+            op = self._hears_of(op)
         if self.error is None and op.at < 0:
             self._at_device = op
             yield self.machine.until(op, self.waiter)
@@ -230,6 +240,15 @@ class Host:
             raise self.error
         return (yield from self.wait(op))
 
+    def _hears_of(self, op: Op) -> Op:
+        """That the host hears of an op of its device before the device stops, as an op that has its value."""
+        after = self.op(numbered_label("hears of its device", self._heard, self.word))
+        after.effect = lambda: op.value
+        self._heard += 1
+        self.machine.edge(op, after)
+        self.machine.submit(after)
+        return after
+
     # ---- what befalls it
 
     def device_failed(self, error: KernelError, by: Op) -> None:
@@ -237,8 +256,9 @@ class Host:
         self.error = error
         self._failed = by
         op = self._at_device
-        if op is not None and op.at < 0 and op.waiters is not None:
-            op.waiters.remove(self.waiter)
+        if op is not None and op.at < 0:
+            if op.waiters is not None:
+                op.waiters.remove(self.waiter)
             self.machine.env.schedule(self.waiter)
 
     def died(self) -> None:

@@ -28,7 +28,7 @@ Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's s
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from heapq import heappush
 from typing import Any
@@ -38,14 +38,14 @@ import simpy
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment, Halt
-from dpsim.sim.op import Op, spared
+from dpsim.sim.lives import Lives
+from dpsim.sim.op import Op, deaths_alone, in_the_end
 from dpsim.world import Kill
 
 
-class Machine:
-    """Ops, edges, and time or choice. `submit(op)`: the op exists now, with all edges that its issuer knows of.
-
-    `kills`: of ranks that may be killed. `memory`: accesses of device memory are part of footprints.
+class Machine(Lives):
+    """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory.
+    `submit(op)`: the op exists now, with all edges that its issuer knows of.
     """
 
     def __init__(
@@ -54,23 +54,19 @@ class Machine:
         kills: Sequence[Kill] = (),
         keep_order: bool = False,
         memory: bool = True,
+        dying: Collection[int] = (),
     ) -> None:
+        super().__init__(kills, dying, () if strategy is None else strategy.failing())
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
-        self.mortal = frozenset(kill.rank for kill in kills)
-        self.doomed = frozenset(kill.rank for kill in kills if kill.at is None)
-        """Those that may be killed from the start on."""
-        self.lossy = frozenset(kill.rank for kill in kills if kill.loses_mail)
-        """Ranks whose mail may be lost with them."""
-        self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
-        """Ranks that may take any of their peers in a collective with them."""
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
+        self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
         self._marked = 0
-        self._strategy = strategy
+        self.strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
         self.submit: Callable[[Op], None] = self._submit_timed if self.timed else self._submit_untimed
@@ -131,16 +127,20 @@ class Machine:
 
     def _pick(self) -> bool:
         """Untimed, and nothing else can happen: fire one of the enabled ops."""
-        strategy, dead = self._strategy, self.dead
+        strategy, dead = self.strategy, self.dead
         if strategy is None or not self.enabled:
             return False
         if dead:
+            if self.failing:  # a failure has more behind it, so it may come before what it takes away is there
+                strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
         able = [op for op in self.enabled if op.guard is None or op.guard.open()]
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
-        if self.mortal and able and all(op.disables for op in able) and spared(able, strategy):
-            return False
+        if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
+            self._last = True
+            able = in_the_end(able, strategy)
+            self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
         if able:
             op = able[strategy.pick(able)]
             self.enabled.remove(op)
@@ -268,10 +268,10 @@ class Machine:
         """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
         not for the program that is under way here.
         """
-        if self._strategy is None:
+        if self.strategy is None:
             return False
         try:
-            return self._strategy.waits(wait)
+            return self.strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
 

@@ -87,7 +87,9 @@ class Op:
 
 
 class Death(Op):
-    """A rank dies, and what it has not done yet is never done. `strikes`: whether the rank has not ended yet."""
+    """A rank dies, and what it has not done yet is never done. `strikes`: whether that is still open, as the rank has
+    not ended. Nothing can happen because of it.
+    """
 
     __slots__ = ("strikes",)
 
@@ -95,7 +97,25 @@ class Death(Op):
     strikes: Callable[[], bool]
 
 
-def spared(able: Sequence[Op], strategy: Strategy) -> bool:
-    """Nothing but deaths can happen any more. Whoever stands still may do so for ever, and not die."""
-    victims = sorted(op.label for op in able if isinstance(op, Death) and op.strikes())
-    return bool(victims) and strategy.draw(f"in the end, {victims[0]}", ("yes", "no")) == 1
+class Failure(Op):
+    """A device stops because a kernel on it raised. Its hosts hear of that, and go on."""
+
+    __slots__ = ()
+
+    disables = True
+
+
+def deaths_alone(able: list[Op]) -> bool:
+    """Whether nothing but deaths can happen any more. Failures come first, since hosts go on after these."""
+    able.sort(key=lambda op: isinstance(op, Death))
+    return isinstance(able[0], Death)
+
+
+def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
+    """Which of the deaths happen where nothing else can. Whoever stands still may do so for ever, and not die."""
+    ordered = sorted(deaths, key=lambda op: op.label)
+    return [
+        op
+        for op in ordered
+        if not (isinstance(op, Death) and op.strikes() and strategy.draw(f"in the end, {op.label}", ("yes", "no")))
+    ]

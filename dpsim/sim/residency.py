@@ -34,7 +34,7 @@ class Slots:
     def start(self, host: Host, label: str, before: Sequence[Op], last: Op | None) -> Op:
         """The op by which a part takes a slot, after these and after the rank's `last` op on the communicator."""
         machine, rank = self._machine, host.rank
-        head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.lives or ()), rank)
+        head, start = Op("", life=rank), Op(label, 0, None, self.acquires + (host.device_lives or ()), rank)
         if host.chained:
             host.before(head)
             host.before(start)
@@ -47,7 +47,7 @@ class Slots:
 
     def leave(self, host: Host, label: str, end: Op) -> Op:
         """The op by which a part gives its slot back when it has ended."""
-        op = Op(label, 0, self._give_back, self.releases + (host.lives or ()), host.rank)
+        op = Op(label, 0, self._give_back, self.releases + (host.device_lives or ()), host.rank)
         self._machine.mark(op)
         self._machine.edge(end, op)
         self._machine.submit(op)

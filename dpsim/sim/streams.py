@@ -64,7 +64,7 @@ class SimStream(JournaledStream, DeviceStream):
             args = (*map(array_of, (*reads, *writes)), *call.args)  # which says what is wrong
         if cost is None:
             cost = device.costs.kernel
-        op = Launch(call.address, cost, call.kernel, host.lives, device.rank, args)
+        op = Launch(call.address, cost, call.kernel, host.device_lives, device.rank, args)
         op.device = device
         if chain.queue is not None:
             chain.make_room(host)
@@ -107,6 +107,8 @@ class SimEvent(JournaledEvent):
         """
         host, point, machine = self.host, self.op, self.host.machine
         op = host.op(host.address(), 0, self._passed, host=True)
+        if host.rank in machine.failing:
+            op.footprint = host.device_lives
 
         def outcome() -> Generator[Any, Any, bool]:
             if host.gate is not None:

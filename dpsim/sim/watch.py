@@ -31,7 +31,7 @@ from dpsim.ops import ASK_HOW, DECISION_VALUE, KIND, LEARNED_OUTCOME, SITE, TAKE
 from dpsim.schedule import CutOff
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
-from dpsim.sim.op import Op
+from dpsim.sim.op import Death, Op
 from dpsim.world import Unended
 
 REPEATS = 100_000
@@ -170,4 +170,4 @@ class Watch:
         life = op.life
         if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
             return True
-        return op.disables or (op.guard is not None and not op.guard.open())
+        return isinstance(op, Death) or (op.guard is not None and not op.guard.open())

@@ -51,6 +51,8 @@ class Recorder(Strategy):
         self.draws: list[tuple[str, int]] = []
         self.left: tuple[str, ...] = ()  # acquires that stayed blocked
         self.broken: list[str] = []
+        self.known_to_fail: set[int] = set()
+        self.heard_to_fail: set[int] = set()
         self._before: set[str] = set()
 
     def choose(self, labels: Sequence[str]) -> int:
@@ -74,6 +76,12 @@ class Recorder(Strategy):
         index = self.answer(label, options)
         self.draws.append((label, index))
         return index
+
+    def failing(self) -> set[int]:
+        return self.known_to_fail
+
+    def raised(self, rank: int) -> None:
+        self.heard_to_fail.add(rank)
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         self.left = tuple(sorted(candidate.label for candidate in candidates))
@@ -154,13 +162,18 @@ class Found:
 
 
 def schedules(case: Case) -> Iterator[tuple[Answering, Run]]:
-    """Every schedule of a case, once."""
+    """Every schedule of a case, once; those of a case in which kernels raise, once it is known of which ranks."""
     answers: Answers | None = Answers()
+    failing: set[int] = set()
     while answers is not None:
         strategy = Answering(answers)
+        strategy.known_to_fail = failing
         run = execute(case, strategy)
         yield strategy, run
-        answers = answers.following()
+        if strategy.heard_to_fail:
+            failing, answers = failing | strategy.heard_to_fail, Answers()
+        else:
+            answers = answers.following()
 
 
 def enumerate_schedules(case: Case, limit: int = 20_000) -> Found:
@@ -169,6 +182,9 @@ def enumerate_schedules(case: Case, limit: int = 20_000) -> Found:
     for strategy, run in schedules(case):
         if found.schedules == limit:
             return found
-        found.add(case, strategy, run)
+        if strategy.heard_to_fail:
+            found = Found()
+        else:
+            found.add(case, strategy, run)
     found.complete = True
     return found

@@ -19,10 +19,10 @@ Prior art: Shuttle's `Scheduler` (`new_execution`, `next_task`, `next_u64`); loo
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dpsim.explore.order import Labels, Order
-from dpsim.schedule import Candidate, CutOff, Strategy, Wait, draw_word
+from dpsim.schedule import Candidate, CutOff, Strategy, Wait, draw_word, failing_word
 
 LONGEST = 10_000
 """Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory
@@ -78,6 +78,8 @@ class Picker(Search, Strategy):
         self.too_long = False
         self.redundant = False
         self.failed = False  # something was wrong in this run; set by whoever judges it, before `end`
+        self.known_to_fail: frozenset[int] = frozenset()  # ranks, as this run begins
+        self.heard_to_fail: set[int] = set()  # beside these
 
     # ---- what a strategy answers
 
@@ -101,6 +103,9 @@ class Picker(Search, Strategy):
         self.too_long = False
         self.redundant = False
         self.failed = False
+        if self.heard_to_fail:
+            self.known_to_fail |= self.heard_to_fail
+            self.heard_to_fail.clear()
         return True
 
     def end(self, whole: bool) -> None:
@@ -125,6 +130,16 @@ class Picker(Search, Strategy):
         self.order.draw(words, index)
         self.schedule.append(words)
         return index
+
+    def failing(self) -> Collection[int]:
+        if self.known_to_fail:
+            words = [failing_word(rank) for rank in sorted(self.known_to_fail)]
+            self.schedule += words
+            self.order.unusual += words
+        return self.known_to_fail
+
+    def raised(self, rank: int) -> None:
+        self.heard_to_fail.add(rank)
 
     def waits(self, wait: Wait) -> bool:
         answer = super().waits(wait)

@@ -32,6 +32,10 @@ is seen in another run, or is not judged.
 If waits may last in the very first run, they are all tried at once in the second, with which the search begins anew: if
 they have to wait together to last, as in a ring, it would else come to that only at its end.
 
+A kernel that raises stops its device: which of the other work there has ended by then is a choice, and costs a step for
+each piece of that work. So it is one only of ranks of which a run has shown that a kernel raises. With the first such
+run of a rank the search begins anew.
+
 Ops are told apart by label, not by actor: a label is the same op in every run.
 
 Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic Partial Order Reduction"
@@ -96,11 +100,9 @@ class Dpor(Picker):
         self._first = True  # no run has ended yet
         self._about: Wait | None = None  # what is being drawn
         self._at_once: set[str] = set()  # which waits may last in the first run
-
-    @property
-    def began_anew(self) -> bool:
-        """Whether the first run was left out of the search, which may come to its class again."""
-        return bool(self._at_once)
+        self._whole = 0
+        self.left_out = 0
+        """So many whole runs are not of the search, as it began anew after them. It may come to their classes again."""
 
     # ---- between runs
 
@@ -114,17 +116,25 @@ class Dpor(Picker):
 
     def end(self, whole: bool) -> None:
         self._incomplete |= self.too_long
+        self._whole += whole
         places = self.places
         if whole and self._at < len(places):
             raise Diverged(
                 f"a repeated schedule ended after step {self._at} and should go on with {places[self._at].chosen!r}. "
                 f"{WHY}"
             )
+        if self.heard_to_fail:
+            places.clear()
+            self._at_once.clear()
+            self._first, self._incomplete = True, False
+            self.left_out = self._whole
+            return
         drawn = [(place, place.wait) for place in places if place.wait is not None]
         if whole and drawn:
             left = lasting([wait for _, wait in drawn])
             if left and self._first:
                 self._at_once = {wait.label for wait in left}
+                self.left_out = self._whole
                 places.clear()
             for place, wait in drawn:
                 place.wait = None
@@ -157,12 +167,13 @@ class Dpor(Picker):
             self.bounded,
             self._first,
             self._at_once,
+            self.known_to_fail | self.heard_to_fail,
         )
 
     def resume(self, state: Any) -> None:
         """Go on from there."""
         places, self._fresh, self._begun, self._incomplete, self.exhausted, self.bounded, *draws = state
-        self._first, self._at_once = draws
+        self._first, self._at_once, self.known_to_fail = draws
         self.places = []
         for options, sleep, chosen, todo, tried in places:
             place = Place(options, sleep, chosen)
@@ -215,6 +226,9 @@ class Dpor(Picker):
             return super().waits(wait)
         finally:
             self._about = None
+
+    def lost(self, candidates: Sequence[Candidate]) -> None:
+        self.blocked(candidates)
 
     def blocked(self, candidates: Sequence[Candidate]) -> None:
         if self._at < len(self.places):

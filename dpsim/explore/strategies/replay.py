@@ -12,12 +12,12 @@ Prior art: Stateright's path replay, whose errors say what was available; rr's a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate, Unrepeatable, draw_word
+from dpsim.schedule import Candidate, Unrepeatable, draw_word, failing_rank
 
 
 class Mismatch(Unrepeatable):
@@ -59,6 +59,17 @@ class Replay(Picker):
                 f"{self.noted[self._at]!r}; {CAUSES}"
             )
         self.skipped = [word for at, word in enumerate(self.noted) if at not in self._followed]
+
+    def failing(self) -> Collection[int]:
+        found = {at: rank for at, word in enumerate(self.noted) if (rank := failing_rank(word)) is not None}
+        self._followed |= found.keys()
+        self.known_to_fail = frozenset(found.values())
+        if self.strict:  # they are its first words
+            self._at = len(found)
+        return super().failing()
+
+    def raised(self, rank: int) -> None:
+        """A schedule says of which ranks kernels raise."""
 
     def select(self, candidates: Sequence[Candidate]) -> int:
         index = self._follow([candidate.label for candidate in candidates])
