@@ -72,21 +72,21 @@ class Repeats:
             return None
         (run, schedule), self._last = self._last, None
         self.made += 1
-        drawn = generators()
+        before, drawn = self._drawn or generators(), generators()
         with unseeded() as taken:
             journals, stopped = self._again(schedule)
         found = nondeterminism.check(run.journals, journals, stopped)
-        if found is None and self._drawn is not None:
-            states = zip(self._drawn, drawn, generators(), strict=True)
-            moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
-            if moved:
-                tracing = Tracing(moved)
-                self._again(schedule, within=tracing)
-                found = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
-        if taken:
-            own = nondeterminism.unseeded("a generator of its own", taken[0])
-            found = own if found is None else nondeterminism.with_draw(found, own)
-        return None if found is None else Unlike(found, run, schedule)
+        states = zip(before, drawn, generators(), strict=True)
+        moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
+        if moved:
+            tracing = Tracing(moved)
+            self._again(schedule, strict=False, within=tracing)
+            draw = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
+        elif taken:
+            draw = nondeterminism.unseeded("a generator of its own", taken[0])
+        else:
+            return None if found is None else Unlike(found, run, schedule)
+        return Unlike(draw if found is None else nondeterminism.with_draw(found, draw), run, schedule)
 
     def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
         """The search came to a schedule that could not be repeated: where two runs along it differ, if these do."""

@@ -125,6 +125,16 @@ def test_a_difference_says_who_drew() -> None:
     assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
 
 
+def test_a_difference_says_who_drew_from_a_shared_generator() -> None:
+    drawn: list[float] = []
+    (finding,) = found(
+        lambda: drawn.append(random.random()),
+        lambda rank: rank.decide("drawn", int(drawn[-1] * 10**9), "h") if rank.rank else None,
+    )
+    assert finding.klass == "NONDETERMINISM:REPEAT"
+    assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
+
+
 def test_what_a_kernel_draws_is_found() -> None:
     async def script(rank: Rank) -> None:
         main = rank.stream("main")
