@@ -140,6 +140,10 @@ class CutOff(Exception):
     """Raised by a strategy that has seen enough of a run: it ends here, and nobody is told how."""
 
 
+class Outgrown(CutOff):
+    """A run takes more records or memory than it is given. Others would, too, and each takes long: none is begun."""
+
+
 class OutOfTime(CutOff):
     """The time for all runs is up within one. Nothing is known of this run, nor of those that it stands for."""
 

@@ -116,6 +116,16 @@ class World:
 End: TypeAlias = Literal["finished", "blocked", "raised", "died"]
 
 
+class Occupied(NamedTuple):
+    """A rank whose slots are all taken (`World.residency`): the places in its journal of the collectives and transfers
+    that hold them, and of those that have come to their turn and wait for one.
+    """
+
+    rank: int
+    held: tuple[int, ...]
+    waiting: tuple[int, ...]
+
+
 @dataclass
 class Run:
     """What happened. Lists have one entry per rank.
@@ -124,8 +134,8 @@ class Run:
     waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
     calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
     or "no rank moved for 5 s"). `standing`: on the simulation, the ranks whose host stands in a plain call, their last,
-    which a limit of the world holds up. `endless`: ranks that repeated themselves, and would have done so for ever;
-    nobody else could move.
+    which a limit of the world holds up; `occupied`: those that have no slot left. `endless`:
+    ranks that repeated themselves, and would have done so for ever; nobody else could move.
     """
 
     backend: str
@@ -135,6 +145,7 @@ class Run:
     elapsed_ns: int
     observed: str = ""
     standing: tuple[int, ...] = ()
+    occupied: tuple[Occupied, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     endless: tuple[int, ...] = ()
 

@@ -6,6 +6,8 @@
 
 Ranks that stand at one place share a line. On a machine that is stopped between two ops this is the last op that a rank
 issued: it stands there, or is on its way to the next one.
+
+What is said by the way, of a run that was cut off, has at most FEW lines.
 """
 
 from __future__ import annotations
@@ -13,17 +15,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.ops import KIND, RawRecord, as_record
-from dpsim.words import ranks_text, short
+from dpsim.words import counted, ranks_text, short
 
 NO_OPS = ("learned", "injected", "finished")
+FEW = 8
 
 
-def whereabouts(journals: Sequence[Sequence[RawRecord]]) -> str:
-    """A line for each place."""
+def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None) -> str:
+    """A line for each place; the first so many, and one that counts the ranks elsewhere."""
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
         places.setdefault(_place(journal), []).append(rank)
-    return "\n".join(f"{ranks_text(ranks)} {place}" for place, ranks in places.items())
+    lines = [f"{ranks_text(ranks)} {place}" for place, ranks in places.items()]
+    if most is not None and len(lines) > most:
+        elsewhere = sum(len(ranks) for ranks in [*places.values()][most:])
+        lines[most:] = [f"and {counted(elsewhere, 'rank')} elsewhere"]
+    return "\n".join(lines)
 
 
 def _place(journal: Sequence[RawRecord]) -> str:

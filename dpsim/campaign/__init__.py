@@ -4,6 +4,7 @@ Upwards, each file knows those above it:
 
     assumed.py    what a verdict on a world takes for granted
     subject.py    a program on a world: a run under a schedule, judged by all checks
+    draws.py      who draws random numbers without a seed
     repeats.py    some runs are made again, and have to come out the same
     searches.py   run after run under a strategy, and what is noted of them
     explored.py   what is known of a subject in the end: each failure with its run, and is it as expected?

@@ -23,7 +23,7 @@ from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
-from dpsim.explore.normal_form import switches
+from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import Replay
 from dpsim.schedule import CutOff
 from dpsim.words import counted
@@ -52,7 +52,7 @@ class Shown:
             f"seen {counted(failure.seen, 'time')}; "
             + (f"{counted(len(steps), 'step')} with {counted(switches(steps), 'switch', 'switches')}:" if steps else "")
             + ("" if steps else "no choice has to do with it"),
-            *(f"  {label}" for label in steps),
+            *(f"  {line}" for line in folded(steps)),
         ]
         if not self.confirmed:
             lines.append(

@@ -11,19 +11,20 @@ strictly; the instance is fresh, and so is what `prepare` made, so state that ou
 
 Random numbers are looked for at their source: a run after which the generator of `random` or `numpy.random` is another
 one, and that does not seed it (then the second run would leave it as the first did), is a finding however alike the two
-runs are. Otherwise a rank that leaves something out once in twenty runs would be found once in ten.
+runs are. Otherwise a rank that leaves something out once in twenty runs would be found once in ten. One more run along
+the schedule says who drew. A generator of the program's own that takes its seed from the operating system is a finding
+as well (`dpsim.campaign.draws`).
 
 Prior art: FoundationDB runs a share of its seeds twice; Shuttle's `check_determinism`.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from dpsim.campaign.draws import SHARED, Tracing, generators, unseeded
 from dpsim.campaign.subject import Subject
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
@@ -58,7 +59,7 @@ class Repeats:
     def before(self, number: int) -> None:
         """A run begins."""
         self._chosen = self.active and number.bit_count() == 1 and number.bit_length() % 2 == 1  # 1, 4, 16, ...
-        self._drawn = _generators() if self._chosen else None
+        self._drawn = generators() if self._chosen else None
 
     def after(self, run: Run, schedule: list[str], failed: bool) -> Unlike | None:
         """A whole run has ended. `failed`: it is the first that shows a failure."""
@@ -72,12 +73,23 @@ class Repeats:
             return None
         (run, schedule), self._last = self._last, None
         self.made += 1
-        drawn = None if self._drawn is None else _generators()
-        journals, stopped = self._again(schedule)
+        before, moved = self._drawn, []  # type: tuple[Any, ...] | None, list[int]
+        drawn = () if before is None else generators()
+        with unseeded() as taken:
+            journals, stopped = self._again(schedule)
         found = nondeterminism.check(run.journals, journals, stopped)
-        if found is None and self._drawn != drawn and drawn != _generators():
-            found = nondeterminism.unseeded()
-        return None if found is None else Unlike(found, run, schedule)
+        if before is not None:
+            states = zip(before, drawn, generators(), strict=True)
+            moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
+        if moved:
+            tracing = Tracing(moved)
+            self._again(schedule, strict=False, within=tracing)
+            draw = nondeterminism.unseeded(f"the generator of {SHARED[moved[0]]}", tracing.culprit)
+        elif taken:
+            draw = nondeterminism.unseeded("a generator of its own", taken[0])
+        else:
+            return None if found is None else Unlike(found, run, schedule)
+        return Unlike(draw if found is None else nondeterminism.with_draw(found, draw), run, schedule)
 
     def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
         """The search came to a schedule that could not be repeated: where two runs along it differ, if these do."""
@@ -87,24 +99,22 @@ class Repeats:
             found = nondeterminism.of(f"a schedule could not be repeated: {error}")
         return Unlike(found, None, schedule)
 
-    def _again(self, schedule: Sequence[str], strict: bool = True) -> tuple[list[Any], str]:
-        """The journals of a run along a schedule, and why it was stopped."""
+    def _again(
+        self, schedule: Sequence[str], strict: bool = True, within: AbstractContextManager[Any] | None = None
+    ) -> tuple[list[Any], str]:
+        """The journals of a run along a schedule, and why it was stopped. `within`: what lasts as long as the run."""
         follow, machine, stopped = Replay(schedule, strict, longest=self._subject.longest), self._subject.machine(), ""
         if self._fresh is None:  # only to tell two runs from each other, and they begin alike
             self._fresh = self._subject.fresh()
         follow.begin()
         machine.strategy = follow
+        program, prepared = self._fresh()
         try:
-            machine.run_program(self._subject.world, *self._fresh(), self._tick)
+            with within or nullcontext():
+                machine.run_program(self._subject.world, program, prepared, self._tick)
             follow.end(True)
         except OutOfTime:
             raise
         except (Unrepeatable, CutOff) as error:
             stopped = str(error)
         return machine.journals, stopped
-
-
-def _generators() -> tuple[Any, ...]:
-    """The state of the generators that a process shares."""
-    state = np.random.get_state(legacy=False)["state"]
-    return random.getstate(), *(one.tobytes() if isinstance(one, np.ndarray) else one for one in state.values())

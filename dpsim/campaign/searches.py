@@ -11,17 +11,18 @@ differently is a failure like any other, and so is a schedule that the search ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from dpsim.backend.whereabouts import FEW, whereabouts
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
-from dpsim.ops import KIND, SITE
+from dpsim.ops import KIND, SITE, RawRecord
 from dpsim.program import refuse_changes, state_of
-from dpsim.schedule import OutOfTime, Strategy, Unrepeatable
+from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.sim.environment import rare_collections
 from dpsim.world import Run
 
@@ -41,7 +42,7 @@ def search_subject(
     probes: Counter[str] = Counter()
     injected: dict[Planted, str] = {}
     waiting = planted(subject.world)
-    number, idle, known = 0, 0, set[str]()
+    number, idle, known, stood = 0, 0, set[str](), ""
 
     def tick(step: int) -> None:
         if expired():
@@ -51,10 +52,16 @@ def search_subject(
     repeats = Repeats(subject, tick)
 
     def once(asked: Strategy) -> list[Problem]:
-        nonlocal number, idle
+        nonlocal number, idle, stood
         number += 1
         repeats.before(number)
-        run, findings = subject.on(machine, asked, tick)
+        assert isinstance(asked, Picker)
+        try:
+            run, findings = subject.on(machine, asked, tick)
+        except CutOff as error:
+            if not asked.redundant:
+                stood = _stood(error, machine.journals)
+            raise
         idle += run.vacuous
         if subject.program.probes:
             probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
@@ -68,7 +75,6 @@ def search_subject(
         problems = [problem(findings[0], machine)] if findings else []
         new = bool(problems) and problems[0].what not in known
         known.update(one.what for one in problems)
-        assert isinstance(asked, Picker)
         unlike = repeats.after(run, asked.schedule, new)
         return problems if unlike is None else [_problem(unlike.finding, unlike.run)]
 
@@ -86,13 +92,19 @@ def search_subject(
         found.failures[one.what], found.verdict = failure, "violated"
     if not found.failures:
         refuse_changes(subject.program, subject.prepared, before)
-    found.idle = idle
+    found.idle, found.stood = idle, stood
     if found.vacuous:
         found.verdict = "vacuous"
     found.repeated = repeats.made
     found.probes = probes
     found.injected.update(injected)
     return found
+
+
+def _stood(error: CutOff, journals: Sequence[Sequence[RawRecord]]) -> str:
+    """Where the ranks of a run stood that was cut off."""
+    when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
+    return f"a run stood here {when}:\n{whereabouts(journals, FEW)}"
 
 
 def _problem(finding: Finding, run: Run | None) -> Problem:

@@ -28,8 +28,13 @@ from dpsim.words import ranks_text
 
 def check(run_index: RunIndex) -> list[Finding]:
     """One finding, and one for each rank that waits for a message; none if the run finished, could still move, or the
-    stop is explained by a rank that raised.
+    stop is explained by a rank that raised. The first names the limits of the world that take part.
     """
+    findings = _hang(run_index)
+    return [limits.takes_part(run_index, one) if not at else one for at, one in enumerate(findings)]
+
+
+def _hang(run_index: RunIndex) -> list[Finding]:
     if run_index.run.finished or run_index.run.endless:
         return []
     stuck = find_stuck(run_index)
@@ -66,7 +71,8 @@ def check(run_index: RunIndex) -> list[Finding]:
         Finding(
             check="deadlock",
             klass="HANG:UNDECIDED",
-            message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members",
+            message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members"
+            + ("; ranks have no slot left" if limits.no_slots(run_index) else ""),
             culprit=None,
             position=run_index.position(entry) if entry else (0, 0),
         )

@@ -8,16 +8,23 @@ that synchronises. The device then waits for a peer, and the peer for something 
 
 So a rank that peers wait for, and that stands in such a call, did not leave anything out. Which ranks stand so only the
 machine knows (`Run.standing`); in which call is their last record.
+
+Slots for what runs on a device at a time (`World.residency`) are another such limit. Who holds them the machine knows,
+too (`Run.occupied`). Whatever a hang is put down to, its report names these (`takes_part`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import KIND
+from dpsim.ops import KIND, RawRecord, as_record
 from dpsim.words import counted
+from dpsim.world import Occupied
+
+FEW = 8
 
 
 def held_up(
@@ -45,6 +52,41 @@ def held_up(
             details=tuple(lines),
         )
     ]
+
+
+def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
+    """The finding of a hang, with what limits of the world do in it: hosts that stand, slots for which others wait."""
+    run = run_index.run
+    lasts = [last for rank in run.standing if (last := run_index.last(rank)) is not None]
+    stands = [_where(run_index, last) for last in lasts if not finding.klass.startswith("HANG:HOST")]
+    slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
+    more = len(_full_ranks(run_index)) - len(slots)
+    rest = [f"{counted(more, 'more rank')} without a free slot"] if more else []
+    return replace(finding, details=(*finding.details, *stands, *slots, *rest))
+
+
+def no_slots(run_index: RunIndex) -> bool:
+    """Whether something waits for a slot."""
+    return bool(_full_ranks(run_index))
+
+
+def _full_ranks(run_index: RunIndex) -> list[Occupied]:
+    """The ranks without a free slot, if something waits for one; those for whom it does come first."""
+    full = [one for one in run_index.run.occupied if run_index.end(one.rank) == "blocked"]
+    return sorted(full, key=lambda one: not one.waiting) if any(one.waiting for one in full) else []
+
+
+def _full(run_index: RunIndex, one: Occupied) -> str:
+    journal, room = run_index.run.journals[one.rank], run_index.world.residency or 0
+    held, waiting = ([_op(journal[at]) for at in places if at < len(journal)] for places in (one.held, one.waiting))
+    slots = "its only slot is" if room == 1 else f"its {counted(room, 'slot')} are"
+    waits = f"; {', '.join(waiting)} wait{'s' * (len(waiting) == 1)} for one" if waiting else ""
+    return f"rank {one.rank}: {slots} held by {', '.join(held)}{waits}"
+
+
+def _op(raw: RawRecord) -> str:
+    record = as_record(raw)
+    return f"{record.describe()} ({record.site}, {record.where}, step {record.step})"
 
 
 def _where(run_index: RunIndex, last: Entry) -> str:

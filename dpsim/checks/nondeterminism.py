@@ -13,6 +13,7 @@ Where the second run was stopped because its schedule did not fit any more, what
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.ops import KIND, LEARNED_OUTCOME, STEP, RawRecord, as_record
@@ -55,13 +56,20 @@ def of(message: str) -> Finding:
     return Finding("nondeterminism", "NONDETERMINISM:REPEAT", message, None, (0, 0), CAUSES)
 
 
-def unseeded() -> Finding:
-    """A run drew numbers from a generator that nobody seeded, though it came out the same."""
+def unseeded(generator: str, culprit: Culprit | None) -> Finding:
+    """A run used a generator that nobody seeded, though it came out the same. `culprit`: who, where that is known."""
+    who = "a rank" if culprit is None else f"rank {culprit.rank} in step {culprit.step}"
     message = (
-        "a rank drew from the generator of random or numpy.random, which nobody seeded; the run came out the same when "
-        "it was made again, but another one need not"
+        f"{who} uses {generator}, which nobody seeded; the run came out the same when it was made again, but "
+        "another one need not"
     )
-    return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, None, (0, 0), CAUSES)
+    position = (0, 0) if culprit is None else (culprit.step, 0)
+    return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, culprit, position, CAUSES)
+
+
+def with_draw(found: Finding, draw: Finding) -> Finding:
+    """A difference, and who used such a generator."""
+    return replace(found, details=(*found.details, f"seen: {draw.culprit} without a seed"))
 
 
 def _difference(

@@ -101,6 +101,7 @@ def as_text(
     if explored.failure is None:
         lines.append(painted(verdict_line(explored), good=True))
         lines += assumes_line(explored.assumes)
+        lines += explored.exploration.stood.replace("\n", "\n  ").splitlines()
     return "\n".join([*lines, *[expectation_line(explored, scenario)] * expected])
 
 
@@ -133,6 +134,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
         "redundant": found.redundant,
         "cut": found.cut,
         "longest": found.longest,
+        "stood": found.stood or None,
         "new_per_hundred": round(found.new_per_hundred, 1),
         "races": {"pairs": pairs, "both_orders": both},
         "probes": {probe: found.probes[probe] for probe in explored.subject.probes},

@@ -26,7 +26,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.explore.normal_form import fingerprint, normal_form
 from dpsim.explore.strategies.base import Picker, Search
-from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable, site
+from dpsim.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable, site
 from dpsim.words import counted
 
 Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violated"]
@@ -91,12 +91,13 @@ Planted: TypeAlias = tuple[str, int, str]
 @dataclass
 class Exploration:
     """What is known. `runs` counts all of them; `redundant` those that were cut off since their class had been seen,
-    `cut` those that grew longer than `longest` steps; `repeated`: how many were made again, to see whether they are
-    functions of their schedules. `fresh`: for each whole run, whether its class was new. `races`:
-    how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
+    `cut` those that grew too long, and were cut off after one of these `bounds`; `repeated`: how many were made again,
+    to see whether they are functions of their schedules. `fresh`: for each whole run, whether its class was new.
+    `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
-    in any run. `idle`: runs in which no rank decided or issued anything. The last three are filled in by whoever makes
-    the runs.
+    in any run. `idle`: runs in which no rank decided or issued anything. `stood`: of the last run that was cut off, or
+    that the time did not suffice for, where its ranks stood. The last four are filled in by whoever makes the runs.
+    `outgrown`: the last run took so much that no other was begun.
     """
 
     verdict: Verdict = "sampled"
@@ -113,6 +114,9 @@ class Exploration:
     probes: Counter[str] = field(default_factory=Counter)
     injected: dict[Planted, str] = field(default_factory=dict)
     idle: int = 0
+    stood: str = ""
+    bounds: dict[str, None] = field(default_factory=dict)
+    outgrown: bool = False
 
     @property
     def vacuous(self) -> bool:
@@ -139,7 +143,7 @@ class Exploration:
             return "no rank decided or issued anything: there was nothing to hold"
         if self.verdict == "proven":
             return "holds in every schedule of this world"
-        cut = f"{self.cut:,} of {self.runs:,} were cut off after {counted(self.longest, 'step')} and not judged"
+        cut = f"{self.cut:,} of {self.runs:,} were cut off after {' or '.join(self.bounds)} and not judged"
         if not self.fresh:
             return "no schedule was judged" + (f": {cut}" if self.cut else "")
         if self.verdict == "bounded":
@@ -176,9 +180,12 @@ def explore(
             problems = once(current)
         except OutOfTime:
             break
-        except CutOff:
+        except CutOff as error:
             whole = False
-            current.too_long |= not current.redundant
+            if not current.redundant:
+                current.too_long = True
+                result.bounds[str(error)] = None
+                result.outgrown = isinstance(error, Outgrown)
         except Unrepeatable as error:
             if diverged is None:
                 raise
@@ -196,7 +203,7 @@ def explore(
             _fail(result, current, problems[0])
         if progress is not None:
             progress(result)
-        if over or (problems and budget.stop_at_first):
+        if over or result.outgrown or (problems and budget.stop_at_first):
             break
     if result.failures:
         result.verdict = "violated"

@@ -7,6 +7,9 @@ These steps, in an order that agrees with theirs and switches actors seldom, are
 they depend on the class of the run alone, equal for every schedule that shows the same. `fingerprint` makes a short
 name of it.
 
+A livelock has thousands of steps all the same. `folded` is the schedule as it is printed, with what repeats itself
+counted; what is replayed is the whole list.
+
 Prior art: Godefroid's trace normal forms; Elle's and Lincheck's minimal explanations.
 """
 
@@ -14,10 +17,18 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from collections.abc import Sequence
 
 from dpsim.explore.order import Step
 from dpsim.schedule import actor
+from dpsim.words import counted, times
+
+NUMBERS = re.compile(r"(?<=[\[#])\d+")
+"""Of a label: which visit of a site, which op of a communicator. Steps that differ in these alone are alike."""
+PERIOD = 64
+SAVED = 4
+"""Fewer lines are not worth a fold."""
 
 
 def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
@@ -52,3 +63,35 @@ def fingerprint(what: str, labels: Sequence[str]) -> str:
     ('c4c77a9f', '443b0721')
     """
     return hashlib.sha256("\n".join([what, *labels]).encode()).hexdigest()[:8]
+
+
+def folded(labels: Sequence[str]) -> list[str]:
+    """Lines for a schedule. Steps that come again and again, but for their numbers, are shown once and counted.
+
+    >>> folded([f"rank 0 poll[{number}]" for number in range(900)])
+    ['rank 0 poll[0]', '... this step 899 times more, up to rank 0 poll[899]']
+    """
+    alike = [NUMBERS.sub("", label) for label in labels]
+    lines, at = list[str](), 0
+    while at < len(labels):
+        period, again = max(
+            ((period, _again(alike, at, period)) for period in range(1, PERIOD + 1)),
+            key=lambda found: (found[0] * found[1], -found[0]),
+        )
+        if period * again < SAVED + 1:
+            lines.append(labels[at])
+            at += 1
+            continue
+        lines += labels[at : at + period]
+        at += period * (again + 1)
+        what = "this step" if period == 1 else f"these {counted(period, 'step')}"
+        lines.append(f"... {what} {times(again)} more, up to {labels[at - 1]}")
+    return lines
+
+
+def _again(alike: Sequence[str], at: int, period: int) -> int:
+    """How often the steps of a period from there on come again at once."""
+    end = at + period
+    while end < len(alike) and alike[end] == alike[end - period]:
+        end += 1
+    return (end - at) // period - 1

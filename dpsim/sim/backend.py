@@ -154,6 +154,7 @@ class SimBackend:
             elapsed_ns=machine.now,
             observed=_observed(ends, endless),
             standing=tuple(standing),
+            occupied=tuple(full for one in slots if not endless and (full := one.full()) is not None),
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
             endless=endless,
         )

@@ -96,6 +96,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         self.group = group
         self.slots = slots
         self._parts = 0
+        self._started: Op | None = None
         self._moves: list[Op] | None = None
         self._before: Op | None = None
         self._heads: Sequence[Op] = ()
@@ -184,13 +185,15 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         if self.slots is None:
             return heads
         host = self.host
-        return (self.slots.start(host, self._label("starts"), heads, self.group.last.get(host.rank)),)
+        last = self.group.last.get(host.rank)
+        self._started = self.slots.start(host, self._label("starts"), heads, last)
+        return (self._started,)
 
     def _end(self, end: Op) -> Op:
         """The end of a part, with its slot given back: what comes next on this stream and communicator waits for it."""
-        if self.slots is None:
+        if self.slots is None or self._started is None:
             return end
-        end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label("leaves"), end)
+        end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label("leaves"), self._started, end)
         self._parts += 1
         return end
 

@@ -14,21 +14,27 @@ probe. All else is progress, whoever makes it, and all counts begin anew.
 So a poll loop whose message is under way is never called endless, however long a schedule holds the message back: such
 a run is cut off by its strategy. And one that gives up after so many polls is not, if it gives up before that.
 
-What goes on for ever and makes progress is stopped by the number of its records. The gate of the journals calls `look`
-at every 256th visit of a site (`dpsim.backend.journal`), so the journals know nothing of all this, and a run that
-ends pays a comparison an op. A loop that issues no op at all is out of reach.
+What goes on for ever and makes progress is stopped by the memory that the process has taken since the run began: a
+record has some 200 bytes, an op that waits on a device three times as many, and a message as many as its sender likes.
+Where there is no time each op knows what came before it, so there memory grows faster than the run; such a run is also
+stopped by the number of its records, which is the same on every machine, and no other schedule is tried.
+
+The gate of the journals calls `look` at every 256th visit of a site (`dpsim.backend.journal`), so the journals know
+nothing of all this, and a run that ends pays a comparison an op. A loop that issues no op at all is out of reach.
 
 Prior art: SPIN's non-progress cycles, which need the state that a coroutine does not show.
 """
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Container, Sequence
 
-from dpsim.backend.whereabouts import whereabouts
+from dpsim.backend.whereabouts import FEW, whereabouts
 from dpsim.ops import ASK_HOW, DECISION_VALUE, KIND, LEARNED_OUTCOME, SITE, TAKE_HOW, RawRecord
-from dpsim.schedule import CutOff
+from dpsim.schedule import Outgrown
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Death, Op
@@ -39,8 +45,12 @@ ASKS = 1_000
 """Records of each rank that moves, two for a poll. What the order of an untimed run costs grows with their square."""
 VALUES = 8
 """So many different outcomes of a place are still a repetition."""
+MOST_BYTES = 1_000_000_000
+"""So much may the process grow in a run."""
 MOST_RECORDS = 10_000_000
 MOST_UNTIMED = 1_000_000
+MEASURED = 8
+"""At each so many-th look the memory is measured, which takes as long as three ops."""
 
 
 class Endless(Exception):
@@ -111,6 +121,8 @@ class Watch:
         self._epoch = 0
         self._enough = REPEATS if machine.timed else ASKS
         self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
+        self._looks = 0
+        self._began = 0  # what the process occupied at the first look
 
     def look(self, rank: int) -> None:
         """A rank has gone on for a while. Raises Halt if this run has to end."""
@@ -122,20 +134,31 @@ class Watch:
                 ranks = self._deaf(own) or self._in_vain()
                 if ranks:
                     raise Endless(ranks)
-            if own.read * len(self._ranks) > self._most:
-                self._count()
+            if own.read * len(self._ranks) > self._most and self._records() > self._most:
+                self._stop(f"{self._most:,} records")
+            if not self._looks % MEASURED:
+                self._measure()
+            self._looks += 1
         except BaseException as error:
             raise machine.halt(error) from error
 
-    def _count(self) -> None:
-        journals = [one.host.records for one in self._ranks]
-        if sum(map(len, journals)) <= self._most:
-            return
+    def _records(self) -> int:
+        return sum(len(one.host.records) for one in self._ranks)
+
+    def _measure(self) -> None:
+        """Stop the run if it has taken too much memory."""
+        now = occupied()
+        self._began = self._began or now
+        if now - self._began > MOST_BYTES:
+            self._stop(f"{MOST_BYTES / 1e9:.1f} GB of memory")
+
+    def _stop(self, bound: str) -> None:
         if not self._machine.timed:
-            raise CutOff(f"{self._most:,} records")
+            raise Outgrown(bound)
         raise Unended(
-            f"the run did not end within {self._most:,} records; it gets on, and has no end in sight:\n"
-            f"{whereabouts(journals)}"
+            f"the run did not end within {bound}, {self._records():,} records; it gets on, and has no end in sight. If "
+            "it has one, run fewer steps or requests. Ranks stand here:\n"
+            f"{whereabouts([one.host.records for one in self._ranks], FEW)}"
         )
 
     def _reads_on(self, one: Repetition) -> bool:
@@ -171,3 +194,16 @@ class Watch:
         if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
             return True
         return isinstance(op, Death) or (op.guard is not None and not op.guard.open())
+
+
+def occupied() -> int:
+    """Bytes of memory that this process occupies; where the system does not say, the most that it ever did."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        try:
+            from resource import RUSAGE_SELF, getrusage
+        except ImportError:  # no bound but that of records
+            return 0
+        return getrusage(RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.world import End
+from dpsim.world import End, Occupied, Run, World
 from tests.checks.handmade import Made
 
 
@@ -70,3 +71,46 @@ def test_the_others_that_stand_are_told_as_well() -> None:
     assert "rank 0 stands in more" in found.message
     assert "1 op before it on that stream have not ended" in found.message
     assert "rank 1 stands in more" in found.details[0]
+
+
+def hang(world: World, run: Run) -> Finding:
+    return next(one for one in judge(world, run) if one.check == "deadlock")
+
+
+@pytest.mark.parametrize("residency", [1, 3])
+def test_slots_are_named_whatever_the_hang_is_put_down_to(residency: int) -> None:
+    made = Made(2)
+    for number in range(residency + 1):
+        made[0].collective("dp", f"stream{number}")
+    run = made.run("blocked", "finished")
+    occupied = Occupied(0, tuple(range(residency)), (residency,))
+    found = hang(replace(made.world, residency=residency), replace(run, occupied=(occupied,)))
+    assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
+    assert found.details[-1].startswith(
+        f"rank 0: its {'only slot is' if residency == 1 else '3 slots are'} held by all_r"
+    )
+    assert found.details[-1].endswith(" waits for one")
+    assert found.details[-1].count("all_reduce") == 2 * (residency + 1)
+    for nobody in ((), (occupied._replace(waiting=()),)):
+        twin = hang(replace(made.world, residency=residency), replace(run, occupied=nobody))
+        assert not any("slot" in line for line in twin.details)
+
+
+def test_of_many_ranks_a_few_are_named() -> None:
+    made = Made(12)
+    for rank in range(11):
+        made[rank].collective("dp", "main")
+    occupied = tuple(Occupied(rank, (0,), (0,)) for rank in range(11))
+    run = replace(made.run(*["blocked"] * 11, "finished"), occupied=occupied)
+    found = hang(replace(made.world, residency=1), run)
+    assert sum("its only slot" in line for line in found.details) == 8
+    assert found.details[-1] == "3 more ranks without a free slot"
+
+
+def test_a_host_that_stands_is_told_where_another_is_to_blame() -> None:
+    made = Made(2)
+    left_alone(made)
+    run = replace(made.run("blocked", "finished"), standing=(0,))
+    found = hang(replace(made.world, launch_queue=1), run)
+    assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
+    assert found.details[-1].startswith("rank 0 stands in more ")

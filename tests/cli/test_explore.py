@@ -106,8 +106,10 @@ def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Subject, "of", staticmethod(lambda *given: replace(of(*given), longest=50)))
     answer = explore("t_polls")
     assert answer.code == 1
-    assert answer.out.splitlines()[-2:] == [
+    assert answer.out.splitlines()[-4:] == [
         "BOUNDED  no schedule was judged: 1 of 1 were cut off after 50 steps and not judged",
+        "a run stood here after 50 steps, where it was cut off:",
+        "  ranks 0, 1 in step -1: poll box at poll[25], tests/cli/protocols.py:75",
         "expected: held; NOT met: no schedule was judged",
     ]
 
@@ -218,6 +220,7 @@ def test_json_has_every_key() -> None:
         "redundant": 0,
         "cut": 0,
         "longest": 10_000,
+        "stood": None,
         "new_per_hundred": 100.0,
         "races": {"pairs": 2, "both_orders": 1},
         "probes": {"early": 0, "late": 2, "nobody": 0},

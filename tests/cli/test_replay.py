@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from dpsim.interface import Rank
+from dpsim.sim import watch
 from dpsim.trace import read_trace
 from tests import ROOT
 from tests.cli.commands import dpsim_, process, write
-from tests.cli.protocols import Look, Lost, scenario
+from tests.cli.protocols import Look, Lost, Polls, scenario
 
 MODULE = ("--module", "tests.cli.protocols")
 
@@ -51,6 +52,50 @@ def test_the_same_run(trace: str) -> None:
         "added": [],
         "difference": None,
     }
+
+
+def test_a_long_schedule_is_folded_where_it_is_shown_and_whole_where_it_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watch, "ASKS", 300)
+    write(Path("t_polls.yaml"), scenario("t_polls"))
+    answer = dpsim_("explore", "t_polls.yaml", *MODULE)
+    assert answer.code == 1
+    assert "VIOLATED  LIVELOCK:POLL" in answer.out
+    first = answer.out.splitlines().index("  rank 0 poll[0]")
+    assert "  ... this step 510 times more, up to rank 0 poll[510]" in answer.out.splitlines()[first + 1 : first + 4]
+    assert len(answer.out.splitlines()) < 40
+    (path,) = Path(".dpsim").iterdir()
+    schedule = trace_schedule(path)
+    assert len(schedule) > 300
+    answer = dpsim_("replay", path, *MODULE)
+    assert answer.out.splitlines()[-1] == f"replayed along {len(schedule)} steps: the same run again"
+
+
+def test_skipped_steps_are_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "ASKS", 300)
+    write(Path("t_polls.yaml"), scenario("t_polls"))
+    dpsim_("explore", "t_polls.yaml", *MODULE)
+    (path,) = Path(".dpsim").iterdir()
+    many = len(trace_schedule(path))
+
+    async def one_poll(self: Polls, rank: Rank, prepared: Any) -> None:
+        await rank.mailbox("box").poll("poll")
+
+    monkeypatch.setattr(Polls, "run", one_poll)
+    answer = dpsim_("replay", path, *MODULE, "--fallback")
+    skipped = [line for line in answer.out.splitlines() if line.startswith("skipped: ")]
+    assert 1 < len(skipped) < 8
+    assert any(" times more, up to rank " in line for line in skipped)
+    assert len(dpsim_("replay", path, *MODULE, "--fallback", "--json").json["skipped"]) == many - 2
+
+
+def trace_schedule(path: Path) -> tuple[str, ...]:
+    read = read_trace(str(path))
+    for _ in read.journals():
+        pass
+    assert read.schedule is not None
+    return read.schedule.steps
 
 
 def test_in_a_fresh_process_whatever_the_hash_seed(trace: str) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
+import re
 from collections import defaultdict
 
 import pytest
 
 from dpsim.explore import Budget, Problem, explore
-from dpsim.explore.normal_form import fingerprint, normal_form, switches
+from dpsim.explore.normal_form import fingerprint, folded, normal_form, switches
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.replay import Replay
@@ -132,3 +134,55 @@ def test_the_name_is_of_what_failed_and_how() -> None:
     ]
     assert len({*names}) == 4
     assert all(len(name) == 8 for name in names)
+
+
+# ---- as it is printed
+
+
+def turns(number: int) -> list[str]:
+    return [f"rank {rank} poll[{at}]" for at in range(number) for rank in (0, 1)]
+
+
+@pytest.mark.parametrize(
+    ("steps", "lines"),
+    [
+        ([], []),
+        (turns(2), turns(2)),
+        (["rank 0 starts #1", "rank 1 starts #1"], ["rank 0 starts #1", "rank 1 starts #1"]),
+        ([*turns(512), "end"], [*turns(1), "... these 2 steps 511 times more, up to rank 1 poll[511]", "end"]),
+        (
+            ["begin", *(f"rank 0 goes on #{at}" for at in range(9)), *turns(4)],
+            [
+                *["begin", "rank 0 goes on #0", "... this step 8 times more, up to rank 0 goes on #8"],
+                *[*turns(1), "... these 2 steps 3 times more, up to rank 1 poll[3]"],
+            ],
+        ),
+    ],
+)
+def test_what_comes_again_and_again_is_counted(steps: list[str], lines: list[str]) -> None:
+    assert folded(steps) == lines
+
+
+def test_steps_of_other_ranks_sites_or_communicators_are_not_alike() -> None:
+    steps = [f"rank {number} poll[0]" for number in range(9)] + [f"rank 0 at.{number}[0]" for number in range(9)]
+    steps += [f"dp{number} #0" for number in range(9)]
+    assert folded(steps) == steps
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_is_lost(seed: int) -> None:
+    """Lines that are shown and steps that are counted are all that there are, and in order."""
+    draw = random.Random(seed)
+    steps = [f"rank {draw.randrange(2)} poll[{at}]" for at in range(200)]
+    at = 0
+    for line in folded(steps):
+        again = re.fullmatch(
+            r"\.\.\. th(?:is|ese)(?: (\d+))? steps? (\d+|twice|once)(?: times)? more, up to (.*)", line
+        )
+        if again is None:
+            assert line == steps[at]
+            at += 1
+            continue
+        at += int(again[1] or 1) * {"once": 1, "twice": 2}.get(again[2], int(again[2]) if again[2].isdigit() else 0)
+        assert steps[at - 1] == again[3]
+    assert at == len(steps)

@@ -278,6 +278,88 @@ def test_a_run_has_so_many_records(script: Script, monkeypatch: pytest.MonkeyPat
         judged(HOST, script)
     result = explored(HOST, script)
     assert (result.verdict, result.exploration.cut, result.exploration.runs) == ("bounded", 1, 1)
+    assert result.exploration.claim().endswith("1 of 1 were cut off after 20,000 records and not judged")
+
+
+class Large:
+    """The memory of a process that takes so much a look."""
+
+    def __init__(self, each: int) -> None:
+        self.each, self.looks = each, 0
+
+    def __call__(self) -> int:
+        self.looks += 1
+        return 500_000_000 + self.looks * self.each
+
+
+@pytest.mark.parametrize("script", [launches, names])
+def test_a_run_takes_so_much_memory(script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "REPEATS", 10**9)
+    monkeypatch.setattr(watch, "occupied", large := Large(300_000_000))
+    with pytest.raises(
+        Unended, match=r"within 1.0 GB of memory, [\d,]+ records; .* fewer steps .*\nrank 0 in step 0: "
+    ):
+        judged(HOST, script)
+    assert large.looks == 5
+    result = explored(HOST, script)
+    assert result.exploration.claim().endswith("1 of 1 were cut off after 1.0 GB of memory and not judged")
+    assert result.exploration.stood.startswith(
+        "a run stood here after 1.0 GB of memory, where it was cut off:\nrank 0 in"
+    )
+
+
+@pytest.mark.parametrize("jobs", [0, 1])
+def test_no_other_schedule_is_tried_after_a_run_that_takes_too_much(jobs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin ends in both of its schedules."""
+
+    async def looks(rank: Rank) -> None:
+        if rank.rank:
+            rank.send(0, "box", 1, "send")
+            return
+        await rank.mailbox("box").poll("look")
+        await rank.mailbox("box").get("wait", idle=True)
+
+    async def then_launches(rank: Rank) -> None:
+        await looks(rank)
+        await launches(rank)
+
+    monkeypatch.setattr(watch, "MOST_UNTIMED", 2_000)
+    for script, ended in ((looks, False), (then_launches, True)):
+        subject = Subject(world_of(3), Scripted(script))
+        result = explore_all([subject])[0] if jobs else explore_subject(subject)
+        assert result.exploration.outgrown is ended
+        assert (result.exploration.runs == 1) is ended
+
+
+def test_what_the_process_had_before_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run after run in one process, each of which grows it by less than the bound."""
+    monkeypatch.setattr(watch, "occupied", large := Large(40_000_000))
+    for _ in range(3):
+        assert found(many_steps) == []
+    assert large.looks * large.each > watch.MOST_BYTES
+
+
+def test_the_memory_of_a_process_is_measured() -> None:
+    before = watch.occupied()
+    kept = bytearray(64 << 20)
+    assert 60 << 20 < watch.occupied() - before < 200 << 20
+    assert kept
+
+
+def test_one_line_a_place_and_not_one_a_rank() -> None:
+    async def script(rank: Rank) -> None:
+        if rank.rank == 11:
+            await launches(rank)
+        await rank.mailbox("box").get(f"asleep.{rank.rank}")
+
+    strategy = Fifo()
+    world = world_of(12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watch, "MOST_UNTIMED", 2_000)
+        stood = explore_subject(Subject(world, Scripted(script)), strategy, schedules=1).exploration.stood
+    first, *lines = stood.splitlines()
+    assert first == "a run stood here after 2,000 records, where it was cut off:"
+    assert (len(lines), lines[-1]) == (9, "and 4 ranks elsewhere")
 
 
 def clock(runs: int) -> Iterator[bool]:
@@ -297,11 +379,25 @@ def test_a_budget_holds_within_a_run(script: Script, monkeypatch: pytest.MonkeyP
         Subject(HOST, Scripted(script)), Dpor(), schedules=9, stop_at_first=True, expired=lambda: next(time)
     )
     assert (result.verdict, result.runs, result.claim()) == ("sampled", 0, "no schedule was judged")
+    assert result.stood.startswith("a run stood here when the time was up:\nrank 0 in step 0: ")
+    assert "tests/sim/test_watch.py:" in result.stood
 
 
 def test_a_budget_over_processes() -> None:
     (result,) = explore_all([Subject(HOST, Scripted(late_message(0, polls)))], seconds=0.0, jobs=2)
     assert result.verdict == "sampled"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_where_a_run_stood_is_told_by_workers(jobs: int) -> None:
+    (result,) = explore_all([Subject(HOST, Scripted(polls), longest=50)], jobs=jobs)
+    assert result.exploration.stood.startswith("a run stood here after 50 steps, where it was cut off:\nrank")
+    (whole,) = explore_all([Subject(HOST, Scripted(late_message(0, _nothing)))], jobs=jobs)
+    assert whole.exploration.stood == ""
+
+
+async def _nothing(rank: Rank) -> None:
+    pass
 
 
 def test_a_program_that_catches_all_exceptions_is_ended() -> None:

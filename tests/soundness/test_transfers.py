@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -72,6 +74,34 @@ async def receive_before_a_collective(rank: Rank) -> None:
 def test_a_transfer_takes_a_slot() -> None:
     """The kernel of a receive spins on the GPU like that of a collective, here in the only slot."""
     assert shows(explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective), "HANG")
+
+
+def test_who_holds_the_slots_is_told() -> None:
+    (finding,) = explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective).findings
+    assert finding.message.endswith("; ranks have no slot left")
+    first, second = finding.details
+    assert first.startswith(
+        "rank 0: its only slot is held by recv int32[4] from rank 1 on p #0 (p.recv, tests/soundness/"
+    )
+    assert re.search(r"; all_reduce int32\[4\] on d #0 \(d.all_reduce, [^)]*, step 0\) waits for one$", first)
+    assert second.startswith(
+        "rank 1: its only slot is held by all_reduce int32[4] on d #0 (d.all_reduce, tests/soundness/"
+    )
+    assert "waits" not in second
+
+
+async def receive_of_a_send_that_is_left_out(rank: Rank) -> None:
+    """It hangs with slots to spare."""
+    if rank.rank == 0:
+        rank.device("p").recv(filled(rank.stream("side"), "y"), 1, rank.stream("side"))
+
+
+def test_slots_are_not_named_where_nobody_waits_for_one() -> None:
+    for residency in (1, 2):
+        world = world_of(2, devices=["p"], residency=residency)
+        (finding,) = explored(world, receive_of_a_send_that_is_left_out).findings
+        assert finding.klass == "HANG:P2P:UNMATCHED_RECV"
+        assert not any("slot" in line for line in (finding.message, *finding.details))
 
 
 def test_a_transfer_and_a_collective_fit_into_two_slots() -> None:

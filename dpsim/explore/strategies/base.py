@@ -23,6 +23,7 @@ from collections.abc import Collection, Sequence
 
 from dpsim.explore.order import Labels, Order
 from dpsim.schedule import Candidate, CutOff, Strategy, Wait, draw_word, failing_word
+from dpsim.words import counted
 
 LONGEST = 10_000
 """Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory
@@ -116,7 +117,7 @@ class Picker(Search, Strategy):
     def pick(self, candidates: Sequence[Candidate]) -> int:
         if len(self.order.steps) >= self.longest:
             self.too_long = True
-            raise CutOff(f"{self.longest} steps")
+            raise CutOff(counted(self.longest, "step"))
         index = self.select(candidates)
         one = candidates[index]
         step = self.order.add(one.label, one.touches(), one.causes)

@@ -1,0 +1,144 @@
+"""Who draws random numbers without a seed: the rank, its step and its line, in a run that is made again.
+
+    with unseeded() as taken:                  # generators of a program's own
+        ... a run ...
+    taken                                      # a `Culprit` for each that was made without a seed and drawn from
+
+    with Tracing(which) as tracing:            # the generators that a process shares
+        ... the same run ...
+    tracing.culprit                            # who moved one of them first
+
+The first is cheap: while it lasts, `random.Random` and `numpy.random.default_rng` tell of a generator that is made
+without a seed. One that is seeded later, or never drawn from, is left alone. The second looks at the shared generators
+at each line, so it is for a run of which it is known that it moves them.
+
+Only what a program does itself counts: not what the standard library does for it (the names of temporary files), nor
+what a module does when it is imported. XX: numpy's `RandomState()`, and a `default_rng` that was imported by name, are
+seen only where a repeat differs. So are `secrets`, `os.urandom`, `uuid` and clocks, of which most programs make names
+and logs alone.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+import numpy as np
+
+from dpsim.backend.call_site import is_own_code, place_in
+from dpsim.checks.finding import Culprit
+from dpsim.sim.rank import SimRank
+
+SITE = "draws"
+MAKERS = ("random", "numpy")
+SHARED = ("random", "numpy.random")
+"""Generators that the process has once, in the order of `generators`."""
+
+
+def generators() -> tuple[Any, ...]:
+    """The state of the generators that a process shares."""
+    state = np.random.get_state(legacy=False)["state"]
+    return random.getstate(), tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in state.values())
+
+
+@contextmanager
+def unseeded() -> Iterator[list[Culprit]]:
+    """Notes who makes generators without a seed and draws from them; known at the end."""
+    taken: list[Culprit] = []
+    made: dict[int, tuple[Callable[[], Any], Any, Culprit]] = {}  # how to ask for its state, the first one, and who
+    seed, setstate, default_rng = random.Random.seed, random.Random.setstate, np.random.default_rng
+
+    def note(one: object, state: Callable[[], Any]) -> None:
+        if (culprit := _caller(sys._getframe(2))) is not None:
+            made[id(one)] = state, state(), culprit
+
+    def seeds(self: random.Random, a: Any = None, version: int = 2) -> None:
+        seed(self, a, version)
+        made.pop(id(self), None)
+        if a is None:
+            note(self, self.getstate)
+
+    def sets_state(self: random.Random, state: Any) -> None:
+        setstate(self, state)
+        made.pop(id(self), None)
+
+    def makes(seed: Any = None) -> np.random.Generator:
+        one = default_rng(seed)
+        if seed is None:
+            note(one, lambda: one.bit_generator.state)
+        return one
+
+    random.Random.seed, random.Random.setstate = seeds, sets_state  # type: ignore[method-assign]
+    np.random.default_rng = makes
+    try:
+        yield taken
+    finally:
+        random.Random.seed, random.Random.setstate = seed, setstate  # type: ignore[method-assign]
+        np.random.default_rng = default_rng
+        taken += [culprit for state, first, culprit in made.values() if repr(state()) != repr(first)]
+
+
+class Tracing:
+    """Watches some of the shared generators, by their place in SHARED. Whoever else traces lines sees none of this
+    run.
+    """
+
+    def __init__(self, which: list[int]) -> None:
+        self.culprit: Culprit | None = None
+        self._which = which
+        self._state = self._now()
+        self._last: Culprit | None = None
+        self._before: Any = None
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        sys.settrace(self._before)
+
+    def _now(self) -> list[Any]:
+        state = generators()
+        return [state[at] for at in self._which]
+
+    def _trace(self, frame: FrameType, event: str, arg: object) -> Any:
+        if self.culprit is not None or _is_library(frame):
+            return None
+        if self._now() != self._state:
+            self.culprit = self._last or _at(frame)
+            return None
+        self._last = _at(frame)
+        return self._trace
+
+
+def _caller(frame: FrameType | None) -> Culprit | None:
+    """The program's line that asked for a seed; None if it was no program."""
+    while frame is not None and _module(frame).partition(".")[0] in MAKERS:
+        frame = frame.f_back
+    return None if frame is None or _is_library(frame) else _at(frame)
+
+
+def _at(frame: FrameType) -> Culprit | None:
+    """The rank that is under way in a frame; None if there is none, or if it only imports a module."""
+    where, outer = place_in(_module(frame), frame.f_code, frame.f_lineno), frame
+    while not isinstance(rank := outer.f_locals.get("rank"), SimRank):
+        if outer.f_back is None or _module(outer).startswith("importlib."):
+            return None
+        outer = outer.f_back
+    return Culprit(rank.rank, rank.step, SITE, where)
+
+
+def _is_library(frame: FrameType) -> bool:
+    name = _module(frame)
+    return is_own_code(frame) or name.partition(".")[0] in {*sys.stdlib_module_names, *MAKERS} - {"__main__"}
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "?"))

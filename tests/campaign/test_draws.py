@@ -1,0 +1,169 @@
+"""Who draws random numbers without a seed is named by rank and line; who seeds is left alone."""
+
+from __future__ import annotations
+
+import random
+import secrets
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Callable
+from random import Random as Imported
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding
+from dpsim.interface import Rank
+from dpsim.sim.backend import SimBackend
+from tests.programs import Scripted, world_of
+
+pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
+
+HERE = "tests/campaign/test_draws.py"
+
+
+def found(draws: Callable[[], Any], then: Callable[[Rank], Any] = lambda rank: None) -> list[Finding]:
+    """Rank 1 draws in step 3; nothing comes of it."""
+
+    async def script(rank: Rank) -> None:
+        rank.step = 2
+        await rank.host("h").barrier(site="meet")
+        rank.step = 3
+        rank.decide("before", 1, "h")
+        if rank.rank == 1:
+            draws()
+        rank.step = 4
+        await rank.host("h").barrier(site="again")
+        then(rank)
+
+    return list(explore_subject(Subject(world_of(2, hosts=["h"]), Scripted(script))).findings)
+
+
+def reseeds() -> None:
+    random.seed()
+
+
+FAULTY: dict[str, Callable[[], Any]] = {
+    "random": lambda: random.random(),
+    "choice": lambda: random.choice("ab"),
+    "seed": reseeds,
+    "numpy": lambda: np.random.random(),
+    "Random": lambda: random.Random().random(),
+    "imported": lambda: Imported().random(),
+    "default_rng": lambda: np.random.default_rng().random(),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_who_drew_is_named(name: str) -> None:
+    draws = FAULTY[name]
+    (finding,) = found(draws)
+    assert finding.klass == "NONDETERMINISM:RANDOM"
+    assert finding.message.startswith("rank 1 in step 3 uses ")
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, finding.culprit.step) == (1, 3)
+    assert finding.culprit.where in (
+        f"{HERE}:{draws.__code__.co_firstlineno}",
+        f"{HERE}:{draws.__code__.co_firstlineno + 1}",
+    )
+
+
+def seeds_later() -> None:
+    own = random.Random()
+    own.seed(3)
+    own.random()
+    kept = random.Random(4)
+    other = random.Random()
+    other.setstate(kept.getstate())
+    other.random()
+
+
+def seeds_the_shared_ones() -> None:
+    random.seed(1)
+    np.random.seed(1)
+    assert random.random() + np.random.random() > 0
+
+
+def names_a_file() -> None:
+    tempfile._get_candidate_names()  # type: ignore[attr-defined]
+    next(tempfile._RandomNameSequence())  # type: ignore[attr-defined]
+
+
+HEALTHY: dict[str, Callable[[], Any]] = {
+    "Random": lambda: random.Random(5).random(),
+    "never drawn from": lambda: (random.Random(), np.random.default_rng()),
+    "seeded later": seeds_later,
+    "shared": seeds_the_shared_ones,
+    "default_rng": lambda: np.random.default_rng(7).random(),
+    "RandomState": lambda: np.random.RandomState(7).rand(),
+    "numbers of numpy": lambda: np.random.Generator(np.random.PCG64(3)).integers(4),
+    "a name": lambda: (uuid.uuid4(), secrets.token_hex(4)),
+    "the name of a file": names_a_file,
+    "a clock": lambda: time.time(),
+}
+
+
+@pytest.mark.parametrize("name", HEALTHY)
+def test_who_seeds_is_left_alone(name: str) -> None:
+    assert found(HEALTHY[name]) == []
+
+
+def test_a_difference_says_who_drew() -> None:
+    drawn: list[float] = []
+    draws = random.Random
+
+    def keeps() -> None:
+        drawn.append(draws().random())
+
+    (finding,) = found(keeps, lambda rank: rank.decide("drawn", int(drawn[-1] * 10**9), "h") if rank.rank else None)
+    assert finding.klass == "NONDETERMINISM:REPEAT"
+    assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
+
+
+def test_a_difference_says_who_drew_from_a_shared_generator() -> None:
+    drawn: list[float] = []
+    (finding,) = found(
+        lambda: drawn.append(random.random()),
+        lambda rank: rank.decide("drawn", int(drawn[-1] * 10**9), "h") if rank.rank else None,
+    )
+    assert finding.klass == "NONDETERMINISM:REPEAT"
+    assert finding.details[-1].startswith(f"seen: rank 1, step 3, draws at {HERE}:")
+
+
+def test_what_a_kernel_draws_is_found() -> None:
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        main.launch("draw", draws)
+        await main.record().synchronize("end")
+
+    def draws() -> None:
+        random.random()
+
+    (finding,) = explore_subject(Subject(world_of(1), Scripted(script))).findings
+    assert finding.klass == "NONDETERMINISM:RANDOM"
+
+
+def test_nothing_is_left_of_it() -> None:
+    """Nor of a trace of lines that somebody else makes."""
+    before = random.Random.seed, random.Random.setstate, np.random.default_rng, sys.gettrace()
+    found(FAULTY["random"])
+    found(FAULTY["Random"])
+    assert (random.Random.seed, random.Random.setstate, np.random.default_rng, sys.gettrace()) == before
+
+
+def test_only_runs_that_are_made_again_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    seeds: list[bool] = []
+    usual, whole = random.Random.seed, SimBackend.run_program
+
+    def run(*given: Any) -> Any:
+        seeds.append(random.Random.seed is usual)
+        return whole(*given)
+
+    monkeypatch.setattr(SimBackend, "run_program", run)
+    assert found(lambda: None) == []
+    assert seeds == [True, False]
