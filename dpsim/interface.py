@@ -44,6 +44,8 @@ Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 class Buffer(ABC):
     """A block of device memory, taken from a stream's pool by `Stream.alloc`, or a view into one."""
 
+    __slots__ = ("dtype", "shape")
+
     shape: tuple[int, ...]
     dtype: DType
 
@@ -92,6 +94,8 @@ class Buffer(ABC):
 class Event(ABC):
     """A point in a stream, made by `Stream.record`."""
 
+    __slots__ = ()
+
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
         """Whether all work before the point is done."""
@@ -103,6 +107,8 @@ class Event(ABC):
 
 class Stream(ABC):
     """A queue of device work, executed in order, while the host runs ahead. Streams run side by side."""
+
+    __slots__ = ("name",)
 
     name: str
 
@@ -162,6 +168,8 @@ class HostCommunicator(ABC):
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
     """
+
+    __slots__ = ("index", "name", "ranks")
 
     name: str
     ranks: tuple[int, ...]
@@ -236,6 +244,8 @@ class DeviceCommunicator(ABC):
     "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
     not fit the buffers.
     """
+
+    __slots__ = ("index", "name", "ranks")
 
     name: str
     ranks: tuple[int, ...]
@@ -323,6 +333,8 @@ class Mailbox(ABC):
     sent.
     """
 
+    __slots__ = ()
+
     @abstractmethod
     def poll(self, site: str) -> Awaitable[Frozen]:
         """The next message, or None if there is none yet."""
@@ -334,6 +346,8 @@ class Mailbox(ABC):
 
 class Rank(ABC):
     """One host thread of one rank: all of the world that a protocol sees."""
+
+    __slots__ = ("rank", "step", "thread")
 
     rank: int
     """Global rank, from 0."""

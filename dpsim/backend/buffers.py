@@ -26,6 +26,8 @@ from dpsim.ops import DType, Place, Ref, Refs
 class OwnStream(Stream):
     """What a buffer needs of a stream of its backend."""
 
+    __slots__ = ()
+
     journal: Journal
 
     @abstractmethod
@@ -38,16 +40,18 @@ class JournaledBuffer(Buffer):
     that alone, as records have it.
     """
 
+    __slots__ = ("_ordinal", "_site", "base", "count", "freed", "place", "ref", "refs", "stream")
+
     ref: Ref
     refs: Refs
-    place: Place | None = None
-    base: JournaledBuffer | None = None
 
     def __init__(self, stream: OwnStream, shape: tuple[int, ...], dtype: DType) -> None:
         self.stream = stream
         self.shape = shape
         self.dtype = dtype
         self.count = math.prod(shape)
+        self.place: Place | None = None
+        self.base: JournaledBuffer | None = None
         self.freed: list[str] = []  # where in the source, once it is; views share it
 
     def named(self, number: int, site: str, ordinal: int) -> None:

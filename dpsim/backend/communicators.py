@@ -36,6 +36,8 @@ from dpsim.world import CommunicatorSpec
 class JournaledHostCommunicator(HostCommunicator):
     """Host collectives and transfers of one rank."""
 
+    __slots__ = ("journal",)
+
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
         self.name = spec.name
@@ -119,6 +121,8 @@ class JournaledHostCommunicator(HostCommunicator):
 
 class JournaledDeviceCommunicator(DeviceCommunicator):
     """Device collectives and transfers of one rank."""
+
+    __slots__ = ("_group", "_together", "journal")
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal

@@ -28,6 +28,8 @@ C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
 class JournaledMailbox(Mailbox):
     """A mailbox of the rank that looks into it."""
 
+    __slots__ = ("name", "rank")
+
     def __init__(self, rank: JournaledRank, name: str) -> None:
         self.rank = rank
         self.name = name
@@ -46,6 +48,8 @@ class JournaledMailbox(Mailbox):
 
 class JournaledRank(Rank):
     """One rank with one host thread; the step tag lives in its journal."""
+
+    __slots__ = ("devices", "hosts", "journal", "streams")
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank

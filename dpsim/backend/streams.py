@@ -23,6 +23,8 @@ from dpsim.ops import DTYPES, DType
 class JournaledEvent(Event):
     """A point in a stream; `number` counts the events of the rank."""
 
+    __slots__ = ("journal", "number")
+
     def __init__(self, journal: Journal, number: int) -> None:
         self.journal = journal
         self.number = number
@@ -46,6 +48,8 @@ class JournaledEvent(Event):
 
 class JournaledStream(OwnStream):
     """A stream of a rank."""
+
+    __slots__ = ("journal",)
 
     def __init__(self, journal: Journal, name: str) -> None:
         self.journal = journal
