@@ -131,6 +131,12 @@ def modules() -> list[str]:
     return sorted({owner.__module__ for owner in owners})
 
 
+def packages() -> set[str]:
+    """The packages of what is registered by now, wherever they are installed: in a traceback, the protocols' own."""
+    owners = [entry.program for entry in _protocols.values()] + [entry.make for entry in _variants.values()]
+    return {owner.__module__.partition(".")[0] for owner in owners}
+
+
 def _load() -> None:
     """Import what the entry points name. One that cannot be imported takes nothing from the others: what is wrong with
     it is said to whoever asks for a name that is not there.
@@ -179,6 +185,7 @@ __all__ = [
     "Unsuitable",
     "VariantEntry",
     "modules",
+    "packages",
     "protocol",
     "protocols",
     "register_protocol",

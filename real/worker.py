@@ -37,6 +37,7 @@ from typing import Any
 from dpsim import registry
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
+from dpsim.backend.misuse import ForeignAwait
 from dpsim.program import Program
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
@@ -183,7 +184,7 @@ class Worker:
             # An exception because the communicators were aborted says nothing about the program.
             end = "blocked" if self._give_up.is_set() else "raised"
             if end == "raised":
-                journal.raised(error)
+                journal.raised(error, registry.packages())
         rank.close()
         file.close()
         return Ended(job.number, end, patience.waited_ns, started, time.monotonic_ns())
@@ -222,22 +223,13 @@ def resolve(job: Job) -> tuple[Program[Any], Any]:
 
 
 def drive(program: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that does not suspend. One that does gets a RuntimeError where it awaits."""
+    """Run a coroutine that does not suspend. One that does gets a ForeignAwait where it awaits."""
     try:
         program.send(None)
+        while True:
+            program.throw(ForeignAwait())
     except StopIteration:
         return
-    error = RuntimeError(
-        "the protocol suspended: it awaited something that is not of its Rank (a call of asyncio, perhaps). On a real "
-        "backend an await of the Rank blocks until the answer is there, and nothing else may be awaited"
-    )
-    try:
-        program.throw(error)
-    except StopIteration:
-        pass
-    finally:
-        program.close()
-    raise error
 
 
 def die_with_parent(lifeline: int) -> None:

@@ -12,7 +12,8 @@ import numpy as np
 
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
-from dpsim.backend.plain import PLAIN, check_plain
+from dpsim.backend.misuse import CONTRACT, a_or_an
+from dpsim.backend.plain import PLAIN, check_plain, told
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
@@ -73,7 +74,7 @@ class JournaledBuffer(Buffer):
         return piece
 
     def tagged(self, tag: Frozen) -> Buffer:
-        if type(tag) not in PLAIN:
+        if type(tag) not in PLAIN or tag != tag:
             check_plain(tag, "the tag", (self.base or self)._site)
         named = copy.copy(self)
         named.ref = *refs([self])[0][:3], tag
@@ -82,7 +83,9 @@ class JournaledBuffer(Buffer):
         return named
 
     def read(self, site: str, stream: Stream | None = None) -> Work:
-        on = stream or self.stream
+        on = self.stream if stream is None else stream
+        if type(on) is not type(self.stream):
+            of_this_backend(on, OwnStream)
         journal = self.stream.journal
         delay = journal.note("read", site, (on.name, self.count, self.dtype, ref_of(self)))
         if delay:
@@ -91,6 +94,8 @@ class JournaledBuffer(Buffer):
 
     def record_stream(self, stream: Stream) -> None:
         base = self.base or self
+        if type(stream) is not type(base.stream):
+            of_this_backend(stream, OwnStream)
         self.stream.journal.note("used", "record_stream", (stream.name, refs([base])[0][0]))
         if stream is not base.stream:
             base._hold(stream)
@@ -126,13 +131,15 @@ class JournaledBuffer(Buffer):
 
 
 def refs(buffers: Sequence[Buffer]) -> Refs:
-    """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
+    """How records name the memory of these buffers. Raises RuntimeError for one that was freed, and AttributeError or
+    TypeError for what are none: `check_buffers` says so in words. Whether they are of this backend is seen where they
+    are used.
+    """
     if len(buffers) == 1:
         [buffer] = buffers
         if not buffer.freed:  # type: ignore[attr-defined]
             own: Refs = buffer.refs  # type: ignore[attr-defined]
             return own
-    # Whether they are buffers of this backend is seen where they are used.
     return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
 
 
@@ -140,6 +147,16 @@ def ref_of(buffer: Buffer) -> Refs:
     """The same for one buffer: it has the tuple at hand."""
     refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
     return refs
+
+
+def check_buffers(site: str, reads: Any, writes: Any) -> None:
+    """Raise TypeError for what are no lists of buffers."""
+    for name, buffers in (("reads", reads), ("writes", writes)):
+        if not isinstance(buffers, list | tuple):
+            raise TypeError(f"{site}: {name} is {told(buffers)}; a list of buffers is needed, as {name}=[x]")
+        for one in buffers:
+            if not isinstance(one, JournaledBuffer):
+                raise TypeError(f"{site}: {name} has {told(one)}; a Buffer is needed, which Stream.alloc gives")
 
 
 def untagged(refs: Refs) -> Refs:
@@ -150,8 +167,8 @@ def untagged(refs: Refs) -> Refs:
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:
     """The thing, if it is of that class. Raises TypeError for one of another backend."""
     if not isinstance(thing, kind):
-        wanted = kind.__name__.removeprefix("Journaled")
-        raise TypeError(f"a {wanted} of this backend is needed, not a {type(thing).__name__}")
+        wanted = next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
+        raise TypeError(f"{wanted} of this backend is needed, not {told(thing)}")
     return thing
 
 

@@ -9,14 +9,17 @@ A backend says which packages are its own in its `__init__`, for itself and for 
 
     own_code(__name__, "torch")
 
-Where a program raised is the innermost frame that is nobody's own code (`raised_at`).
+Where a program raised is the innermost frame of its own code (`raised_at`): not a backend's, and not that of a library
+that it called, as numpy.
 """
 
 from __future__ import annotations
 
 import re
+import sysconfig
 import traceback
 from collections import defaultdict
+from collections.abc import Collection
 from types import CodeType, FrameType
 from typing import TypeAlias
 
@@ -29,6 +32,9 @@ _places: defaultdict[str, Places] = defaultdict(dict)
 """By site. Shared by all journals of the process, so a place is worked out once."""
 
 _own = {"dpsim.backend"}
+
+_LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages[/\\]")
+"""Begins the file names of Python's library, of packages that are installed, and of code that has no file."""
 
 _WORD = re.compile("[!-~]+")
 
@@ -54,17 +60,28 @@ def place_of(site: str, frame: FrameType) -> str:
     return known[1]
 
 
-def raised_at(error: BaseException) -> str:
+def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
     """The innermost place of the program in an error's traceback; "" if there is none. A kernel's own place is in the
     cause of what its backend raised.
+
+    `packages`: those of protocols, which may be installed like any library. Where nothing else is the program's, it is
+    the outermost frame of a library.
     """
-    places: list[str] = []
+    its, others = list[str](), list[str]()
     cause: BaseException | None = error
     while cause is not None:
-        walk = traceback.walk_tb(cause.__traceback__)
-        places += [_place(*frame) for frame in walk if not is_own_code(frame[0])]
+        for frame, line in traceback.walk_tb(cause.__traceback__):
+            if not is_own_code(frame):
+                (others if _is_library(frame, packages) else its).append(_place(frame, line))
         cause = cause.__cause__
-    return places[-1] if places else ""
+    return (its[-1:] or others[:1] or [""])[0]
+
+
+def _is_library(frame: FrameType, packages: Collection[str]) -> bool:
+    """Whether a frame belongs to what programs call."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    file = frame.f_code.co_filename
+    return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))
 
 
 def own_code(*packages: str) -> None:

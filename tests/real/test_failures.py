@@ -84,7 +84,7 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
     ("how", "site", "message", "line"),
     [
         ("awaits_twice", "RuntimeError", "read[0] was awaited twice", 3),
-        ("suspends", "RuntimeError", "the protocol suspended: it awaited something that is not of its Rank", None),
+        ("suspends", "ForeignAwait", "the protocol awaited something that is not of its Rank", 1),
         ("launches_nonsense", "KernelError", "kernel divide of rank 1 divide[0]: ZeroDivisionError", None),
     ],
 )
