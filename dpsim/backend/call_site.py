@@ -67,18 +67,23 @@ def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
     `packages`: those of protocols, which may be installed like any library. Where nothing else is the program's, it is
     the outermost frame of a library.
     """
-    its, others = list[str](), list[str]()
+    frames = [(frame, line) for frame, line in frames_of(error) if not is_own_code(frame)]
+    its = [(frame, line) for frame, line in frames if not is_library(frame, packages)]
+    return _place(*(its[-1:] or frames[:1])[0]) if frames else ""
+
+
+def frames_of(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The frames of an error's traceback with their lines, the outermost first; then those of its causes."""
+    frames: list[tuple[FrameType, int]] = []
     cause: BaseException | None = error
     while cause is not None:
-        for frame, line in traceback.walk_tb(cause.__traceback__):
-            if not is_own_code(frame):
-                (others if _is_library(frame, packages) else its).append(_place(frame, line))
+        frames += traceback.walk_tb(cause.__traceback__)
         cause = cause.__cause__
-    return (its[-1:] or others[:1] or [""])[0]
+    return frames
 
 
-def _is_library(frame: FrameType, packages: Collection[str]) -> bool:
-    """Whether a frame belongs to what programs call."""
+def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
+    """Whether a frame belongs to what programs call, Python's library or an installed package."""
     package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
     file = frame.f_code.co_filename
     return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))

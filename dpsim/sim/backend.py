@@ -21,7 +21,7 @@ from dpsim.backend.kernel_call import KernelError
 from dpsim.backend.misuse import ForeignAwait
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
-from dpsim.program import Program, refuse_changes, state_of
+from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
 from dpsim.registry import packages, protocol
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
@@ -85,6 +85,8 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
+        if not isinstance(program, Program):
+            refuse_no_program(program)
         machine = Machine(self.strategy, world.kills, self.keep_order, self.memory)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
         waited = [0] * world.size
