@@ -144,9 +144,11 @@ def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, An
     after = state_of(program, prepared)
     for name in sorted(after.keys() | before.keys()):
         if before.get(name) != after.get(name):
+            run = type(program).run
+            place = f"{run.__module__.replace('.', '/')}.py:{run.__code__.co_firstlineno}"
             raise SharedState(
-                f"{type(program).__qualname__}.run changed {name}. Ranks in one process share it, and ranks in "
-                "processes of their own do not; keep what changes in local variables of run"
+                f"{type(program).__qualname__}.run ({place}) changed {name}. Ranks in one process share it, and ranks "
+                "in processes of their own do not; keep what changes in local variables of run"
             )
 
 

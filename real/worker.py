@@ -38,7 +38,7 @@ from dpsim import registry
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.misuse import ForeignAwait
-from dpsim.program import Program
+from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
@@ -141,6 +141,7 @@ class Worker:
         """One job, to its end."""
         try:
             program, prepared = resolve(job)
+            before = state_of(program, prepared)
         except Exception:
             self._send(Refused(job.number, "program", traceback.format_exc()))
             return
@@ -157,7 +158,13 @@ class Worker:
             if isinstance(message, Abort):
                 self._recover(message)
                 return
-        self._send(self._perform(job, program, prepared, groups))
+        ended = self._perform(job, program, prepared, groups)
+        if ended.end != "blocked":  # then the parent waits for us
+            try:
+                refuse_changes(program, prepared, before)
+            except SharedState as error:
+                ended = ended._replace(changed=str(error))
+        self._send(ended)
 
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended:
         """Run the program of this rank."""

@@ -112,7 +112,7 @@ def test_a_run_that_yields_or_takes_other_arguments_is_refused() -> None:
     with pytest.raises(TypeError, match=r"Yields.run is no coroutine function and has a yield, which makes it a gen"):
 
         class Yields(Program[Any]):
-            async def run(self, rank: Rank, prepared: Any) -> Any:  # type: ignore[override]
+            async def run(self, rank: Rank, prepared: Any) -> Any:
                 yield
 
     with pytest.raises(TypeError, match=r"Wrong.run cannot be called \(too many positional arguments\); write `async"):
@@ -174,7 +174,8 @@ class Remembers(Program[Any]):
     ],
 )
 def test_state_that_ranks_share_is_named(what: str, changed: str) -> None:
-    said = rf"^Remembers.run changed {changed}\. .*; keep what changes in local variables of run$"
+    line = f"tests/test_program.py:{Remembers.run.__code__.co_firstlineno}"
+    said = rf"^Remembers.run \({line}\) changed {changed}\. .*; keep what changes in local variables of run$"
     with pytest.raises(SharedState, match=said):
         explore_subject(Subject(world_of(2, ["h"]), Remembers(what), {"form": Form()}))
 

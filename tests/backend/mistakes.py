@@ -37,6 +37,16 @@ class Mistakes(Program[Any]):
         if rank.rank == 1 or prepared["how"] in TOGETHER:
             await getattr(self, prepared["how"])(rank)
 
+    async def makes_them_all(self, rank: Rank) -> None:
+        """One after the other, each told to the journal as if it had ended the program."""
+        told: Any = rank
+        for how in SAID:
+            try:
+                await getattr(self, how)(rank)
+            except BaseException as error:
+                told.journal.raised(error)
+        raise ValueError("no more")
+
     async def sends_a_numpy_number(self, rank: Rank) -> None:
         rank.send(0, "box", (1, np.int32(2)), "tell")  # type: ignore[arg-type]
 
