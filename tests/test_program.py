@@ -18,7 +18,7 @@ from dpsim.program import Program, SharedState, refuse_changes, refuse_no_progra
 from dpsim.registry import register_protocol
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import holds
-from tests.programs import world_of
+from tests.programs import touch, world_of
 
 pytestmark = pytest.mark.runs_once  # some of the programs remember
 
@@ -147,6 +147,7 @@ class Remembers(Program[Any]):
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         form = prepared["form"]
+        rank.stream("main").launch("touch", touch)
         match self.what:
             case "assigns":
                 self.count = rank.rank
