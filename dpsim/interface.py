@@ -21,6 +21,9 @@ is how protocols get it wrong. Every op has a *site*: a word in the source, with
 `dpsim.ops`).
 Ranks are global ranks everywhere, as roots, sources and destinations too.
 
+A coroutine awaits what these calls give, and nothing else. The objects take no attributes but their own
+(AttributeError): what a protocol keeps, it keeps in local variables.
+
 Classes here are abstract and hold no behaviour: the docstrings are the law, `dpsim.testing.check_backend` is its
 judge. Only what all of sim, gloo and nccl can do is in here.
 """
@@ -87,7 +90,7 @@ class Buffer(ABC):
         An op that writes it so leaves `tag` on these elements; an op that reads it so expects to find the tag there,
         else the run has a finding (STALE:VERSION). A write without a tag leaves none, a read without one expects
         nothing. A collective in place leaves the tag and expects none; of a broadcast the root expects it. Nothing is
-        moved or waited for. TypeError for a tag that is no plain data.
+        moved or waited for. TypeError for a tag that is no plain data, ValueError for NaN.
         """
 
 
@@ -135,8 +138,8 @@ class Stream(ABC):
         API standard), reads them, writes in place those of `writes` and returns nothing; one that writes what it only
         reads, or returns something, fails. It may touch no others: its footprint is exact by construction. `args` are
         bound now, plain data (TypeError for an array); a closure is refused (TypeError), since it would read tomorrow's
-        state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real
-        hardware ignores it.
+        state, and so is what cannot be called. `cost`: nanoseconds of device time in the simulation, None for the
+        backend's default; real hardware ignores it.
         """
 
     @abstractmethod
@@ -375,7 +378,7 @@ class Rank(ABC):
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         """Send a message to a mailbox of global rank `to`. Numbers, strings, booleans, None and tuples of these;
-        not None itself, which `poll` gives for "nothing there" (ValueError).
+        not None itself, which `poll` gives for "nothing there", and not NaN, which equals nothing (ValueError).
         """
 
     @abstractmethod
@@ -386,7 +389,8 @@ class Rank(ABC):
     def decide(self, label: str, value: Frozen, kind: str) -> None:
         """Record a value that every member of this rank's communicator of that kind has to decide equally in this step.
 
-        It goes into the trace and to the agreement check; nothing is sent.
+        It goes into the trace and to the agreement check; nothing is sent. Plain data, as in a message, and None; NaN
+        is a ValueError, since it does not equal itself.
         """
 
     @abstractmethod
