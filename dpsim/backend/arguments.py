@@ -69,14 +69,14 @@ def count_of(buffer: Buffer, communicator: DeviceCommunicator) -> int:
     """
     try:
         count: int = buffer.count  # type: ignore[attr-defined]
+        if type(count) is int:  # a list has a method of that name
+            return count
     except AttributeError:
-        count = -1
-    if type(count) is not int or count < 0:
-        raise TypeError(
-            f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {told(buffer)}; memory of the "
-            "host goes through rank.host(...)"
-        )
-    return count
+        pass
+    raise TypeError(
+        f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {told(buffer)}; memory of the host "
+        "goes through rank.host(...)"
+    )
 
 
 def given_sizes(sizes: Sequence[int] | None) -> tuple[int, ...]:

@@ -83,20 +83,24 @@ class JournaledBuffer(Buffer):
         return named
 
     def read(self, site: str, stream: Stream | None = None) -> Work:
-        on = self.stream if stream is None else stream
-        if type(on) is not type(self.stream):
-            of_this_backend(on, OwnStream)
+        on = stream or self.stream
         journal = self.stream.journal
-        delay = journal.note("read", site, (on.name, self.count, self.dtype, ref_of(self)))
+        try:
+            name = on.name
+        except AttributeError:
+            name = of_this_backend(on, OwnStream).name  # which says what is wrong
+        delay = journal.note("read", site, (name, self.count, self.dtype, ref_of(self)))
         if delay:
             of_this_backend(on, OwnStream)._spin(delay)
         return Work(journal, self._copy(on))
 
     def record_stream(self, stream: Stream) -> None:
         base = self.base or self
-        if type(stream) is not type(base.stream):
-            of_this_backend(stream, OwnStream)
-        self.stream.journal.note("used", "record_stream", (stream.name, refs([base])[0][0]))
+        try:
+            name = stream.name
+        except AttributeError:
+            name = of_this_backend(stream, OwnStream).name
+        self.stream.journal.note("used", "record_stream", (name, refs([base])[0][0]))
         if stream is not base.stream:
             base._hold(stream)
 

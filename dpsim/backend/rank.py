@@ -100,10 +100,13 @@ class JournaledRank(Rank):
     def decide(self, label: str, value: Frozen, kind: str) -> None:
         if type(value) not in PLAIN or value != value:
             check_plain(value, "the decision", label)
-        group = self.hosts.get(kind) or self.devices.get(kind)
-        if group is None:
+        if kind in self.hosts:
+            name = self.hosts[kind].name
+        elif kind in self.devices:
+            name = self.devices[kind].name
+        else:
             raise _missing([*self.hosts, *self.devices], kind, self.rank, "")
-        self.journal.note("decision", label, (group.name, value))
+        self.journal.note("decision", label, (name, value))
 
     def probe(self, label: str) -> None:
         self.journal.note("probe", label, ())
