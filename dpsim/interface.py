@@ -21,6 +21,9 @@ is how protocols get it wrong. Every op has a *site*: a word in the source, with
 `dpsim.ops`).
 Ranks are global ranks everywhere, as roots, sources and destinations too.
 
+A coroutine awaits what these calls give, and nothing else. The objects take no attributes but their own
+(AttributeError): what a protocol keeps, it keeps in local variables.
+
 Classes here are abstract and hold no behaviour: the docstrings are the law, `dpsim.testing.check_backend` is its
 judge. Only what all of sim, gloo and nccl can do is in here.
 """
@@ -43,6 +46,8 @@ Frozen: TypeAlias = int | float | bool | str | tuple["Frozen", ...] | None
 
 class Buffer(ABC):
     """A block of device memory, taken from a stream's pool by `Stream.alloc`, or a view into one."""
+
+    __slots__ = ("dtype", "shape")
 
     shape: tuple[int, ...]
     dtype: DType
@@ -85,12 +90,14 @@ class Buffer(ABC):
         An op that writes it so leaves `tag` on these elements; an op that reads it so expects to find the tag there,
         else the run has a finding (STALE:VERSION). A write without a tag leaves none, a read without one expects
         nothing. A collective in place leaves the tag and expects none; of a broadcast the root expects it. Nothing is
-        moved or waited for. TypeError for a tag that is no plain data.
+        moved or waited for. TypeError for a tag that is no plain data, ValueError for NaN.
         """
 
 
 class Event(ABC):
     """A point in a stream, made by `Stream.record`."""
+
+    __slots__ = ()
 
     @abstractmethod
     def query(self, site: str) -> Awaitable[bool]:
@@ -103,6 +110,8 @@ class Event(ABC):
 
 class Stream(ABC):
     """A queue of device work, executed in order, while the host runs ahead. Streams run side by side."""
+
+    __slots__ = ("name",)
 
     name: str
 
@@ -129,8 +138,8 @@ class Stream(ABC):
         API standard), reads them, writes in place those of `writes` and returns nothing; one that writes what it only
         reads, or returns something, fails. It may touch no others: its footprint is exact by construction. `args` are
         bound now, plain data (TypeError for an array); a closure is refused (TypeError), since it would read tomorrow's
-        state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real
-        hardware ignores it.
+        state, and so is what cannot be called. `cost`: nanoseconds of device time in the simulation, None for the
+        backend's default; real hardware ignores it.
         """
 
     @abstractmethod
@@ -162,6 +171,8 @@ class HostCommunicator(ABC):
     Default site: "<communicator>.<collective>". ValueError if a root or peer is no member, or the peer is
     this rank itself.
     """
+
+    __slots__ = ("index", "name", "ranks")
 
     name: str
     ranks: tuple[int, ...]
@@ -236,6 +247,8 @@ class DeviceCommunicator(ABC):
     "<communicator>.<collective>". ValueError if a root or peer is no member, the peer is this rank itself, or sizes do
     not fit the buffers.
     """
+
+    __slots__ = ("index", "name", "ranks")
 
     name: str
     ranks: tuple[int, ...]
@@ -323,6 +336,8 @@ class Mailbox(ABC):
     sent.
     """
 
+    __slots__ = ()
+
     @abstractmethod
     def poll(self, site: str) -> Awaitable[Frozen]:
         """The next message, or None if there is none yet."""
@@ -334,6 +349,8 @@ class Mailbox(ABC):
 
 class Rank(ABC):
     """One host thread of one rank: all of the world that a protocol sees."""
+
+    __slots__ = ("rank", "step", "thread")
 
     rank: int
     """Global rank, from 0."""
@@ -361,7 +378,7 @@ class Rank(ABC):
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         """Send a message to a mailbox of global rank `to`. Numbers, strings, booleans, None and tuples of these;
-        not None itself, which `poll` gives for "nothing there" (ValueError).
+        not None itself, which `poll` gives for "nothing there", and not NaN, which equals nothing (ValueError).
         """
 
     @abstractmethod
@@ -372,7 +389,8 @@ class Rank(ABC):
     def decide(self, label: str, value: Frozen, kind: str) -> None:
         """Record a value that every member of this rank's communicator of that kind has to decide equally in this step.
 
-        It goes into the trace and to the agreement check; nothing is sent.
+        It goes into the trace and to the agreement check; nothing is sent. Plain data, as in a message, and None; NaN
+        is a ValueError, since it does not equal itself.
         """
 
     @abstractmethod

@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
-from inspect import iscoroutinefunction
+from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from io import BytesIO
 from pickle import Pickler
 from types import FunctionType
@@ -30,6 +30,8 @@ from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
 from dpsim.ops import RawRecord
+
+RUN = "async def run(self, rank, prepared)"
 
 P = TypeVar("P")
 """What `prepare` returns."""
@@ -80,13 +82,19 @@ class Program(ABC, Generic[P]):
     probes: tuple[str, ...] = ()
 
     def __init_subclass__(cls, **more: Any) -> None:
-        """Raises TypeError for a `run` that nobody can await: it would have done all it does before the first await."""
+        """Raises TypeError for a `run` that nobody can await, as it would have done all it does before the first await,
+        and for one that takes other arguments.
+        """
         super().__init_subclass__(**more)
-        run = cls.__dict__.get("run")
-        if run is not None and not iscoroutinefunction(run):
-            raise TypeError(
-                f"{cls.__qualname__}.run is no coroutine function; write `async def run(self, rank, prepared)`"
-            )
+        if getattr(cls.run, "__isabstractmethod__", False):
+            return
+        if not iscoroutinefunction(cls.run):
+            has = " and has a yield, which makes it a generator" if isasyncgenfunction(cls.run) else ""
+            raise TypeError(f"{cls.__qualname__}.run is no coroutine function{has}; write `{RUN}`")
+        try:
+            signature(cls.run).bind(None, None, None)
+        except TypeError as error:
+            raise TypeError(f"{cls.__qualname__}.run cannot be called ({error}); write `{RUN}`") from None
 
     def reachable(self, prepared: P) -> tuple[str, ...]:
         """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
@@ -115,6 +123,20 @@ class Program(ABC, Generic[P]):
         """The coroutine of one rank."""
 
 
+def refuse_no_program(program: Any) -> None:
+    """Raise TypeError for what is no class derived from Program, has no `run`, or cannot be made without arguments."""
+    if not (isinstance(program, type) and issubclass(program, Program)):
+        name = getattr(program, "__name__", repr(program))
+        raise TypeError(f"{name} is no class derived from Program; write `class {name}(Program)` with `{RUN}`")
+    if isabstract(program):
+        missing = ", ".join(sorted(program.__abstractmethods__))
+        raise TypeError(f"{program.__qualname__} has no {missing}; write `{RUN}`")
+    try:
+        signature(program).bind()
+    except TypeError as error:
+        raise TypeError(f"{program.__qualname__} is made without arguments ({error}); give them defaults") from None
+
+
 def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
     """Runs must not change what ranks of one process share, since ranks of several processes do not. Raises SharedState
     with a thing that is not as it was, by `state_of`.
@@ -124,9 +146,11 @@ def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, An
         return
     for name in sorted(after.keys() | before.keys()):
         if before.get(name) != after.get(name):
+            run = type(program).run
+            place = f"{run.__module__.replace('.', '/')}.py:{run.__code__.co_firstlineno}"
             raise SharedState(
-                f"{type(program).__qualname__}.run changed {name}. Ranks in one process share it, and ranks in "
-                "processes of their own do not; keep what changes in local variables of run"
+                f"{type(program).__qualname__}.run ({place}) changed {name}. Ranks in one process share it, and ranks "
+                "in processes of their own do not; keep what changes in local variables of run"
             )
 
 
@@ -196,4 +220,13 @@ def _cached(kind: Any) -> frozenset[str]:
     return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))
 
 
-__all__ = ["Arguments", "Program", "Request", "SharedState", "Unsuitable", "refuse_changes", "state_of"]
+__all__ = [
+    "Arguments",
+    "Program",
+    "Request",
+    "SharedState",
+    "Unsuitable",
+    "refuse_changes",
+    "refuse_no_program",
+    "state_of",
+]

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
-from dpsim.program import Program, Unsuitable
+from dpsim.program import Program, Unsuitable, refuse_no_program
 from dpsim.words import by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
@@ -74,9 +74,16 @@ VariantClass = TypeVar("VariantClass", bound=type[Any])
 
 
 def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[ProgramClass], ProgramClass]:
-    """Class decorator: make a `Program` known by name. Registering another class under a used name is a ValueError."""
+    """Class decorator: make a `Program` known by name. Registering another class under a used name is a ValueError;
+    what cannot be run, and a name or forms that are none, are a TypeError.
+    """
+    if type(name) is not str:
+        raise TypeError('register_protocol needs a name: write `@register_protocol("my_name")` above the class')
+    if type(forms) is not tuple or not forms:
+        raise TypeError(f"protocol {name}: forms are a tuple of names, the first the default, not {forms!r}")
 
     def register(program: ProgramClass) -> ProgramClass:
+        refuse_no_program(program)
         _add(_protocols, name, ProtocolEntry(name, program, forms, _summary(program)), program)
         return program
 
@@ -89,10 +96,14 @@ def register_variant(
     """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
     reason. `twin`: the healthy variant that it was made from, where the protocol alone has no such place.
     """
+    if type(name) is not str:
+        raise TypeError('register_variant needs a name: write `@register_variant("M-1", ...)` above the class')
     if expected is None and not reason:
         raise ValueError(f"variant {name}: expected=None needs a reason (equivalent? performance only?)")
 
     def register(make: VariantClass) -> VariantClass:
+        if not isinstance(make, type):
+            raise TypeError(f"variant {name}: a class is registered, not {make!r}")
         _add(_variants, name, VariantEntry(name, protocol, form, make, expected, reason, _summary(make), twin), make)
         return make
 
@@ -129,6 +140,12 @@ def modules() -> list[str]:
     owners: Iterable[type[Any]] = [entry.program for entry in _protocols.values()]
     owners = [*owners, *(entry.make for entry in _variants.values())]
     return sorted({owner.__module__ for owner in owners})
+
+
+def packages() -> set[str]:
+    """The packages of what is registered by now, wherever they are installed: in a traceback, the protocols' own."""
+    owners = [entry.program for entry in _protocols.values()] + [entry.make for entry in _variants.values()]
+    return {owner.__module__.partition(".")[0] for owner in owners}
 
 
 def _load() -> None:
@@ -179,6 +196,7 @@ __all__ = [
     "Unsuitable",
     "VariantEntry",
     "modules",
+    "packages",
     "protocol",
     "protocols",
     "register_protocol",

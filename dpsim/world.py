@@ -155,14 +155,14 @@ class Run:
 
     @property
     def vacuous(self) -> bool:
-        """Whether no rank decided or issued anything, idle gets apart. Then there was nothing that could have failed to
-        hold.
+        """Whether no rank issued anything, sleeps and idle gets apart. Then there was nothing to coordinate, and that
+        all decided alike says nothing.
         """
         return all(raw[KIND] in SILENT or _is_idle(raw) for journal in self.journals for raw in journal)
 
 
-SILENT = frozenset({"probe", "injected", "finished"})
-"""Kinds of record that are neither a decision nor an op."""
+SILENT = frozenset({"decision", "finished", "injected", "learned", "probe", "sleep"})
+"""Kinds of record that tell of nothing that a rank issued, to its device or to others."""
 
 
 def _is_idle(raw: RawRecord) -> bool:

@@ -7,7 +7,7 @@
 
 A hang or a crash of a rank is a `Run` as on every backend. Errors are for what is no run at all: BackendUnavailable
 if the machine cannot do it, `registry.UnknownName` and `ProgramRefused` if the program is not there or does not take
-its arguments.
+its arguments, SharedState if it keeps state where its ranks may share it.
 """
 
 from __future__ import annotations

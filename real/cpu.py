@@ -102,6 +102,8 @@ class Turns:
 class CpuStream(RealStream):
     """A thread and its queue."""
 
+    __slots__ = ("_queue",)
+
     def __init__(self, rank: RealRank, name: str) -> None:
         super().__init__(rank, name)
         self._queue: queue.SimpleQueue[Callable[[], object] | threading.Event | None] = queue.SimpleQueue()
@@ -162,6 +164,8 @@ class CpuStream(RealStream):
 class CpuEvent(JournaledEvent):
     """An entry of a stream's queue."""
 
+    __slots__ = ("_stream", "mark")
+
     def __init__(self, stream: CpuStream, number: int) -> None:
         super().__init__(stream.journal, number)
         self._stream = stream
@@ -186,6 +190,8 @@ class CpuEvent(JournaledEvent):
 
 class CpuBuffer(RealBuffer):
     """A tensor in main memory."""
+
+    __slots__ = ()
 
     def _view(self, start: int, stop: int) -> JournaledBuffer:
         return CpuBuffer(self._on(self.stream), (stop - start, *self.shape[1:]), self.dtype, None)
@@ -212,6 +218,8 @@ class CpuBuffer(RealBuffer):
 
 class CpuCommunicator(JournaledDeviceCommunicator):
     """Collectives and transfers over a gloo group of their own, each an entry of its stream."""
+
+    __slots__ = ("_gloo", "_moves", "_seq", "_turns")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)

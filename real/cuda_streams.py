@@ -35,6 +35,8 @@ from real.waiting import Unfinished
 class CudaStream(RealStream):
     """A CUDA stream, for one job."""
 
+    __slots__ = ("_cycles_per_ns", "handle")
+
     def __init__(self, rank: RealRank, name: str, handle: Any, cycles_per_ns: float) -> None:
         super().__init__(rank, name)
         self.handle = handle
@@ -76,6 +78,8 @@ class CudaStream(RealStream):
 class CudaEvent(JournaledEvent):
     """A CUDA event."""
 
+    __slots__ = ("_patience", "mark")
+
     def __init__(self, stream: CudaStream, number: int) -> None:
         super().__init__(stream.journal, number)
         self._patience = stream.rank.patience
@@ -100,6 +104,8 @@ class CudaEvent(JournaledEvent):
 
 class CudaBuffer(RealBuffer):
     """A tensor on the device, of its stream's pool."""
+
+    __slots__ = ()
 
     def __init__(self, stream: CudaStream, shape: tuple[int, ...], dtype: DType, whole: Any) -> None:
         super().__init__(stream, shape, dtype, whole)
@@ -134,6 +140,8 @@ class CudaBuffer(RealBuffer):
 
 class CudaCommunicator(JournaledDeviceCommunicator):
     """Collectives and transfers over NCCL, on the stream that is named."""
+
+    __slots__ = ("_last", "_moves", "_nccl", "_patience", "_seq")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)

@@ -59,13 +59,16 @@ class Go(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """Times in ns of the monotonic clock, which all processes of a machine share."""
+    """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
+    program that changed what its ranks share where they share a process; "" if it changed nothing.
+    """
 
     number: int
     end: End
     waited_ns: int
     started_ns: int
     ended_ns: int
+    changed: str = ""
 
 
 class Dismiss(NamedTuple):

@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.backend.whereabouts import whereabouts
+from dpsim.program import SharedState
 from dpsim.registry import modules
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Progress, Run, World
 from real.child import Child, speaking
@@ -84,11 +85,16 @@ class Pool:
         self._known: set[CommunicatorSpec] = set()
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None) -> Run:
-        """Run a world. On any error, Ctrl-C included, no worker is left; an interrupt says where every rank stood."""
+        """Run a world. On any error, Ctrl-C included, no worker is left; an interrupt says where every rank stood.
+
+        Raises SharedState for a program that keeps state where its ranks may share it, as the simulation does.
+        """
         try:
             home = self._grow(world.size)
             with tempfile.TemporaryDirectory(prefix="job-", dir=home) as folder:
                 return self._run(world, program, args, progress, Path(folder))
+        except SharedState:  # the run has come to its end
+            raise
         except BaseException:
             self.kill()
             self._end_server()
@@ -205,6 +211,8 @@ class Pool:
             raise
         journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
         self._recover(watch, world)
+        if watch.changed:
+            raise SharedState(min(watch.changed))  # the first name, as where all ranks share one process
         return Run(
             backend=self.backend,
             journals=journals,

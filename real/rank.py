@@ -64,6 +64,8 @@ class Device(ABC):
 class RealStream(JournaledStream):
     """A stream that ends with its job."""
 
+    __slots__ = ("rank",)
+
     def __init__(self, rank: RealRank, name: str) -> None:
         super().__init__(rank.journal, name)
         self.rank = rank
@@ -83,6 +85,8 @@ class RealBuffer(JournaledBuffer):
     Memory is taken until it is freed or the job ends, even if the program has lost the buffer, so that places in the
     journal do not overlap by themselves. A view holds no tensor of its own, which would keep freed memory alive.
     """
+
+    __slots__ = ("_taken", "_whole")
 
     def __init__(self, stream: RealStream, shape: tuple[int, ...], dtype: DType, whole: Any) -> None:
         super().__init__(stream, shape, dtype)
@@ -111,6 +115,8 @@ class RealBuffer(JournaledBuffer):
 
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
+
+    __slots__ = ("_device", "_mail", "_size", "failure", "patience", "taken")
 
     def __init__(
         self, journal: Journal, device: Device, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
@@ -178,6 +184,8 @@ class RealRank(JournaledRank):
 
 class GlooHostCommunicator(JournaledHostCommunicator):
     """Host collectives and transfers over gloo."""
+
+    __slots__ = ("_group", "_patience")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)

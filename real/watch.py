@@ -42,7 +42,7 @@ class Watch:
     """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
-    finished.
+    finished. `changed`: what ranks said of state that they share elsewhere.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class Watch:
         self._progress = progress
         self._ends: list[End | None] = [None] * len(children)
         self._reports: list[Ended] = []
+        self.changed: list[str] = []
         self._deaths: dict[int, str] = {}
         self._dismissed = False
         delays = sum(delay.ns for delay in world.delays)
@@ -125,6 +126,8 @@ class Watch:
                 self._ends[child.rank] = message.end
                 self.waited_ns[child.rank] = message.waited_ns
                 self._reports.append(message)
+                if message.changed:
+                    self.changed.append(message.changed)
         return bool(ready)
 
     def _culprits(self) -> list[str]:

@@ -37,7 +37,8 @@ from typing import Any
 from dpsim import registry
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
-from dpsim.program import Program
+from dpsim.backend.misuse import ForeignAwait
+from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
@@ -140,6 +141,7 @@ class Worker:
         """One job, to its end."""
         try:
             program, prepared = resolve(job)
+            before = state_of(program, prepared)
         except Exception:
             self._send(Refused(job.number, "program", traceback.format_exc()))
             return
@@ -156,7 +158,13 @@ class Worker:
             if isinstance(message, Abort):
                 self._recover(message)
                 return
-        self._send(self._perform(job, program, prepared, groups))
+        ended = self._perform(job, program, prepared, groups)
+        if ended.end != "blocked":  # then the parent waits for us
+            try:
+                refuse_changes(program, prepared, before)
+            except SharedState as error:
+                ended = ended._replace(changed=str(error))
+        self._send(ended)
 
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended:
         """Run the program of this rank."""
@@ -183,7 +191,7 @@ class Worker:
             # An exception because the communicators were aborted says nothing about the program.
             end = "blocked" if self._give_up.is_set() else "raised"
             if end == "raised":
-                journal.raised(error)
+                journal.raised(error, registry.packages())
         rank.close()
         file.close()
         return Ended(job.number, end, patience.waited_ns, started, time.monotonic_ns())
@@ -222,22 +230,13 @@ def resolve(job: Job) -> tuple[Program[Any], Any]:
 
 
 def drive(program: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that does not suspend. One that does gets a RuntimeError where it awaits."""
+    """Run a coroutine that does not suspend. One that does gets a ForeignAwait where it awaits."""
     try:
         program.send(None)
+        while True:
+            program.throw(ForeignAwait())
     except StopIteration:
         return
-    error = RuntimeError(
-        "the protocol suspended: it awaited something that is not of its Rank (a call of asyncio, perhaps). On a real "
-        "backend an await of the Rank blocks until the answer is there, and nothing else may be awaited"
-    )
-    try:
-        program.throw(error)
-    except StopIteration:
-        pass
-    finally:
-        program.close()
-    raise error
 
 
 def die_with_parent(lifeline: int) -> None:

@@ -5,6 +5,7 @@ they are run.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +14,11 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.interface import Rank
-from dpsim.program import Program, SharedState, refuse_changes, state_of
+from dpsim.program import Program, SharedState, refuse_changes, refuse_no_program, state_of
+from dpsim.registry import register_protocol
+from dpsim.sim.backend import SimBackend
 from dpsim.testing import holds
-from tests.programs import world_of
+from tests.programs import touch, world_of
 
 pytestmark = pytest.mark.runs_once  # some of the programs remember
 
@@ -26,6 +29,96 @@ def test_a_program_that_nobody_can_await_is_refused() -> None:
 
         class Wrong(Program[Any]):
             def run(self, rank: Rank, prepared: Any) -> None:  # type: ignore[override]
+                pass
+
+
+def without_a_base() -> Any:
+    class Wrong:
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    return Wrong
+
+
+def without_run() -> Any:
+    class Wrong(Program[Any]):
+        async def runs(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    return Wrong
+
+
+def with_arguments() -> Any:
+    class Wrong(Program[Any]):
+        def __init__(self, limit: int) -> None:
+            pass
+
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    return Wrong
+
+
+def healthy() -> Any:
+    class Right(Program[Any]):
+        def __init__(self, limit: int = 3) -> None:
+            pass
+
+        async def run(self, rank: Rank, prepared: Any, *more: Any) -> None:
+            pass
+
+    return Right
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            without_a_base,
+            r"Wrong is no class derived from Program; write `class Wrong\(Program\)` with `async def run\(",
+        ),
+        (without_run, r"Wrong has no run; write `async def run\("),
+        (with_arguments, r"Wrong is made without arguments \(missing .*'limit'\); give them defaults"),
+        (lambda: healthy()(), r"is no class derived from Program"),
+    ],
+)
+def test_what_is_no_program_cannot_be_registered(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        register_protocol("test_wrong")(make())
+
+
+def test_what_is_no_program_cannot_be_run() -> None:
+    with pytest.raises(TypeError, match="is no class derived from Program"):
+        SimBackend().run_program(world_of(1), without_a_base()(), None)
+
+
+def test_a_program_that_can_be_run_is_taken() -> None:
+    refuse_no_program(healthy())
+    assert SimBackend().run_program(world_of(1), healthy()(), None).finished
+
+
+def test_a_run_of_a_mixin_is_looked_at_too() -> None:
+    class Mixin:
+        def run(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    with pytest.raises(TypeError, match=r"Wrong.run is no coroutine function"):
+
+        class Wrong(Mixin, Program[Any]):  # type: ignore[misc]
+            pass
+
+
+def test_a_run_that_yields_or_takes_other_arguments_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Yields.run is no coroutine function and has a yield, which makes it a gen"):
+
+        class Yields(Program[Any]):
+            async def run(self, rank: Rank, prepared: Any) -> Any:
+                yield
+
+    with pytest.raises(TypeError, match=r"Wrong.run cannot be called \(too many positional arguments\); write `async"):
+
+        class Wrong(Program[Any]):
+            async def run(self, rank: Rank) -> None:  # type: ignore[override]
                 pass
 
 
@@ -54,6 +147,7 @@ class Remembers(Program[Any]):
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         form = prepared["form"]
+        rank.stream("main").launch("touch", touch)
         match self.what:
             case "assigns":
                 self.count = rank.rank
@@ -81,7 +175,8 @@ class Remembers(Program[Any]):
     ],
 )
 def test_state_that_ranks_share_is_named(what: str, changed: str) -> None:
-    said = rf"^Remembers.run changed {changed}\. .*; keep what changes in local variables of run$"
+    line = f"tests/test_program.py:{Remembers.run.__code__.co_firstlineno}"
+    said = rf"^Remembers.run \({line}\) changed {changed}\. .*; keep what changes in local variables of run$"
     with pytest.raises(SharedState, match=said):
         explore_subject(Subject(world_of(2, ["h"]), Remembers(what), {"form": Form()}))
 

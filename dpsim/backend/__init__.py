@@ -6,6 +6,7 @@
     call_site.py       where in the source an op was issued, and whose code is whose
     arguments.py       what the contract asks of the arguments of collectives and transfers
     plain.py           what it asks of messages, decisions, arguments of kernels, and of numbers
+    misuse.py          what is said of mistakes that Python has words of its own for
     rank.py            ranks and mailboxes
     streams.py         streams and events
     buffers.py         device memory and its views

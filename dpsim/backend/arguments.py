@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.plain import whole
+from dpsim.backend.plain import told, whole
+from dpsim.backend.work import Work
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.ops import DTYPES
 from dpsim.words import short
@@ -49,6 +50,11 @@ def check_sizes(
     return each
 
 
+def unknown_dtype(dtype: Any, site: str) -> TypeError:
+    """The error for an element type that is none of the contract's."""
+    return TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
+
+
 def equal_size(communicator: HostCommunicator | DeviceCommunicator, name: str, total: int) -> int:
     """The elements of each member, if all have as many. Raises ValueError if they cannot."""
     members = len(communicator.ranks)
@@ -57,10 +63,20 @@ def equal_size(communicator: HostCommunicator | DeviceCommunicator, name: str, t
     return total // members
 
 
-def count_of(buffer: Buffer) -> int:
-    """Its elements."""
-    count: int = buffer.count  # type: ignore[attr-defined]  # whether it is one of this backend is seen where it is used
-    return count
+def count_of(buffer: Buffer, communicator: DeviceCommunicator) -> int:
+    """Its elements. Raises TypeError for what is no buffer. Whether it is one of this backend is seen where it is
+    used.
+    """
+    try:
+        count: int = buffer.count  # type: ignore[attr-defined]
+        if type(count) is int:  # a list has a method of that name
+            return count
+    except AttributeError:
+        pass
+    raise TypeError(
+        f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {told(buffer)}; memory of the host "
+        "goes through rank.host(...)"
+    )
 
 
 def given_sizes(sizes: Sequence[int] | None) -> tuple[int, ...]:
@@ -75,12 +91,19 @@ def reduction_name(op: Any) -> str:
     return str(op)
 
 
-def dtype_name(array: HostArray) -> str:
-    """The name of its type; numpy takes long to find it."""
-    return _NAMES.get(array.dtype) or array.dtype.name
-
-
-def check_dtype(array: HostArray, site: str) -> None:
-    """Raise TypeError for an element type that not all libraries reduce."""
-    if array.dtype not in _NAMES and array.dtype.name not in DTYPES:
-        raise TypeError(f"{site}: dtype {array.dtype.name} is none of {', '.join(DTYPES)}")
+def dtype_of(array: HostArray, site: str) -> str:
+    """The name of its type; numpy takes long to find it. Raises TypeError for what is no array, and for an element type
+    that not all libraries reduce.
+    """
+    try:
+        return _NAMES[array.dtype]
+    except (AttributeError, KeyError, TypeError):
+        pass
+    if not isinstance(array, np.ndarray):
+        cure = f"write np.array(..., dtype=np.int32), or another of {', '.join(DTYPES)}"
+        if isinstance(array, Buffer):
+            cure = "await its read, or use rank.device(...)"
+        elif type(array) is Work:
+            cure = "its result is one"
+        raise TypeError(f"{site}: a numpy array is needed, not {told(array)}; {cure}")
+    raise TypeError(f"{site}: dtype {array.dtype} is none of {', '.join(DTYPES)}; write array.astype(np.int32)")

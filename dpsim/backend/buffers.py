@@ -12,7 +12,8 @@ import numpy as np
 
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
-from dpsim.backend.plain import PLAIN, check_plain
+from dpsim.backend.misuse import CONTRACT, a_or_an
+from dpsim.backend.plain import PLAIN, check_plain, told
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
@@ -26,6 +27,8 @@ from dpsim.ops import DType, Place, Ref, Refs
 class OwnStream(Stream):
     """What a buffer needs of a stream of its backend."""
 
+    __slots__ = ()
+
     journal: Journal
 
     @abstractmethod
@@ -38,16 +41,18 @@ class JournaledBuffer(Buffer):
     that alone, as records have it.
     """
 
+    __slots__ = ("_ordinal", "_site", "base", "count", "freed", "place", "ref", "refs", "stream")
+
     ref: Ref
     refs: Refs
-    place: Place | None = None
-    base: JournaledBuffer | None = None
 
     def __init__(self, stream: OwnStream, shape: tuple[int, ...], dtype: DType) -> None:
         self.stream = stream
         self.shape = shape
         self.dtype = dtype
         self.count = math.prod(shape)
+        self.place: Place | None = None
+        self.base: JournaledBuffer | None = None
         self.freed: list[str] = []  # where in the source, once it is; views share it
 
     def named(self, number: int, site: str, ordinal: int) -> None:
@@ -69,7 +74,7 @@ class JournaledBuffer(Buffer):
         return piece
 
     def tagged(self, tag: Frozen) -> Buffer:
-        if type(tag) not in PLAIN:
+        if type(tag) not in PLAIN or tag != tag:
             check_plain(tag, "the tag", (self.base or self)._site)
         named = copy.copy(self)
         named.ref = *refs([self])[0][:3], tag
@@ -80,14 +85,22 @@ class JournaledBuffer(Buffer):
     def read(self, site: str, stream: Stream | None = None) -> Work:
         on = stream or self.stream
         journal = self.stream.journal
-        delay = journal.note("read", site, (on.name, self.count, self.dtype, ref_of(self)))
+        try:
+            name = on.name
+        except AttributeError:
+            name = of_this_backend(on, OwnStream).name  # which says what is wrong
+        delay = journal.note("read", site, (name, self.count, self.dtype, ref_of(self)))
         if delay:
             of_this_backend(on, OwnStream)._spin(delay)
         return Work(journal, self._copy(on))
 
     def record_stream(self, stream: Stream) -> None:
         base = self.base or self
-        self.stream.journal.note("used", "record_stream", (stream.name, refs([base])[0][0]))
+        try:
+            name = stream.name
+        except AttributeError:
+            name = of_this_backend(stream, OwnStream).name
+        self.stream.journal.note("used", "record_stream", (name, refs([base])[0][0]))
         if stream is not base.stream:
             base._hold(stream)
 
@@ -122,7 +135,10 @@ class JournaledBuffer(Buffer):
 
 
 def refs(buffers: Sequence[Buffer]) -> Refs:
-    """How records name the memory of these buffers. Raises RuntimeError for one that was freed."""
+    """How records name the memory of these buffers. Raises RuntimeError for one that was freed, and AttributeError or
+    TypeError for what are none: `check_buffers` says so in words. Whether they are of this backend is seen where they
+    are used.
+    """
     if not buffers:
         return ()
     if len(buffers) == 1:
@@ -130,7 +146,6 @@ def refs(buffers: Sequence[Buffer]) -> Refs:
         if not buffer.freed:  # type: ignore[attr-defined]
             own: Refs = buffer.refs  # type: ignore[attr-defined]
             return own
-    # Whether they are buffers of this backend is seen where they are used.
     return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
 
 
@@ -138,6 +153,16 @@ def ref_of(buffer: Buffer) -> Refs:
     """The same for one buffer: it has the tuple at hand."""
     refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
     return refs
+
+
+def check_buffers(site: str, reads: Any, writes: Any) -> None:
+    """Raise TypeError for what are no lists of buffers."""
+    for name, buffers in (("reads", reads), ("writes", writes)):
+        if not isinstance(buffers, list | tuple):
+            raise TypeError(f"{site}: {name} is {told(buffers)}; a list of buffers is needed, as {name}=[x]")
+        for one in buffers:
+            if not isinstance(one, JournaledBuffer):
+                raise TypeError(f"{site}: {name} has {told(one)}; a Buffer is needed, which Stream.alloc gives")
 
 
 def untagged(refs: Refs) -> Refs:
@@ -148,8 +173,8 @@ def untagged(refs: Refs) -> Refs:
 def of_this_backend(thing: Any, kind: type[Any]) -> Any:
     """The thing, if it is of that class. Raises TypeError for one of another backend."""
     if not isinstance(thing, kind):
-        wanted = kind.__name__.removeprefix("Journaled")
-        raise TypeError(f"a {wanted} of this backend is needed, not a {type(thing).__name__}")
+        wanted = next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
+        raise TypeError(f"{wanted} of this backend is needed, not {told(thing)}")
     return thing
 
 

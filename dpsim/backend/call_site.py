@@ -9,14 +9,17 @@ A backend says which packages are its own in its `__init__`, for itself and for 
 
     own_code(__name__, "torch")
 
-Where a program raised is the innermost frame that is nobody's own code (`raised_at`).
+Where a program raised is the innermost frame of its own code (`raised_at`): not a backend's, and not that of a library
+that it called, as numpy.
 """
 
 from __future__ import annotations
 
 import re
+import sysconfig
 import traceback
 from collections import defaultdict
+from collections.abc import Collection
 from types import CodeType, FrameType
 from typing import TypeAlias
 
@@ -29,6 +32,9 @@ _places: defaultdict[str, Places] = defaultdict(dict)
 """By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
 
 _own = {"dpsim.backend"}
+
+_LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages[/\\]")
+"""Begins the file names of Python's library, of packages that are installed, and of code that has no file."""
 
 _WORD = re.compile("[!-~]+")
 
@@ -54,17 +60,33 @@ def place_of(site: str, frame: FrameType) -> str:
     return known[1]
 
 
-def raised_at(error: BaseException) -> str:
+def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
     """The innermost place of the program in an error's traceback; "" if there is none. A kernel's own place is in the
     cause of what its backend raised.
+
+    `packages`: those of protocols, which may be installed like any library. Where nothing else is the program's, it is
+    the outermost frame of a library.
     """
-    places: list[str] = []
+    frames = [(frame, line) for frame, line in frames_of(error) if not is_own_code(frame)]
+    its = [(frame, line) for frame, line in frames if not is_library(frame, packages)]
+    return _place(*(its[-1:] or frames[:1])[0]) if frames else ""
+
+
+def frames_of(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The frames of an error's traceback with their lines, the outermost first; then those of its causes."""
+    frames: list[tuple[FrameType, int]] = []
     cause: BaseException | None = error
     while cause is not None:
-        walk = traceback.walk_tb(cause.__traceback__)
-        places += [_place(*frame) for frame in walk if not is_own_code(frame[0])]
+        frames += traceback.walk_tb(cause.__traceback__)
         cause = cause.__cause__
-    return places[-1] if places else ""
+    return frames
+
+
+def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
+    """Whether a frame belongs to what programs call, Python's library or an installed package."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    file = frame.f_code.co_filename
+    return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))
 
 
 def own_code(*packages: str) -> None:

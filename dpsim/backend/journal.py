@@ -26,7 +26,7 @@ returns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from sys import _getframe
 from types import FrameType
 from typing import Any
@@ -37,6 +37,7 @@ import numpy as np
 from dpsim.backend.call_site import Site, place_of, raised_at
 from dpsim.backend.injection import IN_TIME, Injections, RankDied
 from dpsim.backend.issue import Issue
+from dpsim.backend.misuse import said
 from dpsim.ops import MAIN, ORDINAL, SITE, STEP, RawRecord, Refs
 from dpsim.world import At, Fault, World
 
@@ -158,10 +159,10 @@ class Journal:
     def finished(self) -> None:
         self._sink(("finished", self.step, self.thread, "end", 0, ""))
 
-    def raised(self, error: BaseException) -> None:
-        """The program raised: the innermost place that is no backend's is where."""
-        message = " ".join(str(error).split())
-        self._sink(("raised", self.step, self.thread, type(error).__name__, 0, raised_at(error), message[:500]))
+    def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
+        """The program raised: the innermost place of its own is where. `packages`: those of protocols."""
+        where = raised_at(error, packages)
+        self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)[:500]))
 
     def killed(self, last: RawRecord | None) -> None:
         """The rank died after that record, its last, and no op of its own did it."""

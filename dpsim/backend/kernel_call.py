@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from dpsim.backend.call_site import place_in
+from dpsim.backend.plain import told
 from dpsim.interface import Buffer, Frozen, Kernel
 
 
@@ -49,6 +50,17 @@ class KernelCall:
                 raise WroteWhatItReads
         except (Exception, SystemExit) as error:
             raise KernelError.of(self.address, self.kernel, error) from error
+
+
+def check_kernel(kernel: Any, site: str) -> None:
+    """Raise TypeError for what cannot be called, and for a closure."""
+    if not callable(kernel):
+        raise TypeError(f"{site}: the kernel is {told(kernel)}; a function is needed, as launch(site, kernel, ...)")
+    if getattr(kernel, "__closure__", None):
+        raise TypeError(
+            f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
+            "not as they are now. Pass the values in args"
+        )
 
 
 class KernelError(RuntimeError):

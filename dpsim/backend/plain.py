@@ -8,6 +8,9 @@ tuple in a message: a rank in another process would get one without names.
     check_plain((1, "start"), "the message", "wake")
     check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)
 
+NaN is refused as well in what is compared (messages, decisions, tags): it equals nothing, not even itself, so ranks
+that all decide it would not agree.
+
 Numbers that dpsim itself counts with (steps, shapes, sizes, ranks, nanoseconds) may be of any integer type, and become
 an int.
 """
@@ -17,21 +20,29 @@ from __future__ import annotations
 from operator import index
 from typing import Any
 
+from dpsim.backend.misuse import CONTRACT, a_or_an
 from dpsim.words import short
 
 PLAIN = frozenset({int, float, bool, str, type(None)})
 """The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
 
 
-def check_plain(value: Any, what: str, site: str, named: bool = True) -> None:
-    """Raise TypeError for a value that is no plain data. `named`: its tuples may be named ones."""
+def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
+    """Raise TypeError for a value that is no plain data, and ValueError for NaN where values are `compared`. `named`:
+    its tuples may be named ones.
+    """
     if type(value) is tuple or (named and isinstance(value, tuple)):
         for item in value:
-            if type(item) not in PLAIN:
-                check_plain(item, what, site, named)
+            if type(item) not in PLAIN or item != item:
+                check_plain(item, what, site, named, compared)
     elif type(value) not in PLAIN:
         raise TypeError(
-            f"{site}: {what} has {told(value)}; it must be a number, a string, a truth value, None or a tuple of these"
+            f"{site}: {what} has {told(value, cured=True)}; it must be a number, a string, a truth value, None or a "
+            "tuple of these"
+        )
+    elif compared and value != value:
+        raise ValueError(
+            f"{site}: {what} has NaN, which equals nothing, not even itself; say None or a word in its place"
         )
 
 
@@ -40,7 +51,7 @@ def whole(number: Any, what: str, site: str, least: int | None = None) -> int:
     try:
         value = int(index(number))
     except TypeError:
-        raise TypeError(f"{site}: {what} is {told(number)}; an integer is needed") from None
+        raise TypeError(f"{site}: {what} is {told(number, cured=True)}; an integer is needed") from None
     if least is not None and value < least:
         raise ValueError(f"{site}: {what} is {value}; at least {least} is needed")
     return value
@@ -52,16 +63,19 @@ def shape_of(shape: Any, site: str) -> tuple[int, ...]:
     return tuple([whole(size, "a size of the shape", site, 0) for size in sizes])
 
 
-def told(value: Any) -> str:
-    """A value with its type, and what to write instead where that is known.
+def told(value: Any, cured: bool = False) -> str:
+    """A value with its type; `cured`: and what plain data to write instead where that is known.
 
     >>> told(3.5)
     '3.5 (float)'
     """
     kind = type(value)
+    if issubclass(kind, CONTRACT):  # a backend's class would be another one on the next backend
+        return next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if hasattr(kind, "__await__"):
         return f"a {name} (did you forget await?)"
-    if kind.__module__ == "numpy":
-        return f"{short(value)} ({name}: write {'tuple(....tolist())' if value.ndim else 'int(...) or float(...)'})"
+    if kind.__module__ == "numpy" and hasattr(value, "ndim"):
+        cure = f": write {'tuple(....tolist())' if value.ndim else 'int(...) or float(...)'}" if cured else ""
+        return f"{short(value)} ({name}{cure})"
     return f"{short(value)} ({name})" if kind.__module__ == "builtins" else f"a {name}"

@@ -7,7 +7,7 @@ class MyRank(JournaledRank):
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from dpsim.backend.journal import Journal
@@ -28,6 +28,8 @@ C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
 class JournaledMailbox(Mailbox):
     """A mailbox of the rank that looks into it."""
 
+    __slots__ = ("name", "rank")
+
     def __init__(self, rank: JournaledRank, name: str) -> None:
         self.rank = rank
         self.name = name
@@ -46,6 +48,8 @@ class JournaledMailbox(Mailbox):
 
 class JournaledRank(Rank):
     """One rank with one host thread; the step tag lives in its journal."""
+
+    __slots__ = ("devices", "hosts", "journal", "streams")
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank
@@ -81,7 +85,7 @@ class JournaledRank(Rank):
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         if message is None:
             raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
-        if type(message) not in PLAIN:
+        if type(message) not in PLAIN or message != message:
             check_plain(message, "the message", site, named=False)
         if type(to) is not int:
             to = whole(to, "the rank that the message goes to", site)
@@ -94,9 +98,14 @@ class JournaledRank(Rank):
         return Work(self.journal, self._sleep(ns + delay))
 
     def decide(self, label: str, value: Frozen, kind: str) -> None:
-        if type(value) not in PLAIN:
+        if type(value) not in PLAIN or value != value:
             check_plain(value, "the decision", label)
-        name = self.hosts[kind].name if kind in self.hosts else self.device(kind).name
+        if kind in self.hosts:
+            name = self.hosts[kind].name
+        elif kind in self.devices:
+            name = self.devices[kind].name
+        else:
+            raise _missing([*self.hosts, *self.devices], kind, self.rank, "")
         self.journal.note("decision", label, (name, value))
 
     def probe(self, label: str) -> None:
@@ -123,5 +132,9 @@ class JournaledRank(Rank):
 
 def _find(table: Mapping[str, C], kind: str, rank: int, domain: str) -> C:
     if kind not in table:
-        raise KeyError(f"rank {rank} has no {domain} communicator {kind!r}; it has {', '.join(table) or 'none'}")
+        raise _missing(table, kind, rank, f"{domain} ")
     return table[kind]
+
+
+def _missing(known: Iterable[str], kind: str, rank: int, domain: str) -> KeyError:
+    return KeyError(f"rank {rank} has no {domain}communicator {kind!r}; it has {', '.join(known) or 'none'}")

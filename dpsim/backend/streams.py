@@ -5,9 +5,10 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 
-from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend, refs
+from dpsim.backend.arguments import unknown_dtype
+from dpsim.backend.buffers import JournaledBuffer, OwnStream, check_buffers, of_this_backend, refs
 from dpsim.backend.journal import Journal
-from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.kernel_call import KernelCall, check_kernel
 from dpsim.backend.plain import PLAIN, check_plain, shape_of, whole
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
@@ -22,6 +23,8 @@ from dpsim.ops import DTYPES, DType
 
 class JournaledEvent(Event):
     """A point in a stream; `number` counts the events of the rank."""
+
+    __slots__ = ("journal", "number")
 
     def __init__(self, journal: Journal, number: int) -> None:
         self.journal = journal
@@ -47,6 +50,8 @@ class JournaledEvent(Event):
 class JournaledStream(OwnStream):
     """A stream of a rank."""
 
+    __slots__ = ("journal",)
+
     def __init__(self, journal: Journal, name: str) -> None:
         self.journal = journal
         self.name = name
@@ -54,7 +59,7 @@ class JournaledStream(OwnStream):
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
         shape = (shape,) if type(shape) is int and shape >= 0 else shape_of(shape, site)
         if dtype not in DTYPES:
-            raise TypeError(f"{site}: dtype {dtype!r} is none of {', '.join(DTYPES)}")
+            raise unknown_dtype(dtype, site)
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
         self.journal.note("alloc", site, (self.name, number, buffer.count, dtype, buffer.place))
         buffer.named(number, site, self.journal.ordinal)
@@ -70,17 +75,18 @@ class JournaledStream(OwnStream):
         args: tuple[Frozen, ...] = (),
         cost: int | None = None,
     ) -> None:
-        if getattr(kernel, "__closure__", None):
-            raise TypeError(
-                f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
-                "not as they are now. Pass the values in args"
-            )
+        if getattr(kernel, "__closure__", False) is not None:  # None: a plain function
+            check_kernel(kernel, site)
         if args and not PLAIN.issuperset(map(type, args)):
-            check_plain(tuple(args), "an argument of the kernel", site)
+            check_plain(tuple(args), "an argument of the kernel", site, compared=False)
         if cost is not None and (type(cost) is not int or cost < 0):
             cost = whole(cost, "the cost", site, 0)
         journal = self.journal
-        delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
+        try:
+            delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
+        except (AttributeError, TypeError):
+            check_buffers(site, reads, writes)
+            raise
         if delay:
             self._spin(delay)
         address = f"rank {journal.rank} {site}[{journal.ordinal}]"

@@ -10,12 +10,18 @@ carries its data:
 So within a step, members whose lists of sites are permutations of each other must have equal lists. A part of the
 ledger, which finds whatever else is unequal. Lists of other sites are left alone, since two members may well call one
 collective by two names. So are the two sides of a rooted one: a site of which only roots make calls may meet any at
-which no root does (`give` and `take` in turn, where the root goes round).
+which no root does (`give` and `take` in turn, where the root goes round). And so are two sites that another step shows
+to be names of one call, where the one member comes to the one alone and the other to the other: roles may be swapped.
+Where only crossed steps are seen nothing tells swapped roles from swapped calls, and it is a finding.
+
+    step         3            4
+    rank 0   busy         busy  idle
+    rank 1   idle         idle  busy                          ->   nothing
 """
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import TypeAlias
 
 from dpsim.checks.finding import Culprit, Finding
@@ -44,7 +50,8 @@ def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[En
             for pair in zip(steps[lists[one][0]][step], steps[lists[other][0]][step], strict=True):
                 sites = {entry.raw[SITE]: entry.rank == entry.raw[COLLECTIVE_ROOT] for entry in pair}
                 apart = {site for site, is_root in sites.items() if site not in (of_others if is_root else of_roots)}
-                if len(sites) == 2 and not (any(sites.values()) and len(apart) == 2):
+                by_role = any(sites.values()) and len(apart) == 2
+                if len(sites) == 2 and not by_role and not _are_one_call(steps, *sites):
                     before = {_sites(own) for all_own in steps.values() for when, own in all_own.items() if when < step}
                     return _finding(run_index, communicator, pair, lists, before)
     return None
@@ -59,6 +66,18 @@ def _roles(members: dict[int, list[Entry]]) -> tuple[set[str], set[str]]:
             if root is not None:
                 roles[root != rank].add(entry.raw[SITE])
     return roles
+
+
+def _are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str) -> bool:
+    """Whether two sites meet in a step in which neither member comes to both: whatever the order, they pair up."""
+    by_ranks = [{step: _sites(entries) for step, entries in own.items()} for own in steps.values()]
+    for mine, theirs in permutations(by_ranks, 2):
+        for step in mine.keys() & theirs.keys():
+            first, second = mine[step], theirs[step]
+            apart = len(first) == len(second) and one not in second and other not in first
+            if apart and (one, other) in zip(first, second, strict=True):
+                return True
+    return False
 
 
 def _sites(entries: list[Entry]) -> Sites:

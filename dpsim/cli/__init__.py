@@ -3,6 +3,7 @@
     app.py        the commands by name, and how the program ends
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
     options.py    options that several commands have
+    protocol_errors.py      what a protocol's own code raised outside of a run
 
     run.py        run_text.py        a scenario on a backend, judged
     explore.py    explore_text.py    every schedule of scenarios

@@ -27,6 +27,8 @@ from typing import Any, NoReturn, Self, TextIO
 
 import typer
 
+from dpsim.cli.protocol_errors import raised_by_protocol
+
 NOT_MET = 1
 BAD_INPUT = 2
 CANNOT_RUN = 3
@@ -83,11 +85,14 @@ def one_line_errors() -> Iterator[None]:
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
         fail(f"{name}{error.strerror or error}", BAD_INPUT)
-    except (ValueError, RuntimeError) as error:
+    except Exception as error:
         code = _exit_code(error)
-        if code is None:
+        if code is not None:
+            fail(str(error), code)
+        said = raised_by_protocol(error)
+        if said is None:
             raise
-        fail(str(error), code)
+        fail(said, BAD_INPUT)
 
 
 def _exit_code(error: Exception) -> int | None:

@@ -172,9 +172,11 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     if whole.first is not None:
         said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
     elif whole.verdicts["vacuous"] == total:
-        said = "VACUOUS  no rank decided or issued anything in any of these worlds: there was nothing to hold"
+        said = "VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets"
     elif whole.verdicts["proven"] + whole.verdicts["vacuous"] == total:
-        vacuous = f"; {whole.verdicts['vacuous']:,} vacuous, with nothing to hold" if whole.verdicts["vacuous"] else ""
+        vacuous = (
+            f"; {whole.verdicts['vacuous']:,} vacuous, with nothing to coordinate" if whole.verdicts["vacuous"] else ""
+        )
         said = f"PROVEN  every one of these worlds holds in every schedule{vacuous}"
     else:
         words = [

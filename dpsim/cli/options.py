@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dpsim.cli.console import BAD_INPUT, fail
+from dpsim.cli.protocol_errors import at_own_place
 
 if TYPE_CHECKING:
     from dpsim.scenario import Scenario
@@ -39,8 +40,9 @@ def import_modules(modules: Iterable[str] | None) -> None:
         sys.path.insert(0, os.getcwd())
         try:
             importlib.import_module(module)
-        except Exception as error:
-            fail(f"cannot import the module {module}: {type(error).__name__}: {error}", BAD_INPUT)
+        except (Exception, SystemExit) as error:
+            said = f"{type(error).__name__}: {error}{at_own_place(error)}"
+            fail(f"cannot import the module {module}: {said}", BAD_INPUT)
 
 
 def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:

@@ -70,7 +70,8 @@ def verdict_line(result: Result) -> str:
     """For a run in which all held; one that did not has a report."""
     steps, ranks = result.steps, len(result.run.ends)
     if result.verdict == "vacuous":
-        return f"VACUOUS  no rank decided or issued anything ({result.run.backend}): there was nothing to hold"
+        nothing = f"no rank issued anything but decisions, sleeps and idle gets ({result.run.backend})"
+        return f"VACUOUS  {nothing}: there was nothing to coordinate"
     return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)} ({result.run.backend})"
 
 

@@ -10,7 +10,7 @@
 * **violated**: a schedule breaks something. It is kept, with its normal form.
 * **proven**: every class of schedules of this world was seen, and nothing is wrong in any.
 * **bounded**: every class was seen, but runs were cut off after so many steps: what comes later is not known.
-* **vacuous**: nothing is wrong, but no rank decided or issued anything in any schedule.
+* **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
 * **sampled**: the budget ended first. How many schedules, how many classes among them, and how many of the last hundred
   schedules were new classes: where that is near zero, little is left to see.
 
@@ -95,7 +95,7 @@ class Exploration:
     to see whether they are functions of their schedules. `fresh`: for each whole run, whether its class was new.
     `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
-    in any run. `idle`: runs in which no rank decided or issued anything. `stood`: of the last run that was cut off, or
+    in any run. `idle`: runs in which nothing was issued (`Run.vacuous`). `stood`: of the last run that was cut off, or
     that the time did not suffice for, where its ranks stood. The last four are filled in by whoever makes the runs.
     `outgrown`: the last run took so much that no other was begun.
     """
@@ -140,7 +140,7 @@ class Exploration:
         if self.verdict == "violated":
             return counted(len(self.failures), "failure")
         if self.verdict == "vacuous":
-            return "no rank decided or issued anything: there was nothing to hold"
+            return "no rank issued anything but decisions, sleeps and idle gets: there was nothing to coordinate"
         if self.verdict == "proven":
             return "holds in every schedule of this world"
         cut = f"{self.cut:,} of {self.runs:,} were cut off after {' or '.join(self.bounds)} and not judged"

@@ -18,10 +18,11 @@ import simpy
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.kernel_call import KernelError
+from dpsim.backend.misuse import ForeignAwait
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
-from dpsim.program import Program, refuse_changes, state_of
-from dpsim.registry import protocol
+from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
+from dpsim.registry import packages, protocol
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
@@ -84,6 +85,8 @@ class SimBackend:
 
     def run_program(self, world: World, program: Program[Any], prepared: Any, progress: Progress | None = None) -> Run:
         """As `run`, for a program that is at hand."""
+        if not isinstance(program, Program):
+            refuse_no_program(program)
         dying = [fault.rank for fault in world.faults if fault.kind == "die"]
         machine = Machine(self.strategy, world.kills, self.keep_order, self.memory, dying)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
@@ -138,7 +141,7 @@ class SimBackend:
                 continue
             if host.error is not None:  # nobody waited for the device any more
                 ends[rank.rank] = "raised"
-                rank.journal.raised(host.error)
+                rank.journal.raised(host.error, packages())
             elif rank.own_device.is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         standing = []
@@ -212,14 +215,14 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         return
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
         raise host.machine.halt(error) from error
-    except (Exception, SystemExit) as error:  # to leave the process is to break off this rank, not all of them
-        raised = error
+    except (Exception, SystemExit, ForeignAwait) as error:  # to leave the process is to break off this rank alone
+        raised: BaseException = error
         try:
             await _Await(host.get_through())
         except KernelError as earlier:
             raised = earlier
         ends[rank.rank] = "raised"
-        journal.raised(raised)
+        journal.raised(raised, packages())
         return
     ends[rank.rank] = "finished"
     journal.finished()

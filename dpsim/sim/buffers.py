@@ -5,7 +5,6 @@ too early gives wrong numbers, as on a device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -24,6 +23,8 @@ from dpsim.sim.op import Op
 class DeviceStream(OwnStream):
     """What a buffer needs of its stream: who issues to it, to which device, and the ops that are on it."""
 
+    __slots__ = ()
+
     host: Host
     device: Device
     chain: Chain
@@ -31,6 +32,8 @@ class DeviceStream(OwnStream):
 
 class SimBuffer(JournaledBuffer):
     """A piece of a segment of the device's allocator."""
+
+    __slots__ = ("_users", "array", "block", "flat", "on", "readable")
 
     def __init__(
         self, stream: DeviceStream, shape: tuple[int, ...], dtype: DType, whole: SimBuffer | None = None
@@ -47,10 +50,14 @@ class SimBuffer(JournaledBuffer):
             self.block, self.place = whole.block, whole.place
         self._users: list[Chain] = []
 
-    @cached_property
-    def readable(self) -> HostArray:
-        """Its memory for a kernel that reads it: made once, and what writes to it fails."""
-        array = self.array.view()
+    readable: HostArray
+    """Its memory for a kernel that reads it: what writes to it fails."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Called for what is not there yet: `readable` is made when it is first asked for."""
+        if name != "readable":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        array = self.readable = self.array.view()
         array.flags.writeable = False
         return array
 

@@ -27,6 +27,8 @@ from dpsim.sim.streams import SimStream
 class SimHostCommunicator(JournaledHostCommunicator):
     """Host collectives and transfers: each ends for its host alone."""
 
+    __slots__ = ("group", "host")
+
     def __init__(self, host: Host, group: Group) -> None:
         super().__init__(host.journal, group.spec)
         self.host = host
@@ -89,6 +91,8 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
     """Device collectives and transfers: each holds its stream until it ends for this rank."""
+
+    __slots__ = ("_before", "_heads", "_moves", "_parts", "group", "host", "slots")
 
     def __init__(self, host: Host, group: Group, slots: Slots | None = None) -> None:
         super().__init__(host.journal, group.spec)

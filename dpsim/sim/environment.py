@@ -8,6 +8,9 @@ the deque.
 A loop of its own also removes a trap of SimPy: an exception that crosses processes is raised as it is, not made anew as
 `type(error)(*error.args)`.
 
+A host thread is a coroutine that stands still at events of the machine. One that awaits anything else is told so, where
+SimPy's own process would end the run.
+
 Nearly all that a run makes is journals, which stay, and ops, which leave no cycles behind: looking for garbage as often
 as usual finds nothing, and takes a twentieth of the time.
 """
@@ -16,12 +19,14 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
 from typing import Any
 
 import simpy
+
+from dpsim.backend.misuse import ForeignAwait
 
 TICK = 256
 OBJECTS = 50_000
@@ -85,3 +90,26 @@ class Environment(simpy.Environment):
                     raise event._value
             if tick is not None:
                 tick()
+
+
+class Thread:
+    """A host thread, from now on."""
+
+    __slots__ = ("_program",)
+
+    def __init__(self, env: Environment, program: Coroutine[Any, Any, None]) -> None:
+        self._program = program
+        start = simpy.Event(env)
+        start._ok, start._value, start.callbacks = True, None, [self.go_on]
+        env.schedule(start)
+
+    def go_on(self, _: simpy.Event) -> None:
+        """What it stood at has happened."""
+        program = self._program
+        try:
+            event = program.send(None)
+            while type(event) is not simpy.Event:
+                event = program.throw(ForeignAwait())
+        except StopIteration:
+            return
+        event.callbacks.append(self.go_on)

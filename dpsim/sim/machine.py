@@ -37,7 +37,7 @@ import simpy
 
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
-from dpsim.sim.environment import Environment, Halt
+from dpsim.sim.environment import Environment, Halt, Thread
 from dpsim.sim.lives import Lives
 from dpsim.sim.op import Op, deaths_alone, in_the_end
 from dpsim.world import Kill
@@ -288,9 +288,9 @@ class Machine(Lives):
         self.env._queue.clear()
         return Halt()
 
-    def host(self, program: Coroutine[Any, Any, None]) -> simpy.Process:
-        """Start a host thread: SimPy drives a coroutine object as it is."""
-        return simpy.Process(self.env, program)  # type: ignore[arg-type]  # needs only send and throw
+    def host(self, program: Coroutine[Any, Any, None]) -> None:
+        """Start a host thread."""
+        Thread(self.env, program)
 
     def run(self, tick: Callable[[], None] | None = None) -> None:
         """Until nothing can move any more. `tick` is called now and then."""

@@ -22,6 +22,8 @@ from dpsim.sim.streams import SimStream
 class SimRank(JournaledRank):
     """One rank of the simulation, with one host thread."""
 
+    __slots__ = ("_boxes", "host_thread", "own_device")
+
     def __init__(self, host: Host, device: Device, boxes: Mailboxes) -> None:
         super().__init__(host.journal)
         self.host_thread = host

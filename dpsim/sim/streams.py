@@ -37,6 +37,8 @@ class Launch(Op):
 class SimStream(JournaledStream, DeviceStream):
     """A stream: its chain, and the host that puts work there."""
 
+    __slots__ = ("chain", "device", "host", "machine")
+
     def __init__(self, host: Host, device: Device, name: str) -> None:
         super().__init__(host.journal, name)
         self.host = host
@@ -93,6 +95,8 @@ class SimStream(JournaledStream, DeviceStream):
 
 class SimEvent(JournaledEvent):
     """A point in a chain of ops; `op` None: before all of them."""
+
+    __slots__ = ("_seen", "host", "op")
 
     def __init__(self, host: Host, number: int, op: Op | None) -> None:
         self.journal = host.journal

@@ -53,7 +53,8 @@ def holds(
     save: str | PathLike[str] = FOLDER,
 ) -> Explored:
     """Explore up to so many schedules and return what is known; its `verdict` is "proven", "bounded" or
-    "sampled", or "vacuous" where no rank decided or issued anything: then nothing was there to hold.
+    "sampled", or "vacuous" where no rank issued anything but decisions, sleeps and idle gets: then there was
+    nothing to coordinate.
 
     Raises AssertionError if a schedule breaks something, or if a planted fault happened in none: then it is not known
     whether the scenario holds. Not so for delays: drawn ones often lie where a small world does not come to.

@@ -6,8 +6,10 @@ this module by its name.
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +34,18 @@ class Mistakes(Program[Any]):
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         rank.step = 7
-        if rank.rank == 1:
+        if rank.rank == 1 or prepared["how"] in TOGETHER:
             await getattr(self, prepared["how"])(rank)
+
+    async def makes_them_all(self, rank: Rank) -> None:
+        """One after the other, each told to the journal as if it had ended the program."""
+        told: Any = rank
+        for how in SAID:
+            try:
+                await getattr(self, how)(rank)
+            except BaseException as error:
+                told.journal.raised(error)
+        raise ValueError("no more")
 
     async def sends_a_numpy_number(self, rank: Rank) -> None:
         rank.send(0, "box", (1, np.int32(2)), "tell")  # type: ignore[arg-type]
@@ -95,6 +107,102 @@ class Mistakes(Program[Any]):
     async def adds_to_a_work(self, rank: Rank) -> None:
         np.ones(1) + rank.host("dp_cpu").send(np.zeros(1, np.int32), 0, site="sum")  # type: ignore[operator]
 
+    async def misspells_the_step(self, rank: Rank) -> None:
+        rank.stpe = 3  # type: ignore[attr-defined]
+
+    async def misspells_a_call(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").allreduce(np.zeros(1, np.int32))  # type: ignore[attr-defined]
+
+    async def keeps_its_own_in_a_stream(self, rank: Rank) -> None:
+        rank.stream("main").notes = []  # type: ignore[attr-defined]
+
+    async def keeps_its_own_in_a_buffer(self, rank: Rank) -> None:
+        rank.stream("main").alloc(1, "int32", "x").owner = 1  # type: ignore[attr-defined]
+
+    async def keeps_its_own_in_a_communicator(self, rank: Rank) -> None:
+        rank.device("dp").calls = 0  # type: ignore[attr-defined]
+
+    async def replaces_a_call(self, rank: Rank) -> None:
+        rank.send = print  # type: ignore[assignment, method-assign]
+
+    async def launches_nothing(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", None)  # type: ignore[arg-type]
+
+    async def launches_a_number(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", 3)  # type: ignore[arg-type]
+
+    async def writes_no_list(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", set_to, writes=rank.stream("main").alloc(4, "int32", "x"), args=(1,))  # type: ignore[arg-type]
+
+    async def writes_an_array(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", set_to, writes=[np.zeros(4)], args=(1,))  # type: ignore[list-item]
+
+    async def reads_nothing(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", set_to, reads=[None, None])  # type: ignore[list-item]
+
+    async def decides_nan(self, rank: Rank) -> None:
+        rank.decide("plan", float("nan"), "dp_cpu")
+
+    async def sends_nan(self, rank: Rank) -> None:
+        rank.send(0, "box", ("loss", (1, float("nan"))), "tell")
+
+    async def tags_with_nan(self, rank: Rank) -> None:
+        rank.stream("main").alloc(1, "int32", "x").tagged(float("nan"))
+
+    async def decides_for_nobody(self, rank: Rank) -> None:
+        rank.decide("plan", 1, "dpcpu")
+
+    async def reduces_a_list(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_reduce([1, 2], site="sum")  # type: ignore[arg-type]
+
+    async def reduces_a_number(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_reduce(1)  # type: ignore[arg-type]
+
+    async def gathers_doubles(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_gather(np.zeros(2), site="sum")
+
+    async def sends_objects(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").send(np.array([None, {}]), 0, site="sum")
+
+    async def reduces_in_another_order_of_bytes(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_reduce(np.zeros(1, ">i4"), site="sum")
+
+    async def reduces_a_buffer_on_the_host(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_reduce(rank.stream("main").alloc(1, "int32", "x"))  # type: ignore[arg-type]
+
+    async def reduces_what_is_not_there_yet(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").all_reduce(rank.mailbox("box").poll("poll"))  # type: ignore[arg-type]
+
+    async def reduces_an_array_on_the_device(self, rank: Rank) -> None:
+        rank.device("dp").all_reduce(np.zeros(2, np.int32), rank.stream("main"))  # type: ignore[arg-type]
+
+    async def broadcasts_a_list_on_the_device(self, rank: Rank) -> None:
+        rank.device("dp").broadcast([1, 2], 0, rank.stream("main"))  # type: ignore[arg-type]
+
+    async def reduces_on_a_name(self, rank: Rank) -> None:
+        rank.device("dp").all_reduce(rank.stream("main").alloc(1, "int32", "x"), "main")  # type: ignore[arg-type]
+
+    async def receives_on_a_name(self, rank: Rank) -> None:
+        rank.device("dp").recv(rank.stream("main").alloc(1, "int32", "x"), 0, "main")  # type: ignore[arg-type]
+
+    async def reads_on_a_name(self, rank: Rank) -> None:
+        await rank.stream("main").alloc(1, "int32", "x").read("read", "main")  # type: ignore[arg-type]
+
+    async def records_a_name(self, rank: Rank) -> None:
+        rank.stream("main").alloc(1, "int32", "x").record_stream("side")  # type: ignore[arg-type]
+
+    async def receives_doubles(self, rank: Rank) -> None:
+        await rank.host("dp_cpu").recv(1, "float64", 0)  # type: ignore[arg-type]
+
+    async def awaits_what_is_not_of_its_rank(self, rank: Rank) -> None:
+        await asyncio.sleep(0)
+
+    async def sleeps_by_asyncio(self, rank: Rank) -> None:
+        await asyncio.sleep(1)
+
+    async def stacks_what_does_not_fit(self, rank: Rank) -> None:
+        np.stack([np.zeros(1), np.zeros(2)])
+
     async def exits(self, rank: Rank) -> None:
         sys.exit("no more")
 
@@ -140,6 +248,19 @@ class Mistakes(Program[Any]):
         main.launch("add", add, reads=[x.view(0, 2)], writes=[x.view(2, 4)])
         assert (await x.read("read")).tolist() == [2, 2, 4, 4]
 
+    async def passes_nan(self, rank: Rank) -> None:
+        """No mistake: an argument of a kernel is compared with nothing. Nor is a kernel that is no function."""
+        x, main = rank.stream("main").alloc(1, "float32", "x"), rank.stream("main")
+        main.launch("fill", set_to, writes=[x], args=(float("nan"),))
+        main.launch("add", partial(add), reads=(x,), writes=(x,))
+        assert np.isnan(await x.read("read")).all()
+
+    async def exchanges_tables(self, rank: Rank) -> None:
+        """No mistake: arrays of two dimensions, and one whose memory has gaps."""
+        table = np.arange(8, dtype=np.int64).reshape(4, 2)
+        assert (await rank.host("dp_cpu").all_reduce(table[::2], site="sum")).tolist() == [[0, 2], [8, 10]]
+        assert (await rank.host("dp_cpu").all_gather(table, site="all")).tolist() == [*range(8)] * 2
+
     async def counts_in_numpy(self, rank: Rank) -> None:
         """No mistake: numbers of numpy where dpsim counts, and a named tuple where nobody sends it on."""
         one = np.int64(1)
@@ -170,6 +291,16 @@ def kernel_line(kernel: Any) -> str:
 
 SCRIBBLES = (
     "kernel {} of rank 1 scribble[0]: it writes an array that it was given to read ({}); name the buffer in writes"
+)
+OWN = "A protocol can add none; keep what is its own in local variables of run"
+KERNEL = "; a function is needed, as launch(site, kernel, ...)"
+NAN = ", which equals nothing, not even itself; say None or a word in its place"
+MAKE = "; write np.array(..., dtype=np.int32), or another of int32, int64, float32"
+ALLOC, HOST = "which Stream.alloc gives", "memory of the host goes through rank.host(...)"
+STREAM = "a Stream of this backend is needed, not {} (str)"
+FOREIGN = (
+    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await what the calls of "
+    "dpsim.interface give and nothing else, rank.sleep in place of asyncio.sleep"
 )
 ARRAY = "[0 0] (numpy.ndarray: write tuple(....tolist()))"
 
@@ -206,6 +337,65 @@ SAID = {
     "gathers_fractions": ("TypeError", "dp_cpu: sizes [0.5, 0.5] must be integers, one a member"),
     "takes_a_work_for_its_array": ("AttributeError", f"sum[0]{AWAIT}, not its max"),
     "adds_to_a_work": ("TypeError", f"sum[0]{AWAIT}"),
+    "misspells_the_step": ("AttributeError", f"a Rank has no attribute 'stpe'; did you mean 'step'? {OWN}"),
+    "misspells_a_call": (
+        "AttributeError",
+        f"a HostCommunicator has no attribute 'allreduce'; did you mean 'all_reduce'? {OWN}",
+    ),
+    "keeps_its_own_in_a_stream": ("AttributeError", f"a Stream has no attribute 'notes'. {OWN}"),
+    "keeps_its_own_in_a_buffer": ("AttributeError", f"a Buffer has no attribute 'owner'. {OWN}"),
+    "keeps_its_own_in_a_communicator": ("AttributeError", f"a DeviceCommunicator has no attribute 'calls'. {OWN}"),
+    "replaces_a_call": ("AttributeError", "the attribute 'send' of a Rank cannot be replaced"),
+    "launches_nothing": ("TypeError", f"fill: the kernel is None (NoneType){KERNEL}"),
+    "launches_a_number": ("TypeError", f"fill: the kernel is 3 (int){KERNEL}"),
+    "writes_no_list": ("TypeError", "fill: writes is a Buffer; a list of buffers is needed, as writes=[x]"),
+    "writes_an_array": (
+        "TypeError",
+        "fill: writes has [0. 0. 0. 0.] (numpy.ndarray); a Buffer is needed, which Stream.alloc gives",
+    ),
+    "reads_nothing": ("TypeError", "fill: reads has None (NoneType); a Buffer is needed, which Stream.alloc gives"),
+    "decides_nan": ("ValueError", f"plan: the decision has NaN{NAN}"),
+    "sends_nan": ("ValueError", f"tell: the message has NaN{NAN}"),
+    "tags_with_nan": ("ValueError", f"x: the tag has NaN{NAN}"),
+    "decides_for_nobody": (
+        "KeyError",
+        "\"rank 1 has no communicator 'dpcpu'; it has dp_cpu, dp, ep\"",
+    ),
+    "reduces_a_list": ("TypeError", f"sum: a numpy array is needed, not [1, 2] (list){MAKE}"),
+    "reduces_a_number": ("TypeError", f"dp_cpu: a numpy array is needed, not 1 (int){MAKE}"),
+    "gathers_doubles": (
+        "TypeError",
+        "sum: dtype float64 is none of int32, int64, float32; write array.astype(np.int32)",
+    ),
+    "sends_objects": (
+        "TypeError",
+        "sum: dtype object is none of int32, int64, float32; write array.astype(np.int32)",
+    ),
+    "reduces_in_another_order_of_bytes": (
+        "TypeError",
+        "sum: dtype >i4 is none of int32, int64, float32; write array.astype(np.int32)",
+    ),
+    "reduces_a_buffer_on_the_host": (
+        "TypeError",
+        "dp_cpu: a numpy array is needed, not a Buffer; await its read, or use rank.device(...)",
+    ),
+    "reduces_what_is_not_there_yet": (
+        "TypeError",
+        "dp_cpu: a numpy array is needed, not a dpsim.backend.work.Work (did you forget await?); its result is one",
+    ),
+    "reduces_an_array_on_the_device": (
+        "TypeError",
+        f"dp: a Buffer is needed, {ALLOC}, not [0 0] (numpy.ndarray); {HOST}",
+    ),
+    "broadcasts_a_list_on_the_device": ("TypeError", f"dp: a Buffer is needed, {ALLOC}, not [1, 2] (list); {HOST}"),
+    "reduces_on_a_name": ("TypeError", STREAM.format("main")),
+    "receives_on_a_name": ("TypeError", STREAM.format("main")),
+    "reads_on_a_name": ("TypeError", STREAM.format("main")),
+    "records_a_name": ("TypeError", STREAM.format("side")),
+    "receives_doubles": ("TypeError", "dp_cpu.recv: dtype 'float64' is none of int32, int64, float32"),
+    "awaits_what_is_not_of_its_rank": ("ForeignAwait", FOREIGN),
+    "sleeps_by_asyncio": ("RuntimeError", f"no running event loop: {FOREIGN}"),
+    "stacks_what_does_not_fit": ("ValueError", "all input arrays must have the same shape"),
     "exits": ("SystemExit", "no more"),
 }
 """By mistake: the error that the program gets, at the line that makes the mistake."""
@@ -227,4 +417,7 @@ LEFT = {
 }
 """By what is left when the program ends: the classes of what is found."""
 
-NO_MISTAKES = ("keeps_to_its_footprint", "counts_in_numpy")
+NO_MISTAKES = ("keeps_to_its_footprint", "counts_in_numpy", "passes_nan", "exchanges_tables")
+
+TOGETHER = ("exchanges_tables",)
+"""What both ranks do."""

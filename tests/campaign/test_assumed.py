@@ -9,7 +9,7 @@ import pytest
 from dpsim.campaign.assumed import assumed
 from dpsim.interface import Rank
 from dpsim.world import Kill, World
-from tests.programs import explored
+from tests.programs import explored, touch
 
 LAYOUT = "allocations wait where this layout takes new memory"
 ALL = ("no rank dies", "unlimited residency", "unlimited launch queue", "no allocation waits")
@@ -24,6 +24,7 @@ EVERYTHING = World(
 
 
 async def sleeps(rank: Rank) -> None:
+    rank.stream("main").launch("touch", touch)
     await rank.sleep(1, "nap")
 
 

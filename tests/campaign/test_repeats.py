@@ -20,7 +20,7 @@ from dpsim.scenario.locate import bundled_scenarios, scenario_path
 from dpsim.schedule import ByLabel
 from dpsim.testing import holds
 from dpsim.world import Run, World
-from tests.programs import Scripted, world_of
+from tests.programs import Scripted, touch, world_of
 from tests.worlds.cases import CASES
 
 pytestmark = pytest.mark.runs_once  # what is repeated here does not repeat
@@ -70,6 +70,7 @@ class Seeded(Skips):
     async def run(self, rank: Rank, prepared: Any) -> None:
         random.seed(1)
         own = random.Random(rank.rank)
+        rank.stream("main").launch("touch", touch)
         rank.decide("drawn", (own.random(), random.random()) > (0, 0), "h")
 
 
@@ -80,6 +81,7 @@ class Counts(Program[Any]):
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.step = 2
+        rank.stream("main").launch("touch", touch)
         rank.decide("run", next(self.runs) // 2, "h")
 
 
@@ -222,6 +224,7 @@ def test_to_repeat_in_the_same_instance_would_be_caught() -> None:
             self.count = Unseen()
 
         async def run(self, rank: Rank, prepared: Any) -> None:
+            rank.stream("main").launch("touch", touch)
             rank.decide("fresh", self.count.number == 0, "h")
             self.count.number += rank.rank
 

@@ -64,6 +64,21 @@ def test_equal_orders_and_other_names_are_no_finding(healthy: list[tuple[str, ..
     assert found(steps(*healthy)) is None
 
 
+@pytest.mark.parametrize(
+    ("rows", "crossed"),
+    [
+        ([("a", "b"), ("ab", "ba")], False),  # two names of one call: roles are swapped
+        ([("ab", "ba"), ("ca", "cb")], False),  # it may show later
+        ([("a", "b", "a"), ("ab", "ba", "ab")], False),
+        ([("a", "c"), ("ab", "ba")], True),  # another name
+        ([("ab", "bc"), ("ab", "ba")], True),  # rank 0 came to b as well, so these may be crossed
+        ([("a", "b"), ("acb", "cba")], True),  # and c is no name of theirs
+    ],
+)
+def test_names_that_roles_swap_are_left_alone(rows: list[tuple[str, ...]], crossed: bool) -> None:
+    assert (found(steps(*rows)) is not None) == crossed
+
+
 def test_the_majority_is_right() -> None:
     assert culprit(found(steps(("ab", "ba", "ab")))) == (1, 0)
 

@@ -115,15 +115,17 @@ class Cross(Program[Any]):
 
 @register_protocol("t_nothing")
 class Nothing(Program[Any]):
-    """Decides nothing and issues nothing; with a second request, it does."""
+    """Decides and sleeps, and issues nothing; with a second request, it does."""
 
     def prepare(self, args: Arguments) -> Any:
         return args.requests
 
     async def run(self, rank: Rank, prepared: Any) -> None:
         rank.probe("here")
+        rank.decide("something", 1, "dp_cpu")
+        await rank.sleep(1, "nap")
         if len(prepared) > 1:
-            rank.decide("something", 1, "dp_cpu")
+            await rank.host("dp_cpu").barrier()
         await rank.mailbox("box").get("asleep", idle=True)
 
 

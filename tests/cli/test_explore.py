@@ -12,7 +12,7 @@ from dpsim.campaign import files as exploring
 from dpsim.campaign.subject import Subject
 from dpsim.trace import TraceError, read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Answer, dpsim_, write
-from tests.cli.protocols import Kept, scenario
+from tests.cli.protocols import Kept, Shares, scenario
 
 pytestmark = pytest.mark.runs_once  # some of the protocols remember
 
@@ -69,12 +69,12 @@ def test_sampled() -> None:
 @pytest.mark.parametrize("words", [(), ("--jobs", "2"), ("--strategy", "random", "--schedules", "3")])
 def test_a_program_that_does_nothing_is_not_proven(words: tuple[str, ...]) -> None:
     answer = explore("t_nothing", *words)
-    nothing = "no rank decided or issued anything: there was nothing to hold"
+    nothing = "no rank issued anything but decisions, sleeps and idle gets: there was nothing to coordinate"
     assert (answer.code, answer.out.splitlines()[-2:]) == (0, [f"VACUOUS  {nothing}", "expected: held; met"])
     assert explore("t_nothing", "--json", *words).json["scenarios"][0]["verdict"] == "vacuous"
     answer = dpsim_("run", "t_nothing.yaml", *MODULE)
     assert answer.out.splitlines()[-2] == (
-        "VACUOUS  no rank decided or issued anything (sim): there was nothing to hold"
+        "VACUOUS  no rank issued anything but decisions, sleeps and idle gets (sim): there was nothing to coordinate"
     )
     assert dpsim_("run", "t_nothing.yaml", *MODULE, "--json").json["verdict"] == "vacuous"
 
@@ -84,20 +84,23 @@ def test_state_that_ranks_share_is_bad_input(words: tuple[str, ...]) -> None:
     write(Path("t_shares.yaml"), scenario("t_shares"))
     answer = dpsim_(words[0], "t_shares.yaml", *MODULE, *words[1:])
     assert (answer.code, answer.out) == (2, "")
+    place = f"tests/cli/protocols.py:{Shares.run.__code__.co_firstlineno}"
     assert answer.err.splitlines()[0] == (
-        "dpsim: Shares.run changed self.count. Ranks in one process share it, and ranks in processes of their own do "
-        "not; keep what changes in local variables of run"
+        f"dpsim: Shares.run ({place}) changed self.count. Ranks in one process share it, and ranks in "
+        "processes of their own do not; keep what changes in local variables of run"
     )
 
 
-@pytest.mark.parametrize(("requests", "said"), [("1", "VACUOUS  no rank"), ("2", "PROVEN  every one of these worlds")])
+@pytest.mark.parametrize(
+    ("requests", "said"), [("1", "VACUOUS  in all these"), ("2", "PROVEN  every one of these worlds")]
+)
 def test_worlds_in_which_nothing_is_done_are_counted(requests: str, said: str) -> None:
     limits = f"ranks=2,requests={requests},steps=1,prompt=1,output=1"
     answer = explore("t_nothing", "--all-up-to", limits)
     assert answer.code == 0
     verdict = [line for line in answer.out.splitlines() if not line.startswith("assumes: ")][-1]
     assert verdict.startswith(said)
-    assert ("vacuous, with nothing to hold" in answer.out) == (requests == "2")
+    assert ("vacuous, with nothing to coordinate" in answer.out) == (requests == "2")
 
 
 def test_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,27 @@ class Misbehaves(Program[Any]):
         re.match(r"(a+)+$", "a" * 64 + "b")  # for ever, in C, and no other thread of Python runs
 
 
+@register_protocol("real_shares")
+class Shares(Program[Any]):
+    """Each rank does what `how` says to what ranks of one process share."""
+
+    def prepare(self, args: Any) -> dict[str, Any]:
+        return {**args, "seen": [], "table": np.zeros(100_000)}
+
+    async def run(self, rank: Rank, prepared: dict[str, Any]) -> None:
+        match prepared["how"]:
+            case "fills a list":
+                prepared["seen"].append(rank.rank)
+            case "writes an array" if rank.rank == 1:
+                prepared["table"][7] = 1
+            case "assigns" if rank.rank == 0:
+                self.count = 1
+            case "raises":
+                prepared["seen"].append(rank.rank)
+                raise ValueError("too late")
+        await rank.host("dp_cpu").barrier()
+
+
 @register_protocol("real_waits")
 class Waits(Program[Any]):
     """Rank 1 does what `how` says, the others what `others` says."""

@@ -12,6 +12,7 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
+from dpsim.program import SharedState
 from dpsim.registry import UnknownName
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
@@ -84,7 +85,7 @@ def test_a_program_raises(backend: TorchBackend, world: World) -> None:
     ("how", "site", "message", "line"),
     [
         ("awaits_twice", "RuntimeError", "read[0] was awaited twice", 3),
-        ("suspends", "RuntimeError", "the protocol suspended: it awaited something that is not of its Rank", None),
+        ("suspends", "ForeignAwait", "the protocol awaited something that is not of its Rank", 1),
         ("launches_nonsense", "KernelError", "kernel divide of rank 1 divide[0]: ZeroDivisionError", None),
     ],
 )
@@ -106,13 +107,35 @@ def test_what_a_protocol_may_not_do(
 
 @on_reusable
 def test_what_breaks_the_contract_is_refused_as_on_the_simulation(backend: TorchBackend, world: World) -> None:
-    for how in (*SAID, *KERNELS, *NO_MISTAKES):
+    for how in ("makes_them_all", *KERNELS, *NO_MISTAKES):
         run, there = backend.run(world, "mistakes", {"how": how}), SimBackend().run(world, "mistakes", {"how": how})
-        ends = [end[SITE:] for end in (run.journals[1][-1], there.journals[1][-1])]
+        ends = [[raw[SITE:] for raw in one.journals[1] if raw[KIND] in ("raised", "finished")] for one in (run, there)]
         if how in KERNELS:  # arrays of numpy refuse a write where it happens, tensors tell of it afterwards
-            ends = [(end[0], end[-1]) for end in ends]
+            ends = [[(end[0], end[-1]) for end in own] for own in ends]
         assert ends[0] == ends[1], how
+        assert len(ends[0]) == (len(SAID) + 1 if how == "makes_them_all" else 1)
         assert run.ends == there.ends
+
+
+@on_reusable
+@pytest.mark.parametrize("how", ["fills a list", "writes an array", "assigns", "raises"])
+def test_state_that_ranks_may_share_is_refused_as_on_the_simulation(
+    backend: TorchBackend, world: World, how: str
+) -> None:
+    before, said = backend.pool.processes, []
+    for one in (backend, SimBackend()):
+        with pytest.raises(
+            SharedState, match=r"^Shares.run \(tests/real/programs.py:\d+\) changed (prepared|self)"
+        ) as error:
+            one.run(world, "real_shares", {"how": how})
+        said.append(str(error.value))
+    assert said[0] == said[1]
+    assert backend.pool.processes == before
+
+
+@on_reusable
+def test_what_is_only_read_may_be_shared(backend: TorchBackend, world: World) -> None:
+    assert backend.run(world, "real_shares", {"how": "reads"}).finished
 
 
 @on_reusable

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend import work
+from dpsim.backend import kernel_call, plain, streams, work
+from dpsim.backend import rank as backend_rank
 from dpsim.backend.buffers import untagged
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledStream
@@ -329,6 +330,29 @@ class RefusesToWriteWhatIsReadAsWell(Twin):
         self.patch.setattr(sim_streams.SimStream, "_launch", frozen)
 
 
+class TakesNan(Twin):
+    def broken(self) -> None:
+        check = plain.check_plain
+        self.patch.setattr(
+            backend_rank, "check_plain", lambda *given, **more: check(*given, **{**more, "compared": False})
+        )
+
+
+class TakesNoKernel(Twin):
+    def broken(self) -> None:
+        check = kernel_call.check_kernel
+        self.patch.setattr(streams, "check_kernel", lambda kernel, site: kernel is None or check(kernel, site))
+
+
+class TakesAttributes(Twin):
+    def broken(self) -> None:
+        def assign(rank: sim_rank.SimRank, name: str, value: Any) -> None:
+            if name != "own":
+                object.__setattr__(rank, name, value)
+
+        self.patch.setattr(sim_rank.SimRank, "__setattr__", assign)
+
+
 class SwallowsExceptions(Twin):
     """A rank whose program raised is said to be blocked."""
 
@@ -380,6 +404,9 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
     (NeverSleeps, "sleep", "sleeps of 3 x 20000000 ns took 0 ns in all"),
     (SendsLate, "basics", "a host collective starts when it is called"),
+    (TakesNan, "basics", "NaN for a message was accepted"),
+    (TakesNoKernel, "basics", "None for a kernel was accepted"),
+    (TakesAttributes, "basics", "an attribute of the program's own was accepted"),
     (GivesLists, "basics", "record 0 of rank 1 is none of dpsim.ops"),
     (CountsBackwards, "basics", "progress went backwards"),
     (DropsADecision, "agreement", r"of rank 1: expected plan\[0\].*came dp.padded_further\[0\]"),

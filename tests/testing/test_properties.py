@@ -24,7 +24,7 @@ from dpsim.program import Program
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
-from tests.programs import Scripted, world_of
+from tests.programs import Script, Scripted, touch, world_of
 
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
 ONE_TOKEN = {"prompt_tokens": 1, "output_tokens": 1}
@@ -194,11 +194,37 @@ def test_a_program_that_does_nothing_is_not_proven() -> None:
     async def nothing(rank: Rank) -> None:
         rank.probe("here")
 
-    async def something(rank: Rank) -> None:
+    async def decides(rank: Rank) -> None:
         rank.decide("plan", 1, "h")
 
-    assert holds(Subject(world_of(2, ["h"]), Scripted(nothing))).verdict == "vacuous"
-    assert holds(Subject(world_of(2, ["h"]), Scripted(something))).verdict == "proven"
+    async def sleeps(rank: Rank) -> None:
+        await rank.sleep(1, "nap")
+
+    async def idles(rank: Rank) -> None:
+        await rank.mailbox("box").get("asleep", idle=True)
+
+    async def launches(rank: Rank) -> None:
+        rank.stream("main").launch("kernel", touch)
+
+    async def polls(rank: Rank) -> None:
+        await rank.mailbox("box").poll("look")
+
+    async def meets(rank: Rank) -> None:
+        await rank.host("h").barrier()
+
+    def verdict(script: Script) -> str:
+        return holds(Subject(world_of(2, ["h"]), Scripted(script))).verdict
+
+    assert {verdict(script) for script in (nothing, decides, sleeps, idles)} == {"vacuous"}
+    assert {verdict(script) for script in (launches, polls, meets)} == {"proven"}
+
+
+def test_ranks_that_only_decide_may_disagree_all_the_same() -> None:
+    async def script(rank: Rank) -> None:
+        rank.decide("plan", rank.rank, "h")
+
+    with pytest.raises(AssertionError, match="DISAGREEMENT"):
+        holds(Subject(world_of(2, ["h"]), Scripted(script)))
 
 
 def test_a_planted_fault_that_never_happens_is_no_success() -> None:

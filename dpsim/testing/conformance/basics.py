@@ -147,6 +147,8 @@ async def _refusals(at: Round) -> None:
     array: Any = np.zeros(1, np.int32)
     half: Any = 0.5
     numbers: Any = [1]
+    nothing: Any = None
+    nan = float("nan")
     unplain: dict[str, Callable[[], object]] = {
         "a message with a number of numpy": lambda: rank.send(me, "refused", (1, number), "refused"),
         "an array for a message": lambda: rank.send(me, "refused", array, "refused"),
@@ -155,11 +157,22 @@ async def _refusals(at: Round) -> None:
         "an array for an argument of a kernel": lambda: main.launch(
             "refused", increase, writes=[buffer], args=(array,)
         ),
+        "None for a kernel": lambda: main.launch("refused", nothing),
+        "a list for an array": lambda: host.all_reduce(numbers, site="refused"),
+        "an array for a buffer": lambda: device.all_reduce(array, main, site="refused"),
         "a step of 0.5": lambda: setattr(rank, "step", half),
         "a sleep of 0.5 ns": lambda: rank.sleep(half, "refused"),
     }
     for what, call in unplain.items():
         refused(TypeError, what, call)
+    for what, call in {
+        "NaN for a message": lambda: rank.send(me, "refused", (1, nan), "refused"),
+        "NaN for a decision": lambda: rank.decide("refused", nan, "dp_cpu"),
+        "NaN for a tag": lambda: buffer.tagged(nan),
+    }.items():
+        refused(ValueError, what, call)
+    for thing in (rank, host, device, main, buffer, main.record(), rank.mailbox("refused")):
+        refused(AttributeError, "an attribute of the program's own", partial(setattr, thing, "own", 1))
     refused(ValueError, "a sleep of -1 ns", lambda: rank.sleep(-1, "refused"))
     refused(ValueError, "a shape of -1 elements", lambda: main.alloc(-1, "int32", "refused"))
     work: Any = host.all_reduce(sent, site="conformance.once")

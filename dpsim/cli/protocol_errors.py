@@ -1,0 +1,41 @@
+"""Errors of a protocol's own code outside of a run: where its module is imported, in `prepare`, in `figures`.
+
+Within a run an error is a finding. Here it is bad input, told in one line with the place in the protocol:
+
+    dpsim: the protocol raised KeyError: 'limit', at waves.py:12
+"""
+
+from __future__ import annotations
+
+from types import FrameType
+
+
+def raised_by_protocol(error: Exception) -> str | None:
+    """The line for an error that a registered protocol or variant raised; None for any other. Those that come with
+    dpsim are dpsim, and their errors are bugs.
+    """
+    from dpsim.backend.call_site import frames_of
+    from dpsim.registry import modules
+
+    theirs = {module for module in modules() if not module.startswith("dpsim.")}
+    if not any(_module(frame) in theirs for frame, _ in frames_of(error)):
+        return None
+    return f"the protocol raised {type(error).__name__}: {error}{at_own_place(error)}"
+
+
+def at_own_place(error: BaseException) -> str:
+    """ ", at waves.py:12": the innermost place that is neither dpsim's nor a library's; "" if there is none."""
+    from dpsim.backend.call_site import frames_of, is_library, place_in
+    from dpsim.registry import packages
+
+    known = packages()
+    places = [
+        place_in(_module(frame), frame.f_code, line)
+        for frame, line in frames_of(error)
+        if not (_module(frame).startswith("dpsim.") or is_library(frame, known))
+    ]
+    return f", at {places[-1]}" if places else ""
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", "?"))

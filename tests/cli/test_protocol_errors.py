@@ -1,0 +1,97 @@
+"""A mistake in a protocol's own code outside of a run is one line with its place, and exit code 2."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpsim import registry
+from tests.cli.commands import Answer, dpsim_, write
+from tests.cli.protocols import scenario
+
+MODULE = """
+import numpy as np
+from dpsim.registry import Program, register_protocol
+
+@register_protocol("t_own")
+class Own(Program):
+    probes = ()
+
+    def prepare(self, args):
+        return 1
+
+    def figures(self, prepared, journals):
+        return {}
+
+    async def run(self, rank, prepared):
+        rank.stream("main").record()
+"""
+
+Own = Callable[[str, str, str], Answer]
+DIVIDES = "1 // 0"
+STACKS = "np.stack([np.zeros(1), np.zeros(2)])"
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Own:
+    """The answer to a command about the module with one line replaced. What it registers is forgotten afterwards."""
+    registry.protocols()
+    monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setitem(sys.modules, "t_own", sys)
+    monkeypatch.delitem(sys.modules, "t_own")
+
+    def run(line: str, by: str, command: str) -> Answer:
+        assert not line or MODULE.count(line) == 1
+        write(Path("t_own.py"), MODULE.replace(line, by) if line else MODULE)
+        write(Path("x.yaml"), scenario("t_own"))
+        return dpsim_(command, "x.yaml", "--module", "t_own")
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["run", "explore"])
+def test_without_a_mistake_it_holds(own: Own, command: str) -> None:
+    assert own("", "", command).code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "by", "said"),
+    [
+        ("probes = ()", "probes =", r"SyntaxError: invalid syntax \(t_own.py, line 7\)"),
+        ("probes = ()", STACKS, r"ValueError: all input arrays must have the same shape, at t_own.py:7"),
+        (
+            "probes = ()",
+            "import no_such_module",
+            r"ModuleNotFoundError: No module named 'no_such_module', at t_own.py:7",
+        ),
+        ("probes = ()", "raise SystemExit(3)", r"SystemExit: 3, at t_own.py:7"),
+        ("async def run", "def run", r"TypeError: Own.run is no coroutine .*; write `async def run\(.*, at t_own.py:6"),
+        ("async def run", "async def Run", r"TypeError: Own has no run; write .*, at t_own.py:5"),
+        ("(Program)", "", r"TypeError: Own is no class derived from Program; .*, at t_own.py:5"),
+        ('("t_own")', "", r"TypeError: register_protocol needs a name: .*, at t_own.py:5"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(own: Own, line: str, by: str, said: str) -> None:
+    answer = own(line, by, "run")
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert re.fullmatch(f"dpsim: cannot import the module t_own: {said}\n", answer.err)
+
+
+@pytest.mark.parametrize(
+    ("line", "by", "command", "said"),
+    [
+        ("return 1", DIVIDES, "run", r"ZeroDivisionError: .*, at t_own.py:10"),
+        ("return 1", DIVIDES, "explore", r"ZeroDivisionError: .*, at t_own.py:10"),
+        ("return {}", STACKS, "run", r"ValueError: all input arrays must have the same shape, at t_own.py:13"),
+    ],
+)
+def test_what_its_methods_raise(own: Own, line: str, by: str, command: str, said: str) -> None:
+    answer = own(line, by, command)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert re.fullmatch(f"dpsim: the protocol raised {said}\n", answer.err)
