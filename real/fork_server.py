@@ -1,8 +1,8 @@
 """A process that has imported torch and does nothing but fork: each worker on a CPU is a copy of it.
 
-To import torch takes two seconds of a core, and a pool starts all its workers again after every hang. A copy takes
-some 20 ms. It gets the environment and the output of the moment, as a process of its own would; only what torch read
-from the environment while it was imported is that of the server's start.
+To import torch takes two seconds of a core, the installed protocols a quarter of one, and a pool starts all its workers
+again after every hang. A copy takes some 20 ms. It gets the environment and the output of the moment, as a process of
+its own would; only what was read from the environment during those imports is that of the server's start.
 
 Nothing else happens here: no group, no stream, no thread of ours, so there is nothing that a fork could tear apart. A
 process that has started CUDA cannot be forked; workers on GPUs are started one by one.
@@ -31,6 +31,8 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple
+
+from dpsim import registry
 
 OUTPUTS = 1, 2
 """Descriptors that a worker has from the parent as they are at its start."""
@@ -191,6 +193,7 @@ def _become(question: Start, descriptors: Sequence[int]) -> None:
 def main() -> None:
     for module in ("torch.distributed", "real.cpu", "real.worker"):  # what a worker would import
         importlib.import_module(module)
+    registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     with contextlib.suppress(EOFError, OSError):
         serve(Connection(int(sys.argv[1])))

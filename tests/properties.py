@@ -19,6 +19,11 @@ from hypothesis import strategies as st
 T = TypeVar("T")
 
 
+def examples(quick: int, slow: int) -> pytest.MarkDecorator:
+    """Gives a test the argument `examples`: so many in every run, and so many in the slow campaigns."""
+    return pytest.mark.parametrize("examples", [quick, pytest.param(slow, marks=pytest.mark.slow)])
+
+
 def holds(property_: Callable[[T], object], values: st.SearchStrategy[T], examples: int = 100) -> None:
     """The property holds for all values drawn: so many, and more where the Hypothesis profile draws more than 100."""
 

@@ -7,6 +7,7 @@ be.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -229,26 +230,60 @@ def test_every_contract_has_a_faulty_import() -> None:
     assert {contract["id"] for contract in contracts} == {contract for contract, _, _ in FAULTY_IMPORTS}
 
 
-def assert_broken(contract: str, importer: str, imported: str, line: str, tmp_path: Path) -> None:
-    """Lint a copy of the tree in which the importer has one line more; the contract has to be broken, by that line."""
+# Lints the tree that is here, for each change with one line more in one file, and gives the file back as it was.
+LINTS = """
+import contextlib, io, json, sys
+from pathlib import Path
+from importlinter.cli import lint_imports
+
+said = []
+for contract, name, line in json.loads(sys.argv[1]):
+    file, out = Path(name), io.StringIO()
+    before = file.read_bytes() if file.exists() else None
+    with file.open("a") as opened:
+        opened.write(line)
+    with contextlib.redirect_stdout(out):
+        code = lint_imports(limit_to_contracts=(contract,), no_cache=True)
+    file.unlink() if before is None else file.write_bytes(before)
+    said.append((code, out.getvalue()))
+print(json.dumps(said))
+"""
+
+TYPES_ALONE = "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import dpsim.sim.machine\n"
+BROKEN = [
+    *((*faulty, f"\nimport {faulty[2]}\n") for faulty in FAULTY_IMPORTS),
+    ("no-cycles-within", "dpsim.sim.op", "dpsim.sim.machine", TYPES_ALONE),
+]
+"""Contract, importing part, imported module, and the line. What is imported for types alone makes a circle, too."""
+
+
+@pytest.fixture(scope="module")
+def linted(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, ...], tuple[int, str]]:
+    """For each line of `BROKEN`, added to a copy of the tree: exit code and output of the linter, which starts once."""
+    pytest.importorskip("importlinter")
+    tree = tmp_path_factory.mktemp("tree")
     for package in ("dpsim", "real"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "pyproject.toml", tmp_path)
-    part = tmp_path / importer.replace(".", "/")
-    faulty = part / "faulty.py" if part.is_dir() else part.with_suffix(".py")
-    with faulty.open("a") as file:
-        file.write(line)
-    done = lint_imports(tmp_path, contract)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "0 kept, 1 broken" in done.stdout
-    assert re.search(rf"{faulty.stem} -> \S*{imported.rpartition('.')[2]}\b", done.stdout), done.stdout
+        shutil.copytree(ROOT / package, tree / package, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    changes = [(contract, faulty_file(tree, importer), line) for contract, importer, _, line in BROKEN]
+    done = run("-c", LINTS, json.dumps(changes), cwd=tree, PYTHONPATH=str(tree), COLUMNS="200")
+    assert done.returncode == 0, done.stdout + done.stderr
+    return dict(zip(BROKEN, map(tuple, json.loads(done.stdout)), strict=True))
 
 
-@pytest.mark.parametrize(("contract", "importer", "imported"), FAULTY_IMPORTS)
-def test_faulty_import_breaks_its_contract(contract: str, importer: str, imported: str, tmp_path: Path) -> None:
-    assert_broken(contract, importer, imported, f"\nimport {imported}\n", tmp_path)
+def faulty_file(tree: Path, importer: str) -> str:
+    """A new module, if the importer is a package."""
+    part = tree / importer.replace(".", "/")
+    return str((part / "faulty.py" if part.is_dir() else part.with_suffix(".py")).relative_to(tree))
 
 
-def test_import_for_types_alone_makes_a_circle(tmp_path: Path) -> None:
-    line = "\nfrom typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import dpsim.sim.machine\n"
-    assert_broken("no-cycles-within", "dpsim.sim.op", "dpsim.sim.machine", line, tmp_path)
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda broken: "-".join(broken[:3]))
+def test_faulty_import_breaks_its_contract(
+    broken: tuple[str, str, str, str], linted: dict[tuple[str, ...], tuple[int, str]]
+) -> None:
+    _, importer, imported, _ = broken
+    code, out = linted[broken]
+    assert code == 1, out
+    assert "0 kept, 1 broken" in out
+    faulty = Path(faulty_file(ROOT, importer)).stem
+    assert re.search(rf"{faulty} -> \S*{imported.rpartition('.')[2]}\b", out), out

@@ -15,7 +15,8 @@ WRONG_STEP = "expect: {class: 'HANG:*', culprit: {rank: 1, step: 5}}\n"
 ANY_STEP = "expect: {class: 'HANG:*', culprit: {rank: 1}}\n"
 WRONG_RANK = "expect: {culprit: {rank: 0}}\n"
 
-COMMANDS = [("run",), ("explore",), ("explore", "--jobs", "2"), ("explore", "--strategy", "random")]
+RANDOM = ("explore", "--strategy", "random", "--schedules", "50")
+COMMANDS = [("run",), ("explore",), ("explore", "--jobs", "2"), RANDOM]
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)

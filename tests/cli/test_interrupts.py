@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
 import sys
@@ -78,9 +79,18 @@ def ended(folder: Path, name: str, sends: str, *words: str) -> subprocess.Comple
     return subprocess.run(command, cwd=folder, env=told, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(("sends", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
-@pytest.mark.parametrize("name", ["t_spins", "t_naps"])
-@pytest.mark.parametrize("command", ["run", "explore"])
+SIGNALS = [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")]
+EVERY = [
+    (*signal, *rest) for signal in SIGNALS for rest in itertools.product(["t_spins", "t_naps"], ["run", "explore"])
+]
+PAIRS = EVERY[0], EVERY[3], EVERY[5], EVERY[6]
+"""Each signal with each program and each command, and each program with each command."""
+
+
+@pytest.mark.parametrize(
+    ("sends", "code", "said", "name", "command"),
+    [pytest.param(*one, marks=[pytest.mark.slow] * (one not in PAIRS)) for one in EVERY],
+)
 def test_a_signal_ends_a_run_at_once(sends: str, code: int, said: str, name: str, command: str, tmp_path: Path) -> None:
     """The second rank of two that loop: SimPy alone would let the first one go on."""
     done = ended(tmp_path, name, sends, command)

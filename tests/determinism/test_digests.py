@@ -55,15 +55,14 @@ def test_scenarios_differ() -> None:
     assert sum("finished" in said for said in here().values()) > len(names) // 2
 
 
-@pytest.mark.parametrize("seed", ["0", "1", "random"])
+@pytest.mark.parametrize("seed", ["0", "1"])
 def test_in_another_process_with_another_hash_seed(seed: str) -> None:
     assert elsewhere(sys.executable, seed) == here()
 
 
 def test_a_program_that_follows_the_order_of_a_set_is_caught() -> None:
     """The faulty twin: it decides in the order of a set of words, so its trace is that of its hash seed."""
-    assert len({digest_of_a_set(seed) for seed in ("1", "2", "3")}) > 1
-    assert digest_of_a_set("1") == digest_of_a_set("1")
+    assert digest_of_a_set("1") == digest_of_a_set("1") != digest_of_a_set("2")
 
 
 FAULTY = """

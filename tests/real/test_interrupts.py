@@ -14,7 +14,13 @@ pytestmark = pytest.mark.xdist_group("gloo")
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-@pytest.mark.parametrize(("sends", "code", "said"), [("SIGINT", 130, "interrupted"), ("SIGTERM", 143, "terminated")])
+@pytest.mark.parametrize(
+    ("sends", "code", "said"),
+    [
+        ("SIGINT", 130, "interrupted"),
+        pytest.param("SIGTERM", 143, "terminated", marks=pytest.mark.slow),  # tests/cli/test_interrupts.py has it, too
+    ],
+)
 def test_a_signal_says_where_the_ranks_stand_and_leaves_no_process(
     sends: str, code: int, said: str, tmp_path: Path
 ) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import find, given, settings
+from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
 from dpsim.config import CUDAGraphMode, EngineConfig, Topology
@@ -16,7 +17,8 @@ from dpsim.scenario import Scenario, requests, scenario_from, world
 from dpsim.scenario.strategies import configs, delays, faults, scenarios, topologies, workloads
 
 MANY = settings(max_examples=150)
-SHRINK = settings(max_examples=500, database=None, derandomize=True)
+SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 ONE = {"name": "drawn", "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}}
 
 
@@ -132,13 +134,13 @@ def test_of_many_faults_the_one_that_matters_is_left() -> None:
     [
         (lambda scenario: True, {}),
         (lambda scenario: scenario.topology.data_parallel_size >= 3, {"topology": {"data_parallel_size": 3}}),
-        (lambda scenario: scenario.config.num_ubatches > 2, {"config": {"ubatch_size": 3}}),
+        slow(lambda scenario: scenario.config.num_ubatches > 2, {"config": {"ubatch_size": 3}}),
         (
             lambda scenario: scenario.faults,
             {"faults": [{"kind": "skip", "rank": 0, "at": {"site": "dp.agree", "ordinal": 0}}]},
         ),
-        (lambda scenario: scenario.delays, {"delays": [{"rank": 0, "by": "1us"}]}),
-        (
+        slow(lambda scenario: scenario.delays, {"delays": [{"rank": 0, "by": "1us"}]}),
+        slow(
             lambda scenario: any(request.abort for request in scenario.workload.requests),
             {"workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1, "abort": "20ms"}]}},
         ),

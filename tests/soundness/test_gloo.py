@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,26 +10,22 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
+from dpsim.world import Backend
 from tests.programs import world_of
 from tests.soundness import programs
 
 pytest.importorskip("torch")
-from real.backend import GlooBackend
 
 pytestmark = pytest.mark.xdist_group("gloo")
 
 
-@pytest.fixture(scope="module")
-def gloo() -> Iterator[GlooBackend]:
-    backend = GlooBackend()
-    reason = backend.unavailable(4)
-    if reason is not None:
-        pytest.skip(reason)
-    yield backend
-    backend.close()
+@pytest.fixture
+def gloo(dpsim_backend: Callable[..., Backend]) -> Backend:
+    """The one that other tests have warmed up."""
+    return dpsim_backend("gloo", size=4)
 
 
-def on_gloo(backend: GlooBackend, ranks: int, args: dict[str, Any]) -> set[str]:
+def on_gloo(backend: Backend, ranks: int, args: dict[str, Any]) -> set[str]:
     """The classes of the findings."""
     world = world_of(ranks, hosts=["h"], stall_ns=10_000_000_000)
     return {finding.klass for finding in judge(world, backend.run(world, "sound_late", args))}
@@ -50,7 +46,7 @@ EARLY = [
 
 
 @pytest.mark.parametrize(("what", "late"), EARLY)
-def test_exploring_finds_what_gloo_shows(gloo: GlooBackend, what: str, late: int) -> None:
+def test_exploring_finds_what_gloo_shows(gloo: Backend, what: str, late: int) -> None:
     """On gloo somebody is through before the late rank comes: only the members that pass data on to
     one another wait, and where a member has nothing to bring nobody waits for it.
     """
@@ -69,7 +65,7 @@ MEETINGS = [
 
 
 @pytest.mark.parametrize(("what", "late"), MEETINGS)
-def test_exploring_proves_what_gloo_holds(gloo: GlooBackend, what: str, late: int) -> None:
+def test_exploring_proves_what_gloo_holds(gloo: Backend, what: str, late: int) -> None:
     """Nobody gets through without data of the late rank."""
     args = {"what": what, "late": late}
     assert on_gloo(gloo, 4, args) == explored(4, args) == set()
@@ -84,6 +80,6 @@ def test_exploring_proves_what_gloo_holds(gloo: GlooBackend, what: str, late: in
         (4, "all_to_all of nothing", 3),
     ],
 )
-def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: GlooBackend, ranks: int, what: str, late: int) -> None:
+def test_gloo_waits_where_the_contract_does_not_promise_it(gloo: Backend, ranks: int, what: str, late: int) -> None:
     """Exploring may find more here than gloo shows: a send of gloo ends when its peer receives, of no bytes too."""
     assert on_gloo(gloo, ranks, {"what": what, "late": late}) == set()

@@ -58,7 +58,7 @@ def test_unrelated_actors_add_no_runs(name: str) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_sampling_sees_dpor_has_seen(name: str) -> None:
-    sampling_sees_no_more(name, 60)
+    sampling_sees_no_more(name, 20)
 
 
 @pytest.mark.slow

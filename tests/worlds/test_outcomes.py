@@ -5,6 +5,7 @@ Here it is held against brute force run by run, class by class. The two share th
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ def test_dpor_sees_every_outcome_and_no_class_twice(name: str) -> None:
     assert missed(CASES[name]) == (0, 0, 0)
 
 
+@cache
 def small_random_worlds(first: int, last: int, limit: int, waits: bool = False) -> list[Case]:
     cases = [random_case(seed, waits=waits) for seed in range(first, last)]
     return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]

@@ -58,7 +58,9 @@ def complaints(toy: Toy) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("first", range(0, 400, 50))
+@pytest.mark.parametrize(
+    "first", [*range(0, 150, 50), *(pytest.param(first, marks=pytest.mark.slow) for first in range(150, 2_000, 50))]
+)
 def test_every_class_of_random_programs_once(first: int) -> None:
     for seed in range(first, first + 50):
         toy = at_random(seed)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.protocol.data_parallel.batch import Release014, Source000
 from dpsim.protocol.data_parallel.graphs import ALL_MODES, Descriptor, Dispatcher
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 
 NONE, PIECEWISE, FULL = RuntimeMode
 
@@ -257,12 +257,13 @@ class NoFallback(Dispatcher):
         return (NONE, Descriptor(num_tokens)) if uniform_decode and mode == PIECEWISE else (mode, key)
 
 
-def test_all_hold() -> None:
+@examples(150, 3000)
+def test_all_hold(examples: int) -> None:
     def all_hold(query: Query) -> None:
         for property_ in PROPERTIES:
             property_(query)
 
-    holds(all_hold, queries(), examples=500)
+    holds(all_hold, queries(), examples)
 
 
 @pytest.mark.parametrize(

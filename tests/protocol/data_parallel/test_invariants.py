@@ -24,7 +24,7 @@ from dpsim.protocol.data_parallel.microbatch import slice_sizes
 from dpsim.protocol.data_parallel.step import DataParallelStep, Execution, Microbatch
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.model.rows import Piece
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.batch_worlds import (
     Drawn,
     Played,
@@ -151,15 +151,16 @@ OF_BOTH: list[Property] = [
 ]
 
 
+@examples(100, 2000)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
-def test_decision(form: BatchForm) -> None:
+def test_decision(form: BatchForm, examples: int) -> None:
     """I-DP-3, 4, 7, 10 and 11."""
 
     def all_hold(group: Group) -> None:
         for property_ in OF_BOTH:
             property_(form, group)
 
-    holds(all_hold, groups(), examples=300)
+    holds(all_hold, groups(), examples)
 
 
 def test_own_counts() -> None:
@@ -329,7 +330,8 @@ class NeighboursCount(DataParallelStep):
 OF_RANKS = [comes_to_an_end, same_plans, one_call_a_step, mode_run]
 
 
-def test_ranks() -> None:
+@examples(75, 1000)
+def test_ranks(examples: int) -> None:
     """I-DP-1, 2, 6, 9 and 13."""
 
     def all_hold(small: Drawn) -> None:
@@ -339,7 +341,7 @@ def test_ranks() -> None:
             property_(played)
         counts_run(played, ran)
 
-    holds(all_hold, drawn_worlds(force_eager=True), examples=200)
+    holds(all_hold, drawn_worlds(force_eager=True), examples)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from dpsim.registry import variants
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario, requests
 from dpsim.scenario.locate import scenario_path
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.batch_worlds import (
     Drawn,
     Played,
@@ -109,14 +109,15 @@ def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> Non
     assert plans(wrong) != plans(healthy)
 
 
+@examples(50, 1000)
 @pytest.mark.parametrize("mutant", HARMLESS)
-def test_a_harmless_mutant_is_harmless_everywhere(mutant: str) -> None:
+def test_a_harmless_mutant_is_harmless_everywhere(mutant: str, examples: int) -> None:
     """Not in one world only: nothing is found in any that is drawn."""
 
     def nothing_found(drawn: Drawn) -> None:
         assert drawn.play(**pieces(mutant)).classes == []
 
-    holds(nothing_found, drawn_worlds(force_eager=True), examples=150)
+    holds(nothing_found, drawn_worlds(force_eager=True), examples)
 
 
 @pytest.mark.parametrize("mutant", [name for name, entry in REGISTERED.items() if entry.expected is not None])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,10 +25,10 @@ WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
 ]
 
 
-@pytest.fixture(scope="module")
-def gloo() -> Iterator[str]:
-    with warm_backends():
-        yield "gloo"
+@pytest.fixture
+def gloo() -> str:
+    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    return "gloo"
 
 
 def same_as_simulated(told: Scenario, backend: str) -> list[str]:

@@ -20,7 +20,7 @@ from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.model.rows import Piece, cut
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.batch_worlds import (
     Drawn,
     Played,
@@ -37,7 +37,6 @@ from tests.protocol.data_parallel.batch_worlds import (
 from tests.protocol.data_parallel.naive_tokens import Reckoner
 
 WRONG = {"CRASH:DROPPEDTOKENS", "CRASH:WRONGSUM"}
-EXAMPLES = [150, pytest.param(1500, marks=pytest.mark.slow)]
 
 
 @st.composite
@@ -67,7 +66,7 @@ def sums_are_the_naive_ones(played: Played) -> None:
         assert played.decided("experts", rank) == expected, "the sums are those of the scheduled tokens"
 
 
-@pytest.mark.parametrize("examples", EXAMPLES)
+@examples(75, 1500)
 @pytest.mark.parametrize("form", [Source000(), Release014()], ids=["source-000", "0.14"])
 def test_sums(form: Source000 | Release014, examples: int) -> None:
     seen: Counter[str] = Counter()
@@ -203,7 +202,7 @@ def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
     return Faulty, changed
 
 
-@pytest.mark.parametrize("examples", [30, pytest.param(1000, marks=pytest.mark.slow)])
+@examples(30, 1000)
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int) -> None:
     seen = [0, 0]
@@ -220,7 +219,7 @@ def test_a_fault_is_noticed_where_it_changes_a_row(change: Change, examples: int
     assert seen[True] > examples // 4, seen
 
 
-@pytest.mark.parametrize("examples", [60, pytest.param(1000, marks=pytest.mark.slow)])
+@examples(60, 1000)
 @pytest.mark.parametrize("mutant", ["M-DP-17", "M-DP-18"])
 def test_a_mutant_is_noticed_where_a_rank_has_fewer_rows_than_tokens(mutant: str, examples: int) -> None:
     seen = [0, 0]

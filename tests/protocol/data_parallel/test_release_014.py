@@ -18,10 +18,10 @@ from hypothesis.errors import NoSuchExample
 
 from dpsim.checks import matches
 from dpsim.protocol.data_parallel.batch import Release014, Source000
-from tests.properties import holds
+from tests.properties import examples, holds
 from tests.protocol.data_parallel.batch_worlds import Drawn, decodes, drawn_worlds, line_up, play
 
-QUIET = settings(database=None, deadline=None, max_examples=150)
+QUIET = settings(database=None, deadline=None, max_examples=150, phases=[Phase.generate, Phase.shrink])
 SEARCH = settings(QUIET, phases=[Phase.generate])
 
 
@@ -77,13 +77,14 @@ def test_beside_a_rank_without_an_adapter() -> None:
     assert play(requests, form=Source000(), **config).classes == []
 
 
-def test_the_healthy_form_holds_in_the_same_worlds() -> None:
+@examples(75, 1000)
+def test_the_healthy_form_holds_in_the_same_worlds(examples: int) -> None:
     found: Counter[str] = Counter()
 
     def compare(drawn: Drawn) -> None:
         found.update(set(drawn.play(form=Release014()).classes))
         assert drawn.play(form=Source000()).classes == []
 
-    holds(compare, drawn_worlds(force_eager=True), examples=150)
+    holds(compare, drawn_worlds(force_eager=True), examples)
     assert found["DISAGREEMENT:MODE"]
     assert set(found) <= {"DISAGREEMENT:MODE", "CRASH:ASSERTIONERROR"}, found

@@ -14,7 +14,7 @@ from dpsim.config import EngineConfig
 from dpsim.program import Request
 from dpsim.protocol.data_parallel import timeline as module
 from dpsim.protocol.data_parallel.timeline import IDLE, Batch, RankScheduler, Timeline
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 
 TICK = 1_000
 
@@ -304,14 +304,15 @@ def swapped(wrong: type[RankScheduler] | type[Timeline]) -> Iterator[None]:
         yield
 
 
-def test_all_hold() -> None:
+@examples(150, 3000)
+def test_all_hold(examples: int) -> None:
     properties = [key for key, _ in groupby(pair[0] for pair in PAIRS)]
 
     def all_hold(case: Case) -> None:
         for property_ in properties:
             property_(case)
 
-    holds(all_hold, cases(), examples=400)
+    holds(all_hold, cases(), examples)
 
 
 @pytest.mark.parametrize(("property_", "wrong", "says"), PAIRS)

@@ -28,7 +28,7 @@ from dpsim.program import Request
 from dpsim.protocol.pipeline.batches import Row
 from dpsim.protocol.pipeline.sampled_tokens import Arrived, Entry, SampledTokens
 from dpsim.protocol.pipeline.stage import Stage
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.pipeline.token_worlds import Drawn, Played, drawn_worlds
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
@@ -230,7 +230,8 @@ INVARIANTS: list[tuple[str, Callable[[Drawn, Played], None], dict[str, Any], str
 ]
 
 
-def test_all_hold() -> None:
+@examples(50, 400)
+def test_all_hold(examples: int) -> None:
     """In one run of each world: the watchers only look."""
     properties = list(dict.fromkeys(property_ for _, property_, _, _ in INVARIANTS))
 
@@ -239,7 +240,7 @@ def test_all_hold() -> None:
         for property_ in properties:
             property_(drawn, played)
 
-    holds(all_hold, SEVERAL)
+    holds(all_hold, SEVERAL, examples)
 
 
 @pytest.mark.parametrize(

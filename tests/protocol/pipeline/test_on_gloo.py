@@ -7,7 +7,6 @@ claimed there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 
 import pytest
 
@@ -28,10 +27,10 @@ WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so t
 NUMBERS = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.slow) for number in range(QUICK, QUICK + SLOW))]
 
 
-@pytest.fixture(scope="module")
-def gloo() -> Iterator[str]:
-    with warm_backends():
-        yield "gloo"
+@pytest.fixture
+def gloo() -> str:
+    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    return "gloo"
 
 
 def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None = None) -> None:

@@ -18,7 +18,7 @@ from dpsim.protocol.pipeline.program import PipelineTokens
 from dpsim.protocol.pipeline.stage import Stage
 from dpsim.registry import variant
 from dpsim.testing import holds as holds_in_every_schedule
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world_of
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=4, replicas=2)
@@ -65,14 +65,15 @@ def dummies_leave_no_trace(drawn: Drawn, played: Played) -> None:
         assert sites <= {"pp.dummy_step", "experts.load", "experts.combine"}, sites
 
 
-def test_all_hold() -> None:
+@examples(12, 300)
+def test_all_hold(examples: int) -> None:
     def all_hold(drawn: Drawn) -> None:
         for eager in EXTREMES:
             played = drawn.play(eager, stage=watched())
             for property_ in (all_is_well, steps_are_made_together, dummies_leave_no_trace):
                 property_(drawn, played)
 
-    holds(all_hold, SEVERAL, examples=30)
+    holds(all_hold, SEVERAL, examples)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import find, settings
+from hypothesis import Phase, find, settings
 from hypothesis import strategies as st
 
 from dpsim.checks import matches
@@ -14,7 +14,7 @@ from dpsim.scenario import Scenario
 from dpsim.scenario.strategies import pipeline_configs, pipelines, scenarios, workloads
 from tests.properties import breaks, holds
 
-SHRINK = settings(max_examples=500, database=None, derandomize=True)
+SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
 SITES = ["hidden.send", "size.receive", "tokens.send", "tokens.receive", "layers"]
 
 

@@ -26,7 +26,7 @@ from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.world import World
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.pipeline.test_tokens import every_request_has_its_tokens
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawing, Drawn, Played, drawn_worlds, world_of
 
@@ -142,8 +142,9 @@ class GathersAtOnce(Transfer):
         pass
 
 
-def test_all_holds() -> None:
-    holds(lambda drawn: all_holds(*drawn), st.tuples(SEVERAL, st.sampled_from(EXTREMES)))
+@examples(40, 400)
+def test_all_holds(examples: int) -> None:
+    holds(lambda drawn: all_holds(*drawn), st.tuples(SEVERAL, st.sampled_from(EXTREMES)), examples)
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from dpsim.protocol.pipeline import request_table
 from dpsim.protocol.pipeline.history import STEP_NS, History
 from dpsim.protocol.pipeline.program import PipelineTokens
 from dpsim.testing import holds as holds_in_every_schedule
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, world
 
 
@@ -63,7 +63,8 @@ def nobody_polls(played: Played) -> None:
     assert not [record for record in records if record[KIND] == "ask" and record[ASK_HOW] == "query"]
 
 
-def test_tokens_are_the_oracles() -> None:
+@examples(40, 400)
+def test_tokens_are_the_oracles(examples: int) -> None:
     """In worlds that have something in them: a property over worlds in which nothing happens proves nothing."""
     seen: Counter[str] = Counter()
 
@@ -72,7 +73,7 @@ def test_tokens_are_the_oracles() -> None:
         nobody_polls(played)
         seen.update(what_happens(played))
 
-    holds(property_, drawn_worlds())
+    holds(property_, drawn_worlds(), examples)
     happened = "preempted", "without tokens", "chunks", "drafts rejected", "several rows"
     for what in (*happened, "pp.some_excluded", "pp.all_excluded"):
         assert seen[what] >= 3, seen

@@ -23,7 +23,7 @@ from dpsim.protocol.pipeline.transfer import Blocking, describe, parse
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
-from tests.properties import breaks, holds
+from tests.properties import breaks, examples, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds
 
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
@@ -167,7 +167,8 @@ HISTORIES: list[tuple[str, Callable[[Drawn, History], None], dict[str, Any], str
 ]
 
 
-def test_all_hold() -> None:
+@examples(40, 400)
+def test_all_hold(examples: int) -> None:
     """Whether sends are eager or not."""
     of_runs = list(dict.fromkeys(property_ for _, property_, _, _ in RUNS))
     of_histories = list(dict.fromkeys(property_ for _, property_, _, _ in HISTORIES))
@@ -179,7 +180,7 @@ def test_all_hold() -> None:
             for look in of_runs:
                 look(drawn, played)
 
-    holds(all_hold, SEVERAL)
+    holds(all_hold, SEVERAL, examples)
 
 
 @pytest.mark.parametrize(("property_", "twin", "says"), [one[1:] for one in RUNS], ids=[one[0] for one in RUNS])
