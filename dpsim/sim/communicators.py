@@ -92,7 +92,7 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
     """Device collectives and transfers: each holds its stream until it ends for this rank."""
 
-    __slots__ = ("_before", "_heads", "_moves", "_parts", "group", "host", "slots")
+    __slots__ = ("_before", "_heads", "_moves", "_parts", "_started", "group", "host", "slots")
 
     def __init__(self, host: Host, group: Group, slots: Slots | None = None) -> None:
         super().__init__(host.journal, group.spec)
