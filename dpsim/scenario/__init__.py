@@ -30,7 +30,7 @@ from dpsim.scenario.model import Limits, ProtocolChoice, Scenario
 from dpsim.scenario.to_world import prepare, program_args, requests, world
 from dpsim.scenario.workload.model import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
 from dpsim.scenario.yaml.reader import load_scenario, parse_scenario
-from dpsim.scenario.yaml.writer import dump_scenario
+from dpsim.scenario.yaml.writer import dump_scenario, excerpt
 
 __all__ = [
     "Alter",
@@ -55,6 +55,7 @@ __all__ = [
     "Workload",
     "WorkloadMissing",
     "dump_scenario",
+    "excerpt",
     "load_scenario",
     "parse_scenario",
     "prepare",
