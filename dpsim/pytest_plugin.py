@@ -358,16 +358,19 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     from dpsim.scenario import ScenarioError
     from dpsim.testing.properties import holds_again
 
+    command = f"pytest {shlex.quote(pyfuncitem.nodeid)} --dpsim-replay="
     if token is not None:
-        explored = holds_again(token, f"pytest {shlex.quote(pyfuncitem.nodeid)} --dpsim-replay={token}")
+        explored = holds_again(token, f"{command}{token}")
         pyfuncitem.add_report_section("call", "dpsim", explored.summary())  # shown with -rP
         return True
     for one in saved:
+        file = os.path.relpath(one.file)
         try:
-            again = read_token(one.word)
-            holds_again(again, f"pytest {shlex.quote(pyfuncitem.nodeid)} --dpsim-replay={one.word}")
+            holds_again(
+                read_token(one.word), command + one.word, f" of {file}, to be deleted if it is none of this test"
+            )
         except (TokenError, ScenarioError) as error:  # of a protocol that has changed since
-            pyfuncitem.add_report_section("call", "dpsim", f"{one.file} cannot be tried: {error}")
+            pyfuncitem.add_report_section("call", "dpsim", f"{file} cannot be tried: {error}")
     return None
 
 
@@ -465,10 +468,13 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
     everything is shown.
     """
     from dpsim.testing.properties import DoesNotHold
+    from dpsim.testing.saved import name_command
 
     error = excinfo.value
     if not isinstance(error, DoesNotHold):
         return
+    if error.file is not None:
+        name_command(error.file, error.replay)
     if error.replay and item.config.option.tbstyle in ("auto", "short") and not item.config.option.fulltrace:
         calls = [entry for entry in excinfo.traceback if entry.path == item.path][-1:]
         where = [f"{item.nodeid.partition('::')[0]}:{one.lineno + 1}: {str(one.statement).strip()}\n" for one in calls]

@@ -12,8 +12,8 @@ to be shrunk. A seed or a schedule that is drawn beside the scenario would chang
 
 A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as it could be saved, and
 a command that makes the same run again wherever the source is: the failure itself is a word of it
-(`dpsim.campaign.token`). The scenario is saved as well, with this command as its first line; in the next run of the
-test it is tried first (`dpsim.testing.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
+(`dpsim.campaign.token`). The scenario is saved as well, and tried first in the next run of a test that failed with it
+(`dpsim.testing.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
 
 What was seen is told to Hypothesis: the verdict, every pair of sites that raced and every probe that was reached, as
 events (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events), and the number of classes of
@@ -50,11 +50,14 @@ FOLDER = ".dpsim"
 
 
 class DoesNotHold(AssertionError):
-    """What `holds` raises. `replay`: the command that shows it again, empty where there is none."""
+    """What `holds` raises. `replay`: the command that shows it again, empty where there is none. `file`: where the
+    scenario was saved.
+    """
 
-    def __init__(self, text: str, replay: str = "") -> None:
+    def __init__(self, text: str, replay: str = "", file: Path | None = None) -> None:
         super().__init__(f"{text}\nreplay: {replay}" if replay else text)
         self.replay = replay
+        self.file = file
 
 
 def holds(
@@ -92,13 +95,14 @@ def holds(
         raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}")
     replay = _command(scenario, explored, strategy, schedules)
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
-    saved = _save(scenario, file, replay) if final else ""
-    raise DoesNotHold(_told(explored.report(), scenario, unmet, saved), replay)
+    unwritten = _save(scenario, file) if final else "there is a smaller one"
+    saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
+    raise DoesNotHold(_told(explored.report(), scenario, unmet, saved), replay, None if unwritten else file)
 
 
-def holds_again(token: Token, replay: str = "") -> Explored:
+def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
     """The failure of a token: first along its schedule, then in every schedule, as `holds` found it. Raises DoesNotHold
-    if either is not as the scenario expects. `replay`: the command that shows it.
+    if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from.
     """
     __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
@@ -119,7 +123,7 @@ def holds_again(token: Token, replay: str = "") -> Explored:
         if unmet is None:
             return explored
         told = explored.report() or f"{scenario.name}: {unmet}"
-    raise DoesNotHold(_told(told, scenario, unmet), replay)
+    raise DoesNotHold(_told(told, scenario, unmet, saved), replay)
 
 
 def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
@@ -166,16 +170,16 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     return shlex.join(["dpsim", "replay", word, *(part for name in modules for part in ("--module", name))])
 
 
-def _save(scenario: Scenario, file: Path, replay: str) -> str:
-    """Write the scenario of a failure; says where it is now, or why nowhere."""
-    from dpsim.testing.saved import with_command
+def _save(scenario: Scenario, file: Path) -> str | None:
+    """Write the scenario of a failure; says why it cannot be written: the failure is what has to be told."""
+    from dpsim.scenario import dump_scenario
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(with_command(scenario, replay), encoding="utf-8")
-    except OSError as error:  # the failure is what has to be told
-        return f", not saved: {error.strerror}"
-    return f", saved as {file}"
+        file.write_text(dump_scenario(scenario), encoding="utf-8")
+    except OSError as error:
+        return error.strerror
+    return None
 
 
 def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:

@@ -5,21 +5,20 @@
     topology:
       data_parallel_size: 2
 
-`holds` writes them; before pytest runs a test again, the plugin tries those of that test. So a failure that took
-Hypothesis a minute to find and to shrink is seen at once, on every machine that has the file; and once it is mended,
-the file is a regression test until somebody deletes it or moves it to the scenarios. Nothing is imported here but the
-standard library: who looks for files need not know what is in them.
+`holds` writes the scenario, and the plugin of pytest that line, where the test failed with it: a test may want a
+failure. Before pytest runs the test again, the plugin tries its files. So a failure that took Hypothesis a minute to
+find and to shrink is seen at once, on every machine that has the file; and once it is mended, the file is a regression
+test until somebody deletes it or moves it to the scenarios. Nothing is imported here but the standard library: who
+looks for files need not know what is in them.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from dpsim.scenario import Scenario
+from typing import NamedTuple
 
 COMMAND = "# replay: "
 OPTION = "--dpsim-replay="
@@ -36,11 +35,10 @@ class SavedFailure(NamedTuple):
     word: str
 
 
-def with_command(scenario: Scenario, replay: str) -> str:
-    """The text of a file. Without a command it is the scenario alone."""
-    from dpsim.scenario import dump_scenario
-
-    return (f"{COMMAND}{replay}\n" if replay else "") + dump_scenario(scenario)
+def name_command(file: Path, replay: str) -> None:
+    """Make the command the first line of a file. One that cannot be written stays as it is."""
+    with suppress(OSError):
+        file.write_text(f"{COMMAND}{replay}\n{file.read_text('utf-8')}", encoding="utf-8")
 
 
 def saved_failures(folder: Path) -> list[SavedFailure]:
