@@ -320,6 +320,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "gpu(count=1): of dpsim's: a test with dpsim_backend is skipped where there are fewer GPUs"
     )
+    schedules_to_explore(config)  # a bad number is an error before the first test runs
     folder = config.invocation_params.dir / ".dpsim"
     if folder.is_dir():
         from dpsim.testing.saved import saved_failures
