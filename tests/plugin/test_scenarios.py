@@ -390,6 +390,8 @@ def test_the_replay_names_the_module_that_registers(
             "dpsim explore scenarios/two.yaml --schedules 5 --module conftest.py",
         ]
     )
-    done = pytester.run("dpsim", *["run", "scenarios/two.yaml", "--backend", "sim", "--module", "conftest.py"])
+    done = pytester.run(
+        sys.executable, "-m", "dpsim.cli", *["run", "scenarios/two.yaml", "--backend", "sim", "--module", "conftest.py"]
+    )
     assert done.ret == 1
     done.stdout.fnmatch_lines(["VIOLATED  CRASH:VALUEERROR*"])
