@@ -320,7 +320,14 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "gpu(count=1): of dpsim's: a test with dpsim_backend is skipped where there are fewer GPUs"
     )
-    schedules_to_explore(config)  # a bad number is an error before the first test runs
+    schedules_to_explore(config)  # a bad number is an error before the first test runs, and so is a damaged token
+    if (word := config.getoption("dpsim_replay")) is not None:
+        from dpsim.campaign.token import TokenError, fields_of
+
+        try:
+            fields_of(word)
+        except TokenError as error:
+            raise pytest.UsageError(f"--dpsim-replay: {error}") from None
     folder = config.invocation_params.dir / ".dpsim"
     if folder.is_dir():
         from dpsim.testing.saved import saved_failures

@@ -74,13 +74,20 @@ def read_token(word: str) -> Token:
     """The failure that a word stands for. Raises TokenError, which is one line: where the protocol of the scenario is
     not registered, too.
     """
-    fields = _checked(word, _unpacked(word))
+    fields = fields_of(word)
     try:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
     except ScenarioError as error:
         first = str(error).partition("\n")[0]
         raise TokenError(f"{first}; if a module of yours registers the name, import it: --module") from None
     return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
+
+
+def fields_of(word: str) -> dict[str, Any]:
+    """What is in a word, each field checked but for the scenario, whose names may not be registered yet. Raises as
+    `read_token` does.
+    """
+    return _checked(word, _unpacked(word))
 
 
 def _unpacked(word: str) -> Any:
