@@ -11,8 +11,9 @@ specification chapters 1.3, 3.1, 5.1, 5.11 and 9.2; vLLM's `CacheConfig`.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import IntEnum, StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
@@ -69,11 +70,21 @@ _MODES = {
 }
 
 
-class _Strict(BaseModel):
+class StrictModel(BaseModel):
+    """Unknown keys are refused, nothing can be changed afterwards, and the repr is what differs from the defaults.
+
+    >>> EngineConfig(max_num_seqs=4)
+    EngineConfig(max_num_seqs=4)
+    """
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        defaults = {name: field.get_default() for name, field in type(self).model_fields.items()}
+        return (one for one in super().__repr_args__() if one[0] not in defaults or one[1] != defaults[one[0]])
 
-class Topology(_Strict):
+
+class Topology(StrictModel):
     """How many ranks, and which rank is what. Layout: reshape(world) to (DP, PP, TP), TP fastest (chapter 9.2)."""
 
     data_parallel_size: Size = 1
@@ -111,7 +122,7 @@ class Topology(_Strict):
         return [tuple(self.rank(dp, pp, tp) for dp in sizes[0] for tp in sizes[2]) for pp in sizes[1]]
 
 
-class ParallelConfig(_Strict):
+class ParallelConfig(StrictModel):
     """Microbatching and the domain of the agreement."""
 
     enable_dbo: bool = False
@@ -147,7 +158,7 @@ class ParallelConfig(_Strict):
         return self
 
 
-class SchedulerConfig(_Strict):
+class SchedulerConfig(StrictModel):
     """What a rank's scheduler may put into one step."""
 
     max_num_seqs: Tokens = 128
@@ -170,7 +181,7 @@ class SchedulerConfig(_Strict):
         return self
 
 
-class CacheConfig(_Strict):
+class CacheConfig(StrictModel):
     """The KV cache of a rank. `num_gpu_blocks_override` unset means that it is never too small."""
 
     block_size: Annotated[int, Field(ge=1, le=1024, strict=True)] = 16
@@ -181,7 +192,7 @@ class CacheConfig(_Strict):
         return -(-tokens // self.block_size)
 
 
-class CompilationConfig(_Strict):
+class CompilationConfig(StrictModel):
     """CUDA graphs. `cudagraph_capture_sizes` unset means vLLM's default ladder (`EngineConfig.capture_sizes`)."""
 
     cudagraph_mode: CUDAGraphMode = CUDAGraphMode.FULL_AND_PIECEWISE

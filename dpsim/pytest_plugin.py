@@ -1,6 +1,6 @@
-"""Scenarios as test items, and the marker `gpu`. Loaded by every pytest of everybody who has dpsim installed.
+"""Scenarios as test items, and failures that are replayed. Loaded by every pytest of everybody who has dpsim installed.
 
-A scenario file below `scenarios/` becomes one test for each installed backend. It passes if the run is as the
+A scenario file below a folder `scenarios/` becomes one test for each installed backend. It passes if the run is as the
 scenario expects, so a planted fault that is found as expected is a success:
 
     $ pytest scenarios -k quickstart
@@ -8,18 +8,22 @@ scenario expects, so a planted fault that is found as expected is a success:
     scenarios/quickstart.yaml::gloo PASSED
     scenarios/quickstart.yaml::nccl SKIPPED (needs 4 GPUs, found 0)
 
-A failure is the report of the run and the command that runs it again, no traceback. What the machine lacks (torch,
-GPUs, a data file) is a skip with the reason, and so is what a backend cannot show. With pytest-xdist and `--dist
-loadgroup`, the items of a real backend stay on one worker, which owns its processes.
+`--dpsim-explore=300`, or the ini option `dpsim_explore = 300`, adds a test `::explored`: so many schedules at most. A
+failure is the report and the command that runs it again, no traceback. What the machine lacks (torch, GPUs, a data
+file) is a skip with the reason, and so is what a backend cannot show. With pytest-xdist and `--dist loadgroup`, the
+items of a real backend stay on one worker, which owns its processes.
 
-In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest: a YAML file is
-looked at only if its path fits the ini option `dpsim_scenarios` or was given on the command line, and is left alone
-unless it has one of a scenario's keys at its top level.
+For tests of one's own there is the fixture `dpsim_backend`; a test that uses it may have the marker `gpu(2)`. A test in
+which `dpsim.testing.holds` failed is tried with that failure first the next time, if the folder `.dpsim` was kept, and
+`pytest NODEID --dpsim-replay=TOKEN`, as the failure prints it, runs that failure in place of the test.
+
+In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest. It looks at no
+test but its items and those that use its fixture; the marker `gpu` means to all others what it meant before. A YAML
+file is looked at only if its path fits the ini option `dpsim_scenarios` or was given on the command line, and is left
+alone unless it has one of a scenario's keys at its top level. What fits and is left alone is named below "collected".
 
     [tool.pytest.ini_options]
-    dpsim_scenarios = ["protocols/**/*.yaml"]        # default: scenarios/*.yaml scenarios/**/*.yaml
-
-For tests of one's own: the marker `@pytest.mark.gpu(2)` and the fixture `dpsim_backend`.
+    dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
 """
 
 from __future__ import annotations
@@ -31,6 +35,7 @@ import importlib.util
 import os
 import re
 import shlex
+import stat
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -44,15 +49,23 @@ if TYPE_CHECKING:
     from _pytest._code.code import ExceptionInfo, TerminalRepr
     from _pytest.terminal import TerminalReporter
 
+    from dpsim.campaign.token import Token
     from dpsim.runner import Result
     from dpsim.scenario import Scenario
+    from dpsim.testing.saved import SavedFailure
     from dpsim.world import Backend
 
-PATTERNS = ["scenarios/*.yaml", "scenarios/**/*.yaml"]
+PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
 SCENARIO_KEYS = ("protocol", "workload", "topology")  # a file with none of them, nor one misspelt, is somebody else's
 FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
 GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
+MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
+LEFT_ALONE_SHOWN = 3
+
+LEFT_ALONE: pytest.StashKey[list[str]] = pytest.StashKey()
+SAVED: pytest.StashKey[list[SavedFailure]] = pytest.StashKey()
+REPLAY: pytest.StashKey[Token] = pytest.StashKey()
 
 
 # ---- the file and its items
@@ -77,6 +90,8 @@ class ScenarioFile(pytest.File):
         order = {name: place for place, name in enumerate(FIRST)}
         for name in sorted(backend_names(), key=lambda name: (order.get(name, len(FIRST)), name)):
             yield ScenarioItem.from_parent(self, name=name)
+        if schedules_to_explore(self.config):
+            yield ExploredItem.from_parent(self, name="explored")
 
     @functools.cached_property
     def scenario(self) -> Scenario:
@@ -92,13 +107,32 @@ class ScenarioItem(pytest.Item):
         super().__init__(**kwargs)
         if self.name == "nccl":
             self.add_marker("gpu")
-        if self.name != "sim" and self.config.pluginmanager.hasplugin("xdist"):
+        if self.name not in ("sim", "explored") and self.config.pluginmanager.hasplugin("xdist"):
             self.add_marker(pytest.mark.xdist_group(GROUPS.get(self.name, self.name)))
 
     @property
     def replay(self) -> str:
         """A command line for the folder in which pytest was started."""
-        return f"dpsim run {shlex.quote(self._shown_path)} --backend {self.name}"
+        return shlex.join([*self._command(), *self._modules()])
+
+    def _command(self) -> list[str]:
+        return ["dpsim", "run", self._shown_path, "--backend", self.name]
+
+    def _modules(self) -> list[str]:
+        """What the command has to import that registers the protocol, which this process knows: a conftest, say."""
+        from dpsim.registry import names_to_import
+        from dpsim.scenario import ScenarioError
+
+        try:
+            choice = self._file.scenario.protocol
+        except ScenarioError:
+            return []
+        return [word for name in names_to_import(choice.name, choice.variant) for word in ("--module", name)]
+
+    @property
+    def _file(self) -> ScenarioFile:
+        assert isinstance(self.parent, ScenarioFile)
+        return self.parent
 
     @property
     def _shown_path(self) -> str:
@@ -106,14 +140,13 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
-        from dpsim.checks.judge import switched_off_text
         from dpsim.registry import UnknownName
         from dpsim.scenario import ScenarioError, WorkloadMissing
         from dpsim.scenario.to_world import OnlySimulated
         from dpsim.world import BackendUnavailable, Unended
 
         try:
-            result = self._run()
+            self._judge()
         except (WorkloadMissing, OnlySimulated, BackendUnavailable) as lacking:
             pytest.skip(str(lacking))
         except Unended as error:
@@ -125,6 +158,12 @@ class ScenarioItem(pytest.Item):
             text = str(error).replace(str(self.path), self._shown_path)
             place = text.partition(": ")[0] if text.startswith(self._shown_path) else ""
             raise ScenarioFailed(text, type(error).__name__, place) from error
+
+    def _judge(self) -> None:
+        """Run it. Raises ScenarioFailed if that is not as expected."""
+        from dpsim.checks.judge import switched_off_text
+
+        result = self._run()
         if result.unmet is not None:
             primary = result.primary
             culprit = primary.culprit if primary else None
@@ -139,8 +178,7 @@ class ScenarioItem(pytest.Item):
         from dpsim.runner import find_backend, run_scenario
         from dpsim.scenario.to_world import world
 
-        assert isinstance(self.parent, ScenarioFile)
-        scenario = self.parent.scenario
+        scenario = self._file.scenario
         if gpus_wanted(self) is not None:
             require_gpus(world(scenario).size)
         try:
@@ -158,37 +196,108 @@ class ScenarioItem(pytest.Item):
         return self.path, None, f"{self.path.stem} on {self.name}"
 
 
+class ExploredItem(ScenarioItem):
+    """A scenario in all its schedules, on the simulation."""
+
+    def _command(self) -> list[str]:
+        return ["dpsim", "explore", self._shown_path, "--schedules", str(schedules_to_explore(self.config))]
+
+    def _judge(self) -> None:
+        from dpsim.campaign.explored import explore_subject
+        from dpsim.campaign.subject import Subject
+        from dpsim.scenario import excerpt
+
+        scenario = self._file.scenario
+        subject = Subject.of(scenario, self.path.parent)
+        explored = explore_subject(subject, schedules=schedules_to_explore(self.config))
+        if explored.unmet is not None:
+            head = f"{scenario.name}, explored: {explored.unmet}"
+            primary = explored.findings[0] if explored.findings else None
+            culprit = str(primary.culprit or "") if primary else ""
+            text = "\n\n".join(filter(None, [head, explored.report(), excerpt(scenario)]))
+            raise ScenarioFailed(
+                text, explored.failure.problem.klass if explored.failure else explored.verdict, culprit
+            )
+        self.add_report_section("call", "explored", explored.summary())  # shown with -rP
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        return self.path, None, f"{self.path.stem}, explored"
+
+
 def _text(item: ScenarioItem, result: Result) -> str:
     from dpsim.checks.judge import switched_off_text
     from dpsim.diagnose.report import report
+    from dpsim.scenario import excerpt
 
     head = f"{result.scenario.name} on {item.name}: {result.unmet}"
-    body = [report(result.run, result.findings), switched_off_text(result.switched_off)]
+    body = [report(result.run, result.findings), switched_off_text(result.switched_off), excerpt(result.scenario)]
     return "\n\n".join([head, *filter(None, body)])
 
 
-# ---- which files
+# ---- options, and which files
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("dpsim_scenarios", "glob patterns, relative to rootdir, of dpsim scenario files", "args", PATTERNS)
+    parser.addini(
+        "dpsim_explore", "explore each dpsim scenario as well: so many schedules at most; 0 for not", default="0"
+    )
+    group = parser.getgroup("dpsim")
+    group.addoption("--dpsim-explore", metavar="N", help="explore each scenario as well: so many schedules at most")
+    group.addoption(
+        "--dpsim-replay", metavar="TOKEN", help="run this failure of dpsim.testing.holds in place of the test"
+    )
+
+
+def schedules_to_explore(config: pytest.Config) -> int:
+    """How many schedules of each scenario are explored at most; 0 for none. The option comes before the ini file."""
+    given = config.getoption("dpsim_explore")
+    text = config.getini("dpsim_explore") if given is None else given
+    if not text.isdecimal() or len(text) > 9:
+        where = "the ini option dpsim_explore" if given is None else "--dpsim-explore"
+        raise pytest.UsageError(f"{where}: expected a number of schedules, e.g. 300, got {text!r}")
+    return int(text)
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFile | None:
     if file_path.suffix not in (".yaml", ".yml"):
         return None
     config, session = parent.config, parent.session
+    named = session.isinitpath(file_path)
     # Without a configuration file, `pytest scenarios` has that folder as rootdir: patterns hold from where we are, too.
     places = [Path(os.path.relpath(file_path, base)).parts for base in (config.rootpath, config.invocation_params.dir)]
     patterns = [tuple(one.split("/")) for one in config.getini("dpsim_scenarios")]
-    chosen = session.isinitpath(file_path) or any(fits(parts, one) for parts in places for one in patterns)
+    chosen = named or any(fits(parts, one) for parts in places for one in patterns)
     if not chosen or any("calibration" in parts[:-1] for parts in places):
         return None
-    if not session.isinitpath(file_path):
-        keys = TOP_KEY.findall(file_path.read_text("utf-8", "replace"))
-        if not any(difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.75) for key in keys):
-            return None
+    why = None if named else why_left_alone(file_path)  # one that is named gets the errors of its reader
+    if why is not None:
+        config.stash.setdefault(LEFT_ALONE, []).append(f"{os.path.join(*places[1])} ({why})")
+        return None
     return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def why_left_alone(path: Path) -> str | None:
+    """Why a file is not taken for a scenario; None if it is. What is too large, or no file at all, is not read."""
+    try:
+        about = path.stat()
+        if not stat.S_ISREG(about.st_mode):
+            return "no regular file"
+        if about.st_size > MAX_BYTES:
+            return f"larger than {MAX_BYTES >> 20} MiB"
+        keys = TOP_KEY.findall(path.read_text("utf-8", "replace"))
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    known = any(difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.75) for key in keys)
+    return None if known else "no scenario"
+
+
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    """A line for what fits the patterns and is no test, and one for the failures that are tried first."""
+    alone, saved = config.stash.get(LEFT_ALONE, []), config.stash.get(SAVED, [])
+    more = [f"and {len(alone) - LEFT_ALONE_SHOWN} more"] * (len(alone) > LEFT_ALONE_SHOWN)
+    lines = [f"dpsim: left alone: {', '.join([*alone[:LEFT_ALONE_SHOWN], *more])}"] * bool(alone)
+    return [*lines, *[f"dpsim: failures that were saved and are tried first: {len(saved)}"] * bool(saved)]
 
 
 def fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
@@ -204,18 +313,76 @@ def fits(parts: tuple[str, ...], pattern: tuple[str, ...]) -> bool:
     return fnmatchcase(parts[0], pattern[0]) and fits(parts[1:], pattern[1:])
 
 
-# ---- the marker
+# ---- failures, again
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
-        "markers", "gpu(count=1): needs so many GPUs; skipped, with the reason, where there are fewer"
+        "markers", "gpu(count=1): of dpsim's: a test with dpsim_backend is skipped where there are fewer GPUs"
     )
+    schedules_to_explore(config)  # a bad number is an error before the first test runs, and so is a damaged token
+    if (word := config.getoption("dpsim_replay")) is not None:
+        from dpsim.campaign.token import TokenError, fields_of
+
+        try:
+            fields_of(word)
+        except TokenError as error:
+            raise pytest.UsageError(f"--dpsim-replay: {error}") from None
+    folder = config.invocation_params.dir / ".dpsim"
+    if folder.is_dir():
+        from dpsim.testing.saved import saved_failures
+
+        config.stash[SAVED] = saved_failures(folder)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        gpus_wanted(item)  # a bad marker is an error before the first test runs
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Read the token, now that the modules of the tests have registered what they register."""
+    word = session.config.getoption("dpsim_replay")
+    if word is None:
+        return
+    from dpsim.campaign.token import TokenError, read_token
+
+    try:
+        session.config.stash[REPLAY] = read_token(word)
+    except TokenError as error:
+        raise pytest.UsageError(f"--dpsim-replay: {error}") from None
+    if len(session.items) != 1 or not isinstance(session.items[0], pytest.Function):
+        tests = "1 that is a scenario" if len(session.items) == 1 else str(len(session.items))
+        raise pytest.UsageError(
+            f"--dpsim-replay: expected one test, as in the line that was printed; selected: {tests}"
+        )
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A failure that is replayed is the whole test; those that were saved come before it."""
+    __tracebackhide__ = True
+    config = pyfuncitem.config
+    token = config.stash.get(REPLAY, None)
+    saved = [one for one in config.stash.get(SAVED, ()) if one.test == pyfuncitem.nodeid]
+    if token is None and not saved:
+        return None
+    from dpsim.campaign.token import TokenError, read_token
+    from dpsim.scenario import ScenarioError
+    from dpsim.testing.properties import holds_again
+
+    command = f"pytest {shlex.quote(pyfuncitem.nodeid)} --dpsim-replay="
+    if token is not None:
+        explored = holds_again(token, f"{command}{token}")
+        pyfuncitem.add_report_section("call", "dpsim", explored.summary())  # shown with -rP
+        return True
+    for one in saved:
+        file = os.path.relpath(one.file)
+        try:
+            holds_again(
+                read_token(one.word), command + one.word, f" of {file}, to be deleted if it is none of this test"
+            )
+        except (TokenError, ScenarioError) as error:  # of a protocol that has changed since
+            pyfuncitem.add_report_section("call", "dpsim", f"{file} cannot be tried: {error}")
+    return None
+
+
+# ---- the marker
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -232,15 +399,14 @@ def require_gpus(wanted: int) -> None:
 
 
 def gpus_wanted(item: pytest.Item) -> int | None:
-    """The count of the closest marker `gpu`; None without one."""
+    """The count of the closest marker `gpu`. None without one, for tests that are not ours to touch, and where the
+    marker says something else: then it is somebody else's.
+    """
     marker = item.get_closest_marker("gpu")
-    if marker is None:
+    if marker is None or not (isinstance(item, ScenarioItem) or "dpsim_backend" in getattr(item, "fixturenames", ())):
         return None
-    count = marker.args[0] if marker.args else marker.kwargs.get("count", 1)
-    if type(count) is not int or count < 1 or len(marker.args) > 1 or marker.kwargs.keys() - {"count"}:
-        given = ", ".join([*map(repr, marker.args), *(f"{key}={value!r}" for key, value in marker.kwargs.items())])
-        raise pytest.UsageError(f"{item.nodeid}: gpu({given}) is not understood; write gpu or gpu(count), from 1")
-    return count
+    given = [*marker.args, *(marker.kwargs[key] if key == "count" else None for key in marker.kwargs)] or [1]
+    return given[0] if len(given) == 1 and type(given[0]) is int and given[0] > 0 else None
 
 
 @functools.cache
@@ -299,7 +465,30 @@ def pytest_runtest_makereport(
             report.sections.append(("replay", item.replay))
             said = {"class": klass, "culprit": culprit, "replay": item.replay}
             report.user_properties += [(f"dpsim_{key}", value) for key, value in said.items()]
+    elif report.failed and call.excinfo is not None and "dpsim.testing.properties" in sys.modules:
+        _shorten(item, report, call.excinfo)
     return report
+
+
+def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInfo[BaseException]) -> None:
+    """A failure of `holds` is told once: where it was called, and its text, which names all that is needed to see it
+    again. One that nothing can replay keeps what Hypothesis says of its example; where everything is asked for,
+    everything is shown.
+    """
+    error = excinfo.value
+    if not isinstance(error, sys.modules["dpsim.testing.properties"].DoesNotHold):
+        return  # nothing is imported: whatever this test has patched may be patched still
+    from dpsim.testing.saved import name_command
+
+    if error.file is not None:
+        name_command(error.file, error.replay)
+    if error.replay and item.config.option.tbstyle in ("auto", "short") and not item.config.option.fulltrace:
+        calls = [entry for entry in excinfo.traceback if entry.path == item.path][-1:]
+        where = [f"{item.nodeid.partition('::')[0]}:{one.lineno + 1}: {str(one.statement).strip()}\n" for one in calls]
+        told = AssertionError("\n".join([*where, str(error)])).with_traceback(error.__traceback__)
+        report.longrepr = pytest.ExceptionInfo.from_exception(told).getrepr(style="value")
+    if crash := getattr(report.longrepr, "reprcrash", None):
+        crash.message = str(error).partition("\n")[0]  # a CI machine's summary would show it all, a second time
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:

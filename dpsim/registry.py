@@ -17,9 +17,13 @@ twin, with the class of finding that must catch it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import importlib
+import os
+import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from dpsim.program import Program, Unsuitable, refuse_no_program
@@ -68,6 +72,7 @@ _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
 _loaded = False
 _failed: list[str] = []
+_found: set[str] = set()  # modules that need not be named: entry points, and what those imported
 
 ProgramClass = TypeVar("ProgramClass", bound=type[Program[Any]])
 VariantClass = TypeVar("VariantClass", bound=type[Any])
@@ -137,9 +142,53 @@ def variants(protocol: str | None = None) -> list[VariantEntry]:
 def modules() -> list[str]:
     """The modules that registered something: what a worker process imports to know the same names."""
     _load()
-    owners: Iterable[type[Any]] = [entry.program for entry in _protocols.values()]
-    owners = [*owners, *(entry.make for entry in _variants.values())]
-    return sorted({owner.__module__ for owner in owners})
+    return sorted(_owners())
+
+
+# ---- modules, as they are named to a command
+
+
+def import_named(word: str) -> None:
+    """Import a module by its dotted name, from the present folder too, or by the path of its file. A file is imported
+    as pytest would do it: under the name that it has below the first folder that is no package.
+
+    Raises what the module raises, and ImportError where there is none, or another one of that name.
+    """
+    if not word.endswith(".py") and os.sep not in word:
+        sys.path.insert(0, os.getcwd())
+        importlib.import_module(word)
+        return
+    file = Path(word).resolve()
+    if not file.is_file():
+        raise ImportError("there is no such file")
+    folder, name = file.parent, file.stem
+    while (folder / "__init__.py").is_file():
+        folder, name = folder.parent, f"{folder.name}.{name}"
+    sys.path.insert(0, str(folder))
+    found = importlib.import_module(name)
+    if not os.path.samefile(getattr(found, "__file__", None) or os.devnull, file):
+        raise ImportError(f"there is another module {name}, {found!r}; rename the file")
+
+
+def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
+    """What `import_named` has to import before a protocol and its variant are known; what comes with dpsim or is found
+    by entry points need not. The paths of files that lie in the present folder, so that a log can be read elsewhere;
+    else dotted names.
+    """
+    owners: list[type[Any]] = [protocol(protocol_name).program]
+    owners += [] if variant_name is None else [variant(variant_name).make]
+    modules = dict.fromkeys(owner.__module__ for owner in owners)
+    return [_named(module) for module in modules if module.partition(".")[0] != "dpsim" and module not in _found]
+
+
+def _named(module: str) -> str:
+    file: str | None = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return module
+    here = os.path.relpath(file)
+    if not here.startswith(os.pardir) and "site-packages" not in Path(here).parts:
+        return here
+    return file if module == "__main__" else module
 
 
 def packages() -> set[str]:
@@ -155,12 +204,15 @@ def _load() -> None:
     global _loaded
     if not _loaded:
         _loaded = True
+        before = _owners()
         for point in entry_points(group=ENTRY_POINTS):
+            _found.add(point.module)
             try:
                 point.load()
             except Exception as error:
                 of = f" of {point.dist.name}" if point.dist is not None else ""
                 _failed.append(f"the entry point {point.name} = {point.value}{of}: {type(error).__name__}: {error}")
+        _found.update(_owners() - before)
 
 
 def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None:
@@ -168,6 +220,11 @@ def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None
     if old is not None and (_owner(old).__module__, _owner(old).__qualname__) != (owner.__module__, owner.__qualname__):
         raise ValueError(f"{name!r} is registered already, by {_owner(old).__module__}.{_owner(old).__qualname__}")
     table[name] = entry
+
+
+def _owners() -> set[str]:
+    entries: list[ProtocolEntry | VariantEntry] = [*_protocols.values(), *_variants.values()]
+    return {_owner(entry).__module__ for entry in entries}
 
 
 def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
@@ -195,7 +252,9 @@ __all__ = [
     "UnknownName",
     "Unsuitable",
     "VariantEntry",
+    "import_named",
     "modules",
+    "names_to_import",
     "packages",
     "protocol",
     "protocols",

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from dpsim.pytest_plugin import require_gpus
 from tests.determinism.repeat import Repeats
 
 repeats = Repeats(percent=float(os.environ.get("DPSIM_REPEAT", "5")))
@@ -26,6 +27,13 @@ def pytest_sessionstart() -> None:
 
 def pytest_sessionfinish() -> None:
     _patched.undo()
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """In this repository `gpu(n)` is a skip on every test; to others the plugin leaves their marker."""
+    marker = item.get_closest_marker("gpu")
+    if marker is not None and isinstance(item, pytest.Function):
+        require_gpus(*marker.args)
 
 
 @pytest.hookimpl(wrapper=True)

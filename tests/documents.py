@@ -48,18 +48,23 @@ def fits(printed: str, shown: str) -> bool:
     return re.fullmatch(pattern, printed.rstrip(), re.DOTALL) is not None
 
 
-def typed(command: str, folder: Path, tree: Path) -> str:
+def typed(command: str, folder: Path, tree: Path, programs: Path | None = None) -> str:
     """What it prints, errors as well."""
     ours = ("PYTEST_", "HYPOTHESIS_", "DPSIM_")  # what they ask of this run is not for that one
     environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     environment["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), environment["PATH"]])
     environment["PYTHONPATH"] = os.pathsep.join([str(tree), environment.get("PYTHONPATH", "")])
+    if programs is not None:
+        environment["PATH"] = os.pathsep.join([str(programs), environment["PATH"]])
+        del environment["PYTHONPATH"]
     out, both = subprocess.PIPE, subprocess.STDOUT
     return subprocess.run(command, shell=True, cwd=folder, env=environment, text=True, stdout=out, stderr=both).stdout
 
 
-def follow(text: str, folder: Path, tree: Path = ROOT) -> list[str]:
-    """Do in a folder as a document says, with the dpsim of that tree. The commands that were typed."""
+def follow(text: str, folder: Path, tree: Path = ROOT, programs: Path | None = None) -> list[str]:
+    """Do in a folder as a document says, with the dpsim of that tree, or with programs of an environment that has its
+    own. The commands that were typed.
+    """
     every = []
     for language, block in blocks(text):
         first = block.partition("\n")[0]
@@ -72,7 +77,7 @@ def follow(text: str, folder: Path, tree: Path = ROOT) -> list[str]:
             file.write_text(changed(file.read_text(), block))
         elif language == "console":
             for command, shown in commands(block):
-                printed = typed(command, folder, tree)
+                printed = typed(command, folder, tree, programs)
                 every.append(command)
                 assert fits(printed, shown), f"$ {command}\n{printed}\n---- the document shows:\n{shown}"
     return every

@@ -12,7 +12,8 @@ Upwards, each file knows those above it:
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies
     traces.py     the trace of a judged run, with its scenario and verdict
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
-    replay.py     the run of a trace made again: is it the same?
+    token.py      a failure as one word, for logs and command lines
+    replay.py     the run of a trace or of a token made again: is it the same?
     museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
 
 Which schedules there are and which are worth a run is the business of `dpsim.explore`, which knows nothing of programs,

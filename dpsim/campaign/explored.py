@@ -99,12 +99,16 @@ class Explored:
     @property
     def unmet(self) -> str | None:
         """Why what came is not as the scenario expects it; None if it is."""
+        return self.unmet_where(self.never_applied())
+
+    def unmet_where(self, never_applied: Sequence[str]) -> str | None:
+        """The same, where only this counts of what was planted and never happened."""
         expected, found = self.subject.expected, self.exploration
         if expected.verdict == "violated" and self.failure is not None and not self.confirmed:
             return "the failure could not be confirmed"
         primary = self.findings[0] if self.findings else None
         nothing = None if found.fresh or self.failure is not None else "no schedule was judged"
-        return expected.unmet(self.verdict, primary, self.never_applied()) or nothing
+        return expected.unmet(self.verdict, primary, never_applied) or nothing
 
     @property
     def assumes(self) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from dpsim.campaign.explored import Explored
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.traces import write_judged
-from dpsim.checks.expected import HELD
+from dpsim.checks.expected import HELD, Expected
 from dpsim.explore import Planted
 from dpsim.scenario import Scenario
 from dpsim.trace import Schedule, TraceError
@@ -97,7 +97,8 @@ def _explore(
 class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
     worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
-    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted.
+    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted;
+    `expected`: what must come of them all, `total` worlds.
     """
 
     explored: int
@@ -107,12 +108,26 @@ class Whole(NamedTuple):
     never_applied: Sequence[str]
     first: Outcome | None
     assumes: Sequence[str] = ()
+    expected: Expected = HELD
+    total: int = 0
+
+    @property
+    def verdict(self) -> str:
+        """Of all worlds together: "proven" if each was, or had nothing to hold; "vacuous" if none had anything."""
+        if self.first is not None:
+            return "violated"
+        if self.explored < self.total or self.verdicts["sampled"]:
+            return "sampled"
+        return "bounded" if self.verdicts["bounded"] else "proven" if self.verdicts["proven"] else "vacuous"
 
     @property
     def unmet(self) -> str | None:
-        """Why what came is not that every world holds; None if it is."""
-        came = "held" if self.first is None else "violated"
-        return HELD.unmet(came, None, self.never_applied)
+        """Why what came is not as expected; None if it is. What never happened in a small world that is violated may
+        happen in others.
+        """
+        if self.first is not None:
+            return self.first.explored.unmet_where(())
+        return self.expected.unmet(self.verdict, None, self.never_applied)
 
 
 def explore_whole(
@@ -127,6 +142,7 @@ def explore_whole(
     end = None if options.seconds is None else time.monotonic() + options.seconds
     verdicts: Counter[str] = Counter()
     probes: dict[str, int] = {}
+    expected = HELD
     injected: dict[Planted, str] = {}
     assumes: dict[str, None] = {}
     runs, rest = 0, iter(scenarios)
@@ -139,6 +155,7 @@ def explore_whole(
         for scenario, one in zip(some, all_explored, strict=True):
             if not one.exploration.runs:  # the time was up
                 break
+            expected = one.subject.expected
             verdicts[one.verdict] += 1
             runs += one.exploration.runs
             assumes.update(dict.fromkeys(one.assumes))
@@ -147,11 +164,12 @@ def explore_whole(
             for planted, why in one.exploration.injected.items():  # as the last world tells it
                 injected[planted] = why if injected.get(planted, why) else ""
             if one.failure is not None:
-                return Whole(verdicts.total(), verdicts, runs, probes, (), kept(scenario, one, options.folder))
+                first = kept(scenario, one, options.folder)
+                return Whole(verdicts.total(), verdicts, runs, probes, (), first, (), expected, total)
         if progress is not None:
             progress(verdicts.total(), total)
     never = [*filter(None, injected.values())]
-    return Whole(verdicts.total(), verdicts, runs, probes, never, None, tuple(assumes))
+    return Whole(verdicts.total(), verdicts, runs, probes, never, None, tuple(assumes), expected, total)
 
 
 def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:

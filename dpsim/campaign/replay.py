@@ -8,6 +8,9 @@ A trace that has a schedule (the simulation without time, as `dpsim explore` wri
 *Strict* stops where the schedule does not fit any more; *fallback* goes on, and says what it skipped and what it had
 to add. A trace without one, from the simulation in time or from gloo or NCCL, is its scenario run again on the
 simulation in time: on a real trace that is the question whether the model does what the hardware did.
+
+A token (`dpsim.campaign.token`) has a schedule and no records, so a run is the same if it shows the same class of
+finding. `replay_token` goes on where the schedule does not fit, since a failure is replayed while it is mended.
 """
 
 from __future__ import annotations
@@ -16,47 +19,51 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
 from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.schedule import CutOff
-from dpsim.trace import Difference, Schedule, Trace, TraceError, compare
+from dpsim.trace import Difference, Trace, TraceError, compare
 from dpsim.world import Run
 
 
 @dataclass
 class Replayed:
-    """A run made again. `difference`: the first record that is not that of the trace, None if all are equal. `skipped`
-    and `added`: words of the schedule that did not fit, and what was chosen without one (fallback only).
+    """A run made again. `name`: of the trace or token; `klass`: of the finding noted in it, None for none.
+    `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
+    without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
     """
 
-    trace: Trace
+    name: str
+    klass: str | None
     scenario: Scenario
     run: Run
     findings: Sequence[Finding]
-    difference: Difference | None
-    schedule: Schedule | None = None
+    difference: Difference | None = None
+    steps: int | None = None
     skipped: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
-        """Whether this is the run of the trace."""
+        """Whether this is the run that was noted."""
         klass = self.findings[0].klass if self.findings else None
-        return self.difference is None and klass == self.trace.header.klass
+        return self.difference is None and klass == self.klass
 
     def summary(self) -> str:
         """How it went, in a line."""
-        how = "in time, without a schedule" if self.schedule is None else f"along {len(self.schedule.steps)} steps"
+        how = "in time, without a schedule" if self.steps is None else f"along {self.steps} steps"
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
         if self.same:
             return f"replayed {how}: the same run again"
         klass = self.findings[0].klass if self.findings else "no finding"
-        return f"replayed {how}: NOT the same run; it was {self.trace.header.klass or 'without a finding'}, now {klass}"
+        return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
 
 
 def replay(trace: Trace, *, strict: bool = True) -> Replayed:
@@ -75,7 +82,7 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
     if trace.schedule is None:
         result = run_scenario(scenario, base=_base(trace, scenario))
         difference = compare(trace, Trace.of(result.run, "replay"))
-        return Replayed(trace, scenario, result.run, result.findings, difference)
+        return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
     follow = Replay(trace.schedule.steps, strict)
     follow.begin()
     try:
@@ -87,7 +94,36 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
         ) from None
     follow.end(True)
     difference = compare(trace, Trace.of(run, "replay"))
-    return Replayed(trace, scenario, run, findings, difference, trace.schedule, follow.skipped, follow.added)
+    noted, steps = trace.header.klass, len(trace.schedule.steps)
+    return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
+
+
+def replay_token(token: Token, base: Path | None = None) -> Replayed:
+    """Make the run of a token again, in fallback. Where it had no room for the schedule, the failure is looked for as
+    it was before. `base`: the folder of the scenario's files. Raises ScenarioError for a workload that cannot be read.
+    """
+    subject = Subject.of(token.scenario, base)
+    follow = Replay(token.steps, strict=False)
+    follow.begin()
+    findings: Sequence[Finding]
+    try:
+        run, findings = subject.run(follow)
+    except CutOff as error:
+        raise Mismatch(f"the run was cut off after {error}: something polls that did not poll so long before") from None
+    follow.end(True)
+    if not (findings or token.steps):
+        shown = explore_subject(subject, token.strategy, schedules=token.schedules).shown
+        run, findings = next(((one.run, one.findings) for one in shown if one.run is not None), (run, findings))
+    return Replayed(
+        "the token",
+        token.klass,
+        token.scenario,
+        run,
+        findings,
+        steps=len(token.steps),
+        skipped=follow.skipped,
+        added=follow.added if token.steps else [],
+    )
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:

@@ -27,14 +27,26 @@ from dpsim.checks.finding import Finding, matches
 
 
 class Expected(NamedTuple):
-    """What must come out. `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found
-    to have done it, and when; None for any. A step without a rank is never looked at.
+    """What must come out. `verdict`: "held" is whatever is not violated; "proven" can come of all schedules only.
+    `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it, and
+    when; None for any. A step without a rank is never looked at.
     """
 
-    verdict: Literal["held", "violated"] = "held"
+    verdict: Literal["held", "proven", "violated"] = "held"
     klass: str | None = None
     rank: int | None = None
     step: int | None = None
+
+    def __str__(self) -> str:
+        """
+        >>> str(Expected("violated", "HANG:*", 1, 5)), str(Expected())
+        ('violated, HANG:*, culprit rank 1 in step 5', 'held')
+        """
+        said = self.verdict + (f", {self.klass}" if self.klass is not None else "")
+        return said if self.rank is None else f"{said}, culprit {self._culprit(self.rank)}"
+
+    def _culprit(self, rank: int) -> str:
+        return f"rank {rank}" + ("" if self.step is None else f" in step {self.step}")
 
     def unmet(
         self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
@@ -46,7 +58,7 @@ class Expected(NamedTuple):
         """
         if never_applied:
             return f"never applied: {'; '.join(never_applied)}"
-        if (self.verdict == "violated") != (came == "violated"):
+        if (self.verdict == "violated") != (came == "violated") or (self.verdict == "proven" and came != "proven"):
             return f"expected {self.verdict}, came {came}" + (f" ({remark})" if remark else "")
         if primary is None:
             return None
@@ -60,8 +72,7 @@ class Expected(NamedTuple):
             return f"expected rank {rank} as culprit, but the finding names none"
         if culprit.rank == rank and self.step in (None, culprit.step):
             return None
-        expected = f"rank {rank}" + ("" if self.step is None else f" in step {self.step}")
-        return f"expected {expected} as culprit, came rank {culprit.rank} in step {culprit.step}"
+        return f"expected {self._culprit(rank)} as culprit, came rank {culprit.rank} in step {culprit.step}"
 
 
 HELD = Expected()

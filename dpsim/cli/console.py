@@ -97,6 +97,7 @@ def one_line_errors() -> Iterator[None]:
 
 def _exit_code(error: Exception) -> int | None:
     """That of an error that a user can do something about; None for any other."""
+    from dpsim.campaign.token import TokenError
     from dpsim.program import SharedState
     from dpsim.registry import UnknownName
     from dpsim.runner import UnknownBackend
@@ -107,7 +108,7 @@ def _exit_code(error: Exception) -> int | None:
 
     if isinstance(error, BackendUnavailable | Unended):
         return CANNOT_RUN
-    expected = (ScenarioError, ScenarioNotFound, SharedState, TraceError, UnknownBackend, UnknownName)
+    expected = (ScenarioError, ScenarioNotFound, SharedState, TokenError, TraceError, UnknownBackend, UnknownName)
     return BAD_INPUT if isinstance(error, expected) else None
 
 

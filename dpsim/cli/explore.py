@@ -95,7 +95,7 @@ def explore(
             rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
             say(json.dumps({"met": met, "scenarios": rows}))
         else:
-            say("\n\n".join(_outcome(one, more) for one in outcomes))
+            say("\n\n".join(_outcome(one, more, one.explored.unmet) for one in outcomes))
             if len(outcomes) > 1:
                 say(f"\n{text.totals([one.explored for one in outcomes])}")
         for one in outcomes:
@@ -137,7 +137,7 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
         if not as_json:
             say(text.whole_as_text(base.name, scope, total, whole))
             if whole.first is not None:
-                say(f"\n{_outcome(whole.first, more, told=False)}")
+                say(f"\n{_outcome(whole.first, more, whole.unmet)}")
         first, met = first or whole.first, met and whole.unmet is None
     if as_json:
         say(json.dumps({"met": met, "scenarios": rows}))
@@ -146,11 +146,12 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
     raise typer.Exit(0 if met else NOT_MET)
 
 
-def _outcome(one: Outcome, more: list[str], told: bool = True) -> str:
+def _outcome(one: Outcome, more: list[str], unmet: str | None) -> str:
     from dpsim.cli import explore_text as text
 
     def command(failure: Failure) -> str:
         trace = one.traces.get(failure.fingerprint)
         return "" if trace is None else shlex.join(["dpsim", "replay", str(trace), *more])
 
-    return text.as_text(one.explored, one.scenario, command, told)
+    expected = text.expectation_line(one.explored.subject.expected, unmet)
+    return f"{text.as_text(one.explored, one.scenario, command)}\n{expected}"

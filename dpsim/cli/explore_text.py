@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
@@ -73,21 +74,18 @@ def assumes_line(assumes: Sequence[str]) -> list[str]:
     return [f"assumes: {'; '.join(assumes)}"] if assumes else []
 
 
-def expectation_line(explored: Explored, scenario: Scenario) -> str:
+def expectation_line(expected: Expected, unmet: str | None) -> str:
     """What was expected, and whether it came."""
-    expected, why = scenario.expect, explored.unmet
-    said = expected.verdict + (f", {expected.klass}" if expected.klass else "")
-    return f"expected: {said}; " + ("met" if why is None else f"NOT met: {why}")
+    return f"expected: {expected}; " + ("met" if unmet is None else f"NOT met: {unmet}")
 
 
 def as_text(
     explored: Explored,
     scenario: Scenario,
     replay: Callable[[Failure], str] = lambda failure: "",
-    expected: bool = True,
 ) -> str:
-    """The block of one scenario. `replay`: what to type to see a failure again. `expected`: with the line that says
-    whether it is as expected.
+    """The block of one scenario, but for the line that says whether it is as expected. `replay`: what to type to see a
+    failure again.
     """
     lines = [*columns([("scenario", scenario.name), *table(explored)]), ""]
     for number, shown in enumerate(explored.shown, 1):
@@ -102,7 +100,7 @@ def as_text(
         lines.append(painted(verdict_line(explored), good=True))
         lines += assumes_line(explored.assumes)
         lines += explored.exploration.stood.replace("\n", "\n  ").splitlines()
-    return "\n".join([*lines, *[expectation_line(explored, scenario)] * expected])
+    return "\n".join(lines)
 
 
 def totals(all_explored: Sequence[Explored]) -> str:
@@ -171,9 +169,9 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
     ]
     if whole.first is not None:
         said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
-    elif whole.verdicts["vacuous"] == total:
+    elif whole.verdict == "vacuous":
         said = "VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets"
-    elif whole.verdicts["proven"] + whole.verdicts["vacuous"] == total:
+    elif whole.verdict == "proven":
         vacuous = (
             f"; {whole.verdicts['vacuous']:,} vacuous, with nothing to coordinate" if whole.verdicts["vacuous"] else ""
         )
@@ -185,15 +183,14 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
             if whole.verdicts[word]
         ]
         words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
-        word = "SAMPLED" if whole.explored < total or whole.verdicts["sampled"] else "BOUNDED"
-        said = f"{word}  no failure; {', '.join(words)}"
+        said = f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
     lines = [*columns(rows), "", painted(said, good=whole.first is None)]
     if whole.first is not None:
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
     else:
         lines += assumes_line(whole.assumes)
-        if whole.unmet is not None:
-            lines.append(f"NOT met: {whole.unmet}")
+        if whole.unmet is not None or whole.expected != HELD:
+            lines.append(expectation_line(whole.expected, whole.unmet))
     return "\n".join(lines)
 
 

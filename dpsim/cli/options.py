@@ -5,9 +5,6 @@ dpsim explore my.yaml --module my_protocols --off 'RACE:*' --json
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,7 +20,9 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object inst
 Modules = Annotated[
     list[str] | None,
     typer.Option(
-        "--module", metavar="MODULE", help="Import this module first: it registers protocols. May be given often."
+        "--module",
+        metavar="MODULE",
+        help="Import this module or file.py first: it registers protocols. Repeatable.",
     ),
 ]
 Off = Annotated[
@@ -35,11 +34,12 @@ Off = Annotated[
 
 
 def import_modules(modules: Iterable[str] | None) -> None:
-    """Import a user's modules, from the present folder too. One that cannot be imported is bad input."""
+    """Import a user's modules, named or by the paths of their files. One that cannot be imported is bad input."""
+    from dpsim.registry import import_named
+
     for module in modules or ():
-        sys.path.insert(0, os.getcwd())
         try:
-            importlib.import_module(module)
+            import_named(module)
         except (Exception, SystemExit) as error:
             said = f"{type(error).__name__}: {error}{at_own_place(error)}"
             fail(f"cannot import the module {module}: {said}", BAD_INPUT)

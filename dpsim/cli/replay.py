@@ -1,6 +1,7 @@
-"""`dpsim replay`: the run of a trace made again.
+"""`dpsim replay`: the run of a trace made again, or that of a token from a log.
 
 dpsim replay .dpsim/my-448da4e9.jsonl
+dpsim replay dpsim1.qz0NPXjaVY5... --module tests/test_mine.py
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ from dpsim.cli.options import AsJson, Modules, import_modules
 
 
 def replay(
-    trace: Annotated[str, typer.Argument(metavar="TRACE", help="What `dpsim explore` or `dpsim run --trace` wrote.")],
+    trace: Annotated[
+        str,
+        typer.Argument(metavar="TRACE", help="A trace of `dpsim explore` or `dpsim run`, or a token."),
+    ],
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
     ] = False,
@@ -26,12 +30,17 @@ def replay(
     with one_line_errors():
         from dpsim import trace as traces
         from dpsim.campaign.replay import replay as replay_trace
+        from dpsim.campaign.replay import replay_token
+        from dpsim.campaign.token import is_token, read_token
         from dpsim.cli import replay_text as text
         from dpsim.explore.strategies.replay import Mismatch
 
         import_modules(module)
         try:
-            replayed = replay_trace(traces.read_trace(trace), strict=not fallback)
+            if is_token(trace):
+                replayed = replay_token(read_token(trace))
+            else:
+                replayed = replay_trace(traces.read_trace(trace), strict=not fallback)
         except Mismatch as error:
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
         if as_json:

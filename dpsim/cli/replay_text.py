@@ -28,14 +28,13 @@ def as_text(replayed: Replayed) -> str:
 
 def as_json(replayed: Replayed) -> dict[str, Any]:
     """The same as plain data."""
-    schedule = replayed.schedule
     return {
-        "trace": replayed.trace.name,
+        "trace": replayed.name,
         "scenario": replayed.scenario.name,
         "same": replayed.same,
         "class": replayed.findings[0].klass if replayed.findings else None,
-        "class_in_trace": replayed.trace.header.klass,
-        "steps": None if schedule is None else len(schedule.steps),
+        "class_in_trace": replayed.klass,
+        "steps": replayed.steps,
         "skipped": replayed.skipped,
         "added": replayed.added,
         "difference": None if replayed.difference is None else str(replayed.difference),

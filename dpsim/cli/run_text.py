@@ -77,13 +77,7 @@ def verdict_line(result: Result) -> str:
 
 def expectation_line(result: Result) -> str:
     """What was expected, and whether it came."""
-    expect = result.scenario.expect
-    said: str = expect.verdict
-    if expect.klass is not None:
-        said += f", {expect.klass}"
-    if expect.culprit is not None:
-        said += f", culprit rank {expect.culprit.rank}"
-        said += "" if expect.culprit.step is None else f" in step {expect.culprit.step}"
+    said = result.scenario.expect.expected()
     if result.unmet is not None:
         return f"expected: {said}; NOT met: {result.unmet}"
     return f"expected: {said}; " + ("met" if result.unclaimed is None else f"neither met nor not: {result.unclaimed}")

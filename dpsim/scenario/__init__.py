@@ -3,6 +3,7 @@
     scenario = load_scenario("scenarios/quickstart.yaml")        # or scenario_from({...}), or Scenario(...)
 
     model.py           the scenario: its sections, and the rules that span several of them
+    expect.py          what must come out
     faults.py          its faults and delays, and the addresses of ops
     workload/          its requests: written out, made up from a seed, or read from a trace
     base.py            what all models have in common: strict, frozen, a broken rule with its path
@@ -23,12 +24,13 @@ only `strategies` imports Hypothesis.
 
 from dpsim.scenario.edit import scenario_from, with_limit, with_workload
 from dpsim.scenario.errors import ScenarioError, WorkloadMissing
+from dpsim.scenario.expect import Expect, ExpectedCulprit, ExpectExplored
 from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, KillSpec, OpAddress, Repeat, Skip
-from dpsim.scenario.model import Expect, ExpectedCulprit, Limits, ProtocolChoice, Scenario
+from dpsim.scenario.model import Limits, ProtocolChoice, Scenario
 from dpsim.scenario.to_world import prepare, program_args, requests, world
 from dpsim.scenario.workload.model import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
 from dpsim.scenario.yaml.reader import load_scenario, parse_scenario
-from dpsim.scenario.yaml.writer import dump_scenario
+from dpsim.scenario.yaml.writer import dump_scenario, excerpt
 
 __all__ = [
     "Alter",
@@ -37,6 +39,7 @@ __all__ = [
     "DelaySpec",
     "Die",
     "Expect",
+    "ExpectExplored",
     "ExpectedCulprit",
     "KillSpec",
     "Lengths",
@@ -52,6 +55,7 @@ __all__ = [
     "Workload",
     "WorkloadMissing",
     "dump_scenario",
+    "excerpt",
     "load_scenario",
     "parse_scenario",
     "prepare",

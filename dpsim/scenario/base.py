@@ -13,20 +13,20 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from dpsim.config import MAX_RANKS
+from dpsim import config
 from dpsim.scenario.errors import path_text
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the top of a scenario, or of a part, down to a value."""
 
 
-class StrictModel(BaseModel):
-    """A part of a scenario: unknown keys are refused, and nothing can be changed afterwards."""
+class StrictModel(config.StrictModel):
+    """A part of a scenario. Its fields are described by the docstrings below them."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
 
 class Problem(NamedTuple):
@@ -50,7 +50,7 @@ Flag = Annotated[bool, Field(strict=True)]
 Index = Annotated[int, Field(ge=0, le=10**9, strict=True)]
 """A step, an ordinal, a sequence number: from 0."""
 
-RankNumber = Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)]
+RankNumber = Annotated[int, Field(ge=0, lt=config.MAX_RANKS, strict=True)]
 """A global rank; that the topology has it is checked by the scenario."""
 
 Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]

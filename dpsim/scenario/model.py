@@ -15,17 +15,18 @@ checker separate) and Chaos Mesh. A protocol is named, never imported (`dpsim.re
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from dpsim import registry
-from dpsim.checks.expected import Expected
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import EngineConfig, Topology
-from dpsim.scenario.base import Flag, Index, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
+from dpsim.scenario.base import Flag, KeyPath, Problem, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import PositiveDuration, format_duration
+from dpsim.scenario.errors import path_text
+from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
 from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpec
 from dpsim.scenario.workload.model import Workload
 from dpsim.words import did_you_mean
@@ -83,51 +84,6 @@ class ProtocolChoice(StrictModel):
 
 def _name_alone(value: Any) -> Any:
     return {"name": value} if isinstance(value, str) else value
-
-
-ClassPattern = Annotated[
-    str, Field(strict=True, max_length=200, pattern=r"^[A-Za-z0-9_*?\[\]!.-]+(:[A-Za-z0-9_*?\[\]!.-]+)*$")
-]
-"""A class of findings, the beginning of one, or a shell wildcard."""
-
-
-class ExpectedCulprit(StrictModel):
-    """Who must be found to have done it."""
-
-    rank: RankNumber
-    step: Index | None = None
-    """The logical step, from 0. Left out: any."""
-
-
-class Expect(StrictModel):
-    """What must come out. A planted fault that is found as expected is a success."""
-
-    verdict: Literal["held", "violated"] = "held"
-    """Left out: held, or violated if class or culprit are given."""
-    klass: Annotated[ClassPattern | None, Field(alias="class")] = None
-    """The class of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK, HANG or DISAGREEMENT:*."""
-    culprit: ExpectedCulprit | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _violated_if_said_how(cls, value: Any) -> Any:
-        if isinstance(value, dict) and "verdict" not in value and (value.get("class") or value.get("culprit")):
-            return {"verdict": "violated", **value}
-        return value
-
-    @model_validator(mode="after")
-    def _nothing_to_find_if_held(self) -> Self:
-        if self.verdict == "held":
-            for key, value in (("class", self.klass), ("culprit", self.culprit)):
-                if value is not None:
-                    message = f"verdict held leaves no {key} to find; expected verdict violated, or no {key}"
-                    refuse(Problem((key,), message))
-        return self
-
-    def expected(self) -> Expected:
-        """As what comes is judged by."""
-        rank, step = (None, None) if self.culprit is None else (self.culprit.rank, self.culprit.step)
-        return Expected(self.verdict, self.klass, rank, step)
 
 
 class Checks(StrictModel):
@@ -206,8 +162,9 @@ class Scenario(StrictModel):
             if isinstance(fault, Alter) and fault.change.root is not None:
                 ranks.append((("faults", i, "change", "root"), fault.change.root))
         ranks += [(("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays)]
-        if self.expect.culprit is not None:
-            ranks.append((("expect", "culprit", "rank"), self.expect.culprit.rank))
+        for path, expect in self._expected():
+            if expect.culprit is not None:
+                ranks.append(((*path, "culprit", "rank"), expect.culprit.rank))
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
         yield from (Problem(path, f"rank {rank}: the topology has {has}") for path, rank in ranks if rank >= size)
 
@@ -248,11 +205,17 @@ class Scenario(StrictModel):
 
     def _expected_but_off(self) -> Iterator[Problem]:
         """A finding that is expected and switched off."""
-        klass = self.expect.klass
         for i, pattern in enumerate(self.checks.switched_off):
-            if klass is not None and matches(klass, pattern):
-                message = f"{pattern} switches off the class {klass} that expect waits for"
-                yield Problem(("checks", "switched_off", i), message)
+            for path, expect in self._expected():
+                if expect.klass is not None and matches(expect.klass, pattern):
+                    message = f"{pattern} switches off the class {expect.klass} that {path_text(path)} waits for"
+                    yield Problem(("checks", "switched_off", i), message)
+
+    def _expected(self) -> Iterator[tuple[KeyPath, ExpectAny]]:
+        """What is expected of a run, and what of all schedules, with the place of each."""
+        yield ("expect",), self.expect
+        if self.expect.explored is not None:
+            yield ("expect", "explored"), self.expect.explored
 
     def _unloaded_adapters(self) -> Iterator[Problem]:
         """Requests that need an adapter where there are none."""

@@ -11,8 +11,8 @@ are those of `base`; requests vary, and ranks and stages if they are named:
     output    1 to so many tokens of output                  abort     0: never; 1: or in any of the steps after it came
     stages    pipeline stages, 1 to so many
 
-Faults and delays of ranks that a small world lacks are left out. Smaller ones come first, so the first that fails is
-a smallest one.
+Faults and delays of ranks that a small world lacks are left out, and so is an expected culprit. Smaller ones come
+first, so the first that fails is a smallest one.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -96,6 +96,7 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
     rest = base.model_dump(
         mode="json", by_alias=True, exclude={"workload", "topology", "expect"}, exclude_defaults=True
     )
+    expect = base.expect.of_small_worlds()
     for number in range(1, sizes.requests + 1):
         for topology in _topologies(base.topology, sizes):
             injected = {
@@ -109,6 +110,7 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
                         "name": f"{base.name[:94]}-small",
                         "topology": topology.model_dump(mode="json", exclude_defaults=True),
                         "workload": {"step_duration": format_duration(step_ns), "requests": requests},
+                        "expect": expect,
                     }
                 )
 

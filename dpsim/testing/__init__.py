@@ -18,6 +18,7 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
     properties.py    holds
+    saved.py         failures of holds that earlier runs left in files
 
 Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
 Nor the order of messages from two senders, nor what a mismatched collective leaves in memory, which are undefined.

@@ -10,8 +10,10 @@ Hypothesis draws the scenario, and the schedules are explored inside. So the pro
 nothing is flaky, and a failing scenario shrinks to the smallest world that shows a failure, as its schedules never have
 to be shrunk. A seed or a schedule that is drawn beside the scenario would change under every step of shrinking.
 
-A failure is an AssertionError. Its text is the report, and ends in the command that shows it again; the scenario that
-this command names has been saved. While Hypothesis shrinks, nothing is saved but the smallest example of all.
+A failure is a `DoesNotHold`, an AssertionError. Its text is the report, the smallest scenario as it could be saved, and
+a command that makes the same run again wherever the source is: the failure itself is a word of it
+(`dpsim.campaign.token`). The scenario is saved as well, and tried first in the next run of a test that failed with it
+(`dpsim.testing.saved`). While Hypothesis shrinks, nothing is saved but the smallest example.
 
 What was seen is told to Hypothesis: the verdict, every pair of sites that raced and every probe that was reached, as
 events (`pytest --hypothesis-show-statistics`, and coverage for fuzzers that read events), and the number of classes of
@@ -29,6 +31,7 @@ inputs alone.
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from contextlib import suppress
@@ -39,10 +42,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored
     from dpsim.campaign.subject import Subject
+    from dpsim.campaign.token import Token
     from dpsim.scenario import Scenario
 
 FOLDER = ".dpsim"
 """Where failing scenarios are saved, seen from the working folder."""
+
+
+class DoesNotHold(AssertionError):
+    """What `holds` raises. `replay`: the command that shows it again, empty where there is none. `file`: where the
+    scenario was saved.
+    """
+
+    def __init__(self, text: str, replay: str = "", file: Path | None = None) -> None:
+        super().__init__(f"{text}\nreplay: {replay}" if replay else text)
+        self.replay = replay
+        self.file = file
 
 
 def holds(
@@ -56,41 +71,68 @@ def holds(
     "sampled", or "vacuous" where no rank issued anything but decisions, sleeps and idle gets: then there was
     nothing to coordinate.
 
-    Raises AssertionError if a schedule breaks something, or if a planted fault happened in none: then it is not known
-    whether the scenario holds. Not so for delays: drawn ones often lie where a small world does not come to.
+    Raises DoesNotHold if a schedule breaks something, or if a planted fault or delay happened in none: then it is not
+    known whether the scenario holds. In a test of Hypothesis delays do not count so: drawn ones often lie where a small
+    world does not come to. What the scenario expects, it has to come to: where that is "violated", a violation as
+    expected is returned, and anything else raises.
 
-    The scenario of a failure is saved in the folder `save`, which is made
-    if need be, as NAME-FINGERPRINT.yaml; a `Subject` is not, since it has no scenario. Raises ValueError for an unknown
-    strategy, and ScenarioError for a workload that cannot be read (`holds(Subject.of(scenario, folder))` says where its
-    file is).
+    The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml; a
+    `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, and ScenarioError for a
+    workload that cannot be read (`holds(Subject.of(scenario, folder))` says where its file is).
     """
+    __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.subject import Subject
-    from dpsim.checks.expected import HELD
     from dpsim.scenario import Scenario
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     explored = explore_subject(subject, strategy, schedules=schedules)
-    final = _tell_hypothesis(explored)
-    failure = explored.failure
-    if failure is None:
-        never = HELD.unmet(explored.verdict, None, explored.never_applied(delays=False))
-        if never is not None:
-            raise AssertionError(f"{subject.name}: {never}")
+    drawn, final = _tell_hypothesis(explored)
+    unmet = explored.unmet_where(explored.never_applied(delays=not drawn))
+    if unmet is None:
         return explored
-    if scenario is None:
-        raise AssertionError(explored.report())
-    file = Path(save) / f"{scenario.name.replace('/', '-')}-{failure.fingerprint}.yaml"
-    if final:
-        _save(scenario, file)
-    raise AssertionError(explored.report(_command(scenario, file, strategy, schedules)))
+    if explored.failure is None or scenario is None:
+        raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}")
+    replay = _command(scenario, explored, strategy, schedules)
+    file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
+    unwritten = _save(scenario, file) if final else "there is a smaller one"
+    saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
+    raise DoesNotHold(_told(explored.report(), scenario, unmet, saved), replay, None if unwritten else file)
 
 
-def _tell_hypothesis(explored: Explored) -> bool:
-    """Events and a target, if this is a test of Hypothesis. False if it only looks for a smaller example."""
+def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
+    """The failure of a token: first along its schedule, then in every schedule, as `holds` found it. Raises DoesNotHold
+    if either is not as the scenario expects. `replay`: the command that shows it; `saved`: where it is from.
+    """
+    __tracebackhide__ = True
+    from dpsim.campaign.explored import explore_subject
+    from dpsim.campaign.replay import replay_token
+    from dpsim.campaign.subject import Subject
+    from dpsim.diagnose.report import report
+    from dpsim.explore.strategies.replay import Mismatch
+
+    scenario, told, unmet = token.scenario, "", None
+    with suppress(Mismatch):  # the run polls for ever now: exploring says so
+        again = replay_token(token)
+        if again.findings:
+            told = f"{report(again.run, again.findings)}\n\n{again.summary()}"
+            unmet = scenario.expect.of_all().unmet("violated", again.findings[0])
+    if unmet is None:
+        explored = explore_subject(Subject.of(scenario), token.strategy, schedules=token.schedules)
+        unmet = explored.unmet_where(explored.never_applied(delays=False))
+        if unmet is None:
+            return explored
+        told = explored.report() or f"{scenario.name}: {unmet}"
+    raise DoesNotHold(_told(told, scenario, unmet, saved), replay)
+
+
+def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
+    """Events and a target, if this is a test of Hypothesis. Whether it is one, and whether this is the example that it
+    ends with, and not one on the way there.
+    """
     if "hypothesis" not in sys.modules:  # then nobody is in one of its tests, and it need not be imported
-        return True
+        return False, True
     from hypothesis import currently_in_test_context, event, target
     from hypothesis.control import current_build_context
     from hypothesis.errors import InvalidArgument
@@ -98,7 +140,7 @@ def _tell_hypothesis(explored: Explored) -> bool:
     from dpsim.schedule import act
 
     if not currently_in_test_context():
-        return True
+        return False, True
     event(f"verdict: {explored.verdict}")
     for pair in explored.exploration.races:
         before, after = map(act, pair)
@@ -107,29 +149,48 @@ def _tell_hypothesis(explored: Explored) -> bool:
         event(f"probe: {probe}")
     with suppress(InvalidArgument):  # a label can be used once an example; another call of `holds` has
         target(len(explored.exploration.classes), label="classes of schedules")
-    return current_build_context().is_final
+    return True, current_build_context().is_final
 
 
-def _save(scenario: Scenario, file: Path) -> None:
+def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> str:
+    """What to type to see the failure again: in a test that pytest runs, the test; else the command line's."""
+    from dpsim.campaign.token import MOST_SCHEDULES, Token
+    from dpsim.registry import names_to_import
+
+    shown = explored.shown[0]
+    token = Token(
+        scenario, tuple(shown.schedule), shown.failure.problem.klass, strategy, min(schedules, MOST_SCHEDULES)
+    )
+    word = str(token) or str(token._replace(steps=tuple(shown.failure.normal))) or str(token._replace(steps=()))
+    test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
+    if not word:
+        return ""
+    if test and "dpsim.pytest_plugin" in sys.modules:
+        return f"pytest {shlex.quote(test)} --dpsim-replay={word}"
+    modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)
+    return shlex.join(["dpsim", "replay", word, *(part for name in modules for part in ("--module", name))])
+
+
+def _save(scenario: Scenario, file: Path) -> str | None:
+    """Write the scenario of a failure; says why it cannot be written: the failure is what has to be told."""
     from dpsim.scenario import dump_scenario
 
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(dump_scenario(scenario), encoding="utf-8")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dump_scenario(scenario), encoding="utf-8")
+    except OSError as error:
+        return error.strerror
+    return None
 
 
-def _command(scenario: Scenario, file: Path, strategy: str, schedules: int) -> str:
-    """What to type to see the failure again."""
-    from dpsim import registry
+def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
+    """The text of a failure: what breaks, what was expected if that is not that it holds, and the scenario."""
+    from dpsim.checks.expected import HELD
+    from dpsim.scenario import excerpt
 
-    choice = scenario.protocol
-    owners: list[type] = [registry.protocol(choice.name).program]
-    if choice.variant is not None:
-        owners.append(registry.variant(choice.variant).make)
-    modules = dict.fromkeys(owner.__module__ for owner in owners if not owner.__module__.startswith("dpsim."))
-    words = ["dpsim", "explore", str(file), "--schedules", str(schedules)]
-    words += ["--strategy", strategy] if strategy != "portfolio" else []
-    words += [word for module in modules for word in ("--module", module)]
-    return shlex.join(words)
+    expected = scenario.expect.of_all()
+    lines = [report, *[f"expected: {expected}; NOT met: {unmet}"] * (expected != HELD), ""]
+    return "\n".join([*lines, excerpt(scenario, f"scenario{saved}:")])
 
 
-__all__ = ["holds"]
+__all__ = ["DoesNotHold", "holds", "holds_again"]

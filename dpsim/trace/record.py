@@ -117,10 +117,13 @@ def _appearing(path: Path) -> Iterator[BinaryIO]:
 
 def _target(path: Path) -> Path:
     """The file itself where `path` is a link to one. Raises OSError where no file can be."""
+    loop = OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     try:
         target = path.resolve()
     except RuntimeError:  # what Python 3.11 and 3.12 raise
-        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path)) from None
+        raise loop from None
+    if target.is_symlink():  # what Python 3.13 leaves of it
+        raise loop
     if target.is_dir():
         raise IsADirectoryError(errno.EISDIR, "this is a folder; a file name is needed", str(path))
     if target.exists() and not target.is_file():

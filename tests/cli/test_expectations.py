@@ -74,7 +74,8 @@ def test_a_fault_that_no_small_world_comes_to() -> None:
         assert answer.out.splitlines()[-3:] == [
             "PROVEN  every one of these worlds holds in every schedule",
             ASSUMES,
-            "NOT met: never applied: skip: rank 1 never came to dp.agree[99]; its last visit was dp.agree[1]",
+            "expected: held; NOT met: never applied: "
+            "skip: rank 1 never came to dp.agree[99]; its last visit was dp.agree[1]",
         ]
         found = dpsim_(*words, "--json").json
         assert (found["met"], found["scenarios"][0]["never_applied"]) == (

@@ -389,7 +389,10 @@ def test_the_first_small_world_that_fails(at_once: int, monkeypatch: pytest.Monk
             "    - {prompt_tokens: 2, output_tokens: 1}",
         ]
         (trace,) = Path(".dpsim").iterdir()
-        assert lines[-1] == f"replay: dpsim replay {trace} --module tests.cli.protocols"
+        assert lines[-2:] == [
+            f"replay: dpsim replay {trace} --module tests.cli.protocols",
+            "expected: held; NOT met: expected held, came violated",
+        ]
         requests = read_trace(trace).header.scenario["workload"]["requests"]
         assert [one["prompt_tokens"] for one in requests] == [1, 2]
 
@@ -422,10 +425,54 @@ def test_small_worlds_that_are_too_large_to_prove() -> None:
     assert answer.out.splitlines()[-2:] == ["SAMPLED  no failure; 1 proven, 1 sampled", ASSUMES]
 
 
-def test_small_worlds_forget_what_base_expects(planted: Path) -> None:
-    """A planted fault is kept where its rank exists, and a world that shows it is told of."""
-    assert EXPECTED in planted.read_text()
-    answer = dpsim_("explore", planted, "--all-up-to", "ranks=2,output=4", "--json")
+@pytest.mark.parametrize(
+    ("expect", "line"),
+    [
+        (EXPECTED, "violated, HANG:COLLECTIVE:MISSING_RANK; met"),
+        ("expect: {explored: {class: HANG}}\n", "violated, HANG; met"),
+        ("expect: {class: CRASH}\n", "violated, CRASH; NOT met: expected a finding of class CRASH, came HANG:"),
+        ("expect: {explored: proven}\n", "proven; NOT met: expected proven, came violated"),
+        ("", "held; NOT met: expected held, came violated"),
+    ],
+)
+def test_small_worlds_expect_what_base_expects(broken: Path, expect: str, line: str) -> None:
+    """A planted fault is kept where its rank exists, and a world that shows it is told of; no culprit is asked for."""
+    file = write(broken, broken.read_text() + expect)
+    answer = dpsim_("explore", file, "--all-up-to", "ranks=2,output=4")
+    assert answer.out.splitlines()[-1].startswith(f"expected: {line}")
+    assert answer.code == (0 if line.endswith("; met") else 1)
+    found = dpsim_("explore", file, "--all-up-to", "ranks=2,output=4", "--json").json
+    assert found["met"] is line.endswith("; met")
+
+
+@pytest.mark.parametrize(
+    ("expect", "line"),
+    [
+        ("{explored: proven}", "proven; met"),
+        ("{verdict: violated}", "violated; NOT met: expected violated, came proven"),
+    ],
+)
+def test_small_worlds_in_which_all_is_well(healthy: Path, expect: str, line: str) -> None:
+    file = write(healthy, healthy.read_text() + f"expect: {expect}\n")
+    answer = dpsim_("explore", file, "--all-up-to", "ranks=2,output=1")
+    assert answer.out.splitlines()[-1] == f"expected: {line}"
+
+
+def test_a_proof_can_be_expected() -> None:
+    """The twin: a budget that ends first."""
+    file = write(Path("p.yaml"), scenario("t_look", 3) + "expect: {explored: proven}\n")
+    words = ("explore", file, "--module", "tests.cli.protocols")
+    answer = dpsim_(*words)
+    assert (answer.code, answer.out.splitlines()[-1]) == (0, "expected: proven; met")
+    answer = dpsim_(*words, "--schedules", "1")
+    assert (answer.code, answer.out.splitlines()[-1]) == (1, "expected: proven; NOT met: expected proven, came sampled")
+
+
+def test_a_run_and_all_schedules_may_come_to_different_ends() -> None:
+    """And the line says which culprit was expected."""
+    expect = "expect: {verdict: violated, explored: {class: HANG, culprit: {rank: 0, step: 7}}}\n"
+    file = write(Path("p.yaml"), scenario("t_lost", 3) + expect)
+    assert dpsim_("run", file, "--module", "tests.cli.protocols").code == 0
+    answer = dpsim_("explore", file, "--module", "tests.cli.protocols")
     assert answer.code == 1
-    violated = answer.json["scenarios"][0]["violated"]
-    assert (violated["class"], violated["unmet"]) == ("HANG:COLLECTIVE:MISSING_RANK", "expected held, came violated")
+    assert answer.out.splitlines()[-1].startswith("expected: violated, HANG, culprit rank 0 in step 7; NOT met: ")

@@ -11,7 +11,10 @@ from typing import Any
 import pytest
 
 from dpsim.interface import Rank
+from dpsim.scenario import parse_scenario
 from dpsim.sim import watch
+from dpsim.testing import holds
+from dpsim.testing.properties import DoesNotHold
 from dpsim.trace import read_trace
 from tests import ROOT
 from tests.cli.commands import dpsim_, process, write
@@ -237,3 +240,42 @@ def test_the_schedule_of_a_trace(trace: str) -> None:
     assert read.schedule is not None
     assert (read.schedule.strategy, len(read.schedule.steps)) == ("dpor", 4)
     assert read.header.verdict == "violated"
+
+
+# ---- tokens
+
+
+@pytest.fixture
+def token(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The same failure as a word."""
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
+    with pytest.raises(DoesNotHold) as raised:
+        holds(parse_scenario(scenario("t_lost", 3)))
+    assert raised.value.replay.endswith(" --module tests.cli.protocols"), "the file is not in this folder"
+    return raised.value.replay.split()[2]
+
+
+def test_a_token_is_the_same_failure(token: str) -> None:
+    answer = dpsim_("replay", token, "--module", ROOT / "tests" / "cli" / "protocols.py")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("VIOLATED  HANG:MAILBOX:NO_MESSAGE")
+    assert answer.out.splitlines()[-1] == "replayed along 4 steps: the same run again"
+    found = dpsim_("replay", token, *MODULE, "--json").json
+    assert (found["trace"], found["same"], found["steps"], found["skipped"]) == ("the token", True, 4, [])
+
+
+def test_a_token_after_the_protocol_was_mended(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Lost, "after", Look.after)
+    answer = dpsim_("replay", token, *MODULE)
+    assert answer.code == 1
+    assert answer.out.splitlines()[-1].endswith("NOT the same run; it was HANG:MAILBOX:NO_MESSAGE, now no finding")
+
+
+@pytest.mark.parametrize("word", ["dpsim1.", "dpsim1.AAAA", "dpsim7.AAAA", "dpsim1." + "A" * 20_000])
+def test_a_bad_token(word: str) -> None:
+    assert bad(word).startswith("dpsim: the token ")
+
+
+def test_a_module_that_is_no_file() -> None:
+    said = bad("dpsim1.AAAA", "--module", "tests/missing.py")
+    assert said == "dpsim: cannot import the module tests/missing.py: ImportError: there is no such file\n"

@@ -1,4 +1,4 @@
-"""The marker `gpu` and the fixture `dpsim_backend`."""
+"""The fixture `dpsim_backend`, the marker `gpu` on tests that use it, and the marker on all others."""
 
 import pytest
 
@@ -8,18 +8,18 @@ TESTS = """
     import pytest
 
     @pytest.mark.gpu
-    def test_one(): pass
+    def test_one(dpsim_backend): pass
 
     @pytest.mark.gpu(2)
-    def test_two(): pass
+    def test_two(dpsim_backend): pass
 
     @pytest.mark.gpu(count=4)
-    def test_four(): pass
+    def test_four(dpsim_backend): pass
 
     @pytest.mark.gpu(4)
     class TestClass:
         @pytest.mark.gpu(1)
-        def test_closest(self): pass
+        def test_closest(self, dpsim_backend): pass
 
     def test_none(): pass
 """
@@ -47,16 +47,52 @@ def test_run_where_there_are_enough(pytester: pytest.Pytester, monkeypatch: pyte
     pytester.runpytest("-m", "not gpu").assert_outcomes(passed=1, deselected=4)
 
 
-@pytest.mark.parametrize("arguments", ["0", "-1", "True", "'two'", "1, 2", "counts=2"])
-def test_a_bad_count_is_an_error_before_the_first_test(pytester: pytest.Pytester, arguments: str) -> None:
-    pytester.makepyfile(f"import pytest\n@pytest.mark.gpu({arguments})\ndef test_it(): pass\n")
-    result = pytester.runpytest()
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*test_it: gpu(*) is not understood; write gpu or gpu(count)*"])
+STRANGERS = """
+    import pytest
+
+    @pytest.mark.gpu
+    def test_plain(): pass
+
+    @pytest.mark.gpu("a100")
+    def test_named(): pass
+
+    @pytest.mark.gpu(8)
+    def test_many(): pass
+
+    @pytest.mark.gpu("a100", memory="80g")
+    class TestClass:
+        def test_within(self): assert False
+
+    @pytest.mark.parametrize("size", [1, pytest.param(2, marks=pytest.mark.gpu(arch="h100"))])
+    def test_param(size): pass
+"""
+
+
+def test_the_marker_of_others_is_theirs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same outcomes with the plugin and without; the twin is a test that uses our fixture."""
+    monkeypatch.setattr("dpsim.pytest_plugin.gpus_found", lambda: (0, ""))
+    pytester.makeini("[pytest]\nmarkers = gpu(kind): theirs\n")
+    pytester.makepyfile(STRANGERS)
+    for words in ([], ["-m", "gpu"], ["-m", "not gpu"], ["--strict-markers"]):
+        outcomes = [pytester.runpytest(*words, *without).parseoutcomes() for without in ([], ["-p", "no:dpsim"])]
+        assert outcomes[0] == outcomes[1]
+    assert pytester.runpytest().parseoutcomes() == {"passed": 5, "failed": 1}
+    pytester.makepyfile("import pytest\n@pytest.mark.gpu(8)\ndef test_ours(dpsim_backend): pass\n")
+    pytester.runpytest().assert_outcomes(skipped=1)
+
+
+@pytest.mark.parametrize("arguments", ["0", "-1", "True", "'two'", "1, 2", "counts=2", "1, count=1"])
+def test_a_count_that_is_none_is_left_to_others(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, arguments: str
+) -> None:
+    """On our tests, too; there `dpsim_backend(name, size)` says what is lacking."""
+    monkeypatch.setattr("dpsim.pytest_plugin.gpus_found", lambda: (0, ""))
+    pytester.makepyfile(f"import pytest\n@pytest.mark.gpu({arguments})\ndef test_it(dpsim_backend): pass\n")
+    pytester.runpytest().assert_outcomes(passed=1)
 
 
 def test_the_marker_is_explained(pytester: pytest.Pytester) -> None:
-    pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.gpu(count=1): needs so many GPUs; skipped*"])
+    pytester.runpytest("--markers").stdout.fnmatch_lines(["@pytest.mark.gpu(count=1): of dpsim's: *skipped*"])
 
 
 def test_a_warm_backend(pytester: pytest.Pytester) -> None:

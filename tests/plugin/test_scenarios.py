@@ -1,10 +1,12 @@
 """Scenario files become tests: which files, which tests, when they pass, what a failure shows."""
 
+import os
 import sys
 from collections.abc import Callable
 
 import pytest
 
+from dpsim.pytest_plugin import MAX_BYTES, why_left_alone
 from tests import ROOT
 
 pytest_plugins = ["pytester"]
@@ -50,6 +52,53 @@ def test_what_is_no_scenario_is_left_alone(pytester: pytest.Pytester, scenario: 
     scenario("elsewhere/two.yaml", healthy)
     (pytester.path / "scenarios/latin.yaml").write_bytes(b"name: \xe9t\xe9\n")
     assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/two.yaml"}
+
+
+def test_folders_of_scenarios_may_lie_anywhere(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+    for path in ("scenarios/a.yaml", "service/scenarios/b.yml", "x/y/scenarios/deep/er/c.yaml", "x/other/d.yaml"):
+        scenario(path, healthy)
+    files = {line.partition("::")[0] for line in ids(pytester)}
+    assert files == {"scenarios/a.yaml", "service/scenarios/b.yml", "x/y/scenarios/deep/er/c.yaml"}
+
+
+def test_what_is_left_alone_is_named_and_not_read(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+    """In one line; what is too large, or no file, is not even opened."""
+    scenario("scenarios/two.yaml", healthy)
+    scenario("scenarios/a_playbook.yaml", "hosts: all\n")
+    scenario("scenarios/b_huge.yaml", healthy)
+    os.truncate(pytester.path / "scenarios/b_huge.yaml", MAX_BYTES + 1)
+    result = pytester.runpytest("--collect-only")
+    left = "scenarios/a_playbook.yaml (no scenario), scenarios/b_huge.yaml (larger than 4 MiB)"
+    result.stdout.fnmatch_lines([f"dpsim: left alone: {left}"])
+    for number in range(3):
+        scenario(f"scenarios/c{number}.yaml", "hosts: all\n")
+    result = pytester.runpytest("--collect-only")
+    result.stdout.fnmatch_lines([f"dpsim: left alone: {left}, scenarios/c0.yaml (no scenario), and 2 more"])
+
+
+def test_a_file_that_is_no_file_hangs_nobody(pytester: pytest.Pytester) -> None:
+    folder = pytester.mkdir("scenarios")
+    os.mkfifo(folder / "fifo.yaml")
+    (folder / "nowhere.yaml").symlink_to("nothing")
+    (folder / "device.yaml").symlink_to("/dev/zero")
+    assert why_left_alone(folder / "fifo.yaml") == "no regular file"
+    assert why_left_alone(folder / "device.yaml") == "no regular file"
+    assert why_left_alone(folder / "nowhere.yaml") == "cannot be read: No such file or directory"
+    assert pytester.runpytest().ret == pytest.ExitCode.NO_TESTS_COLLECTED
+    assert pytester.runpytest("scenarios/fifo.yaml").ret != pytest.ExitCode.OK
+
+
+def test_a_file_that_is_named_gets_the_errors_of_its_reader(pytester: pytest.Pytester, scenario: Write) -> None:
+    scenario("scenarios/huge.yaml", "")
+    os.truncate(pytester.path / "scenarios/huge.yaml", MAX_BYTES + 1)
+    result = pytester.runpytest("scenarios/huge.yaml", "-k", "sim")
+    result.stdout.fnmatch_lines(["scenarios/huge.yaml: larger than 4 MiB; expected a scenario, *"])
+
+
+def test_the_plugin_and_the_reader_have_the_same_limit() -> None:
+    from dpsim.scenario.yaml import reader
+
+    assert reader.MAX_BYTES == MAX_BYTES
 
 
 def test_a_misspelt_scenario_is_no_foreign_file(pytester: pytest.Pytester, scenario: Write) -> None:
@@ -275,3 +324,74 @@ def _uncached(name: str) -> Callable[[], tuple[int, str]]:
 
     function: Callable[[], tuple[int, str]] = getattr(pytest_plugin, name).__wrapped__
     return function
+
+
+# ---- all schedules
+
+
+def test_items_can_explore(pytester: pytest.Pytester, scenario: Write, healthy: str, broken: str) -> None:
+    scenario("scenarios/two.yaml", healthy)
+    scenario("scenarios/broken.yaml", broken, "expect: {verdict: violated, explored: proven}\n")
+    assert not any("explored" in one for one in ids(pytester))
+    assert ids(pytester, "--dpsim-explore=7", "-k", "two and explored") == ["scenarios/two.yaml::explored"]
+    result = pytester.runpytest("--dpsim-explore=7", "-k", "explored or sim", "-rP")
+    result.assert_outcomes(passed=3, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "healthy, explored: expected proven, came violated",
+            "VIOLATED  HANG:COLLECTIVE:MISSING_RANK*",
+            "failure *, found by dpor in run 1, *",
+            "scenario:",
+            "dpsim explore scenarios/broken.yaml --schedules 7",
+            "proven: holds in every schedule of this world; 1 schedule*",
+        ]
+    )
+
+
+def test_the_ini_option_explores_and_the_option_comes_first(
+    pytester: pytest.Pytester, scenario: Write, healthy: str
+) -> None:
+    pytester.makepyprojecttoml("[tool.pytest.ini_options]\ndpsim_explore = '9'\n")
+    scenario("scenarios/two.yaml", healthy)
+    assert len(ids(pytester)) == 4
+    assert len(ids(pytester, "--dpsim-explore=0")) == 3
+
+
+@pytest.mark.parametrize("given", ["", "-1", "many", "1.5", "9" * 20])
+def test_a_number_of_schedules_that_is_none(
+    pytester: pytest.Pytester, scenario: Write, healthy: str, given: str
+) -> None:
+    scenario("scenarios/two.yaml", healthy)
+    result = pytester.runpytest(f"--dpsim-explore={given}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --dpsim-explore: expected a number of schedules, e.g. 300, got '{given}'"])
+
+
+def test_the_replay_names_the_module_that_registers(
+    pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That of a conftest, which the command line would not import."""
+    from dpsim import registry
+
+    monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
+    pytester.makeconftest("""
+        from dpsim.registry import Program, register_protocol
+
+        @register_protocol("from-conftest")
+        class Mine(Program):
+            async def run(self, rank, args):
+                raise ValueError("mine")
+    """)
+    scenario("scenarios/two.yaml", healthy, "protocol: from-conftest\n")
+    result = pytester.runpytest("-k", "sim or explored", "--dpsim-explore=5")
+    result.stdout.fnmatch_lines(
+        [
+            "dpsim run scenarios/two.yaml --backend sim --module conftest.py",
+            "dpsim explore scenarios/two.yaml --schedules 5 --module conftest.py",
+        ]
+    )
+    done = pytester.run(
+        sys.executable, "-m", "dpsim.cli", *["run", "scenarios/two.yaml", "--backend", "sim", "--module", "conftest.py"]
+    )
+    assert done.ret == 1
+    done.stdout.fnmatch_lines(["VIOLATED  CRASH:VALUEERROR*"])

@@ -282,6 +282,7 @@ BAD_FILES = [
         one("prompt_tokens: 1, output_tokens: 1, lora: §a"),
         ("needs config.enable_lora: true",),
     ),
+    Bad("a class that nothing has", after("expect: {class: §HANGS}"), ("no finding has", "did you mean 'HANG'")),
     Bad("a class although it holds", after("expect: {verdict: held, class: §HANG}"), ("held leaves no class to find",)),
     Bad("a stall after the deadline", after("limits: {stall: §1h}"), ("never be seen before the deadline of 10m",)),
     # ---- several problems

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from dpsim.protocol.data_parallel.timeline import Timeline
-from dpsim.scenario import Scenario, dump_scenario, load_scenario, parse_scenario, requests
+from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, requests
 from tests import ROOT
 
 FOLDER = ROOT / "scenarios"
@@ -82,3 +83,19 @@ def test_forced_eager_meets_a_decode_at_a_graph_size() -> None:
     assert eager.num_tokens in scenario.config.capture_sizes
     assert decode.uniform_decode(1)
     assert decode.num_tokens < eager.num_tokens
+
+
+@pytest.mark.parametrize("kind", ["fifo", "zero", "huge"])
+def test_what_is_no_file_or_too_large_is_refused_unread(kind: str, tmp_path: Path) -> None:
+    """A FIFO that nobody writes to would be waited for, a device read without end."""
+    file = tmp_path / "x.yaml"
+    if kind == "fifo":
+        os.mkfifo(file)
+    elif kind == "zero":
+        file.symlink_to("/dev/zero")
+    else:
+        file.touch()
+        os.truncate(file, 1 << 40)
+    said = "larger than 4 MiB; expected a scenario, " if kind == "huge" else "not a regular file; expected a scenario"
+    with pytest.raises(ScenarioError, match=f"x.yaml: {said}"):
+        load_scenario(file)

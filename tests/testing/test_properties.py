@@ -6,7 +6,9 @@ Examples are counted from the first that fails to the last that is run, as Hypot
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +21,14 @@ from hypothesis import strategies as st
 from dpsim import registry
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.campaign.token import read_token
 from dpsim.interface import Rank
 from dpsim.program import Program
-from dpsim.scenario import Scenario, load_scenario, scenario_from
+from dpsim.scenario import ProtocolChoice, Scenario, dump_scenario, load_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
+from dpsim.testing.properties import DoesNotHold, holds_again
+from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
 
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
@@ -70,7 +75,12 @@ def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Pat
     assert scenario == smallest(protocol={"variant": variant})
     assert examples <= 400  # measured: 14 and 14
     [file] = tmp_path.iterdir()
-    assert told.endswith(f"replay: dpsim explore {file} --schedules 300")
+    assert f"scenario, saved as {file}:\n  name: drawn\n  protocol:\n    variant: {variant}\n" in told
+    here = os.environ["PYTEST_CURRENT_TEST"].rpartition(" ")[0]
+    command, _, word = told.splitlines()[-1].partition(" --dpsim-replay=")
+    assert command == f"replay: pytest {shlex.quote(here)}"
+    assert read_token(word).scenario == scenario
+    assert file.read_text() == dump_scenario(scenario)
     again = explore_subject(Subject.of(load_scenario(file)))
     assert again.failure is not None
     assert file.name == f"drawn-{again.failure.fingerprint}.yaml"
@@ -161,12 +171,15 @@ def test_a_stale_wake_shrinks_to_the_smallest_world() -> None:
 
 def test_without_hypothesis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
     with pytest.raises(AssertionError) as raised:
         holds(smallest(protocol={"variant": "M-DP-1"}, name="a/b"), schedules=7, strategy="random")
     [file] = Path(".dpsim").iterdir()
     assert re.fullmatch(r"a-b-[0-9a-f]{8}\.yaml", file.name)
     assert str(raised.value).startswith("VIOLATED  HANG:COLLECTIVE:MISSING_RANK")
-    assert str(raised.value).endswith(f"replay: dpsim explore {file} --schedules 7 --strategy random")
+    command, word = str(raised.value).splitlines()[-1].rsplit(" ", 1)
+    assert command == "replay: dpsim replay"
+    assert read_token(word)[2:] == ("HANG:COLLECTIVE:MISSING_RANK", "random", 7)
     with pytest.raises(AssertionError) as raised:
         holds(woken(WakesWhenever, 2, 1, 1))
     assert "replay" not in str(raised.value)
@@ -234,18 +247,85 @@ def test_a_planted_fault_that_never_happens_is_no_success() -> None:
     assert str(raised.value) == "drawn: never applied: skip: rank 1 never came to dp.agre[0]; did you mean dp.agree?"
 
 
+LATE = {"rank": 1, "by": "1ms", "at": {"site": "dp.agre"}}
+
+
+def test_a_delay_that_never_happens_is_no_success_where_somebody_wrote_it() -> None:
+    """The twin is drawn, and small worlds may not come to it."""
+    with pytest.raises(DoesNotHold, match=r"never applied: delay: rank 1 never came to dp\.agre; did you mean"):
+        holds(smallest(delays=[LATE]))
+
+    @settings(max_examples=1)
+    @given(st.just([LATE]))
+    def drawn(delays: list[Any]) -> None:
+        assert holds(smallest(delays=delays)).verdict == "proven"
+
+    drawn()
+
+
+SKIP = [{"kind": "skip", "rank": 1, "at": {"site": "dp.agree", "ordinal": 0}}]
+
+
+def test_what_a_scenario_expects_is_what_has_to_come(tmp_path: Path) -> None:
+    three = {"data_parallel_size": 3}
+    for expect in ({"class": "HANG:*"}, {"explored": {"class": "HANG", "culprit": {"rank": 1}}}):
+        assert holds(smallest(topology=three, faults=SKIP, expect=expect), save=tmp_path).verdict == "violated"
+    with pytest.raises(DoesNotHold) as raised:
+        holds(smallest(topology=three, faults=SKIP, expect={"class": "HANG", "culprit": {"rank": 0}}), save=tmp_path)
+    line = "expected: violated, HANG, culprit rank 0; NOT met: expected rank 0 as culprit, came rank 1 in step 0"
+    assert line in str(raised.value).splitlines()
+    with pytest.raises(DoesNotHold, match="drawn: expected violated, came proven"):
+        holds(smallest(expect={"verdict": "violated"}))
+    assert holds(smallest(expect={"explored": "proven"})).verdict == "proven"
+
+
+def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DoesNotHold, match=r"scenario, not saved: (Not a directory|File exists):") as raised:
+        holds(smallest(faults=SKIP), save=tmp_path / "file")
+    assert raised.value.replay.startswith("pytest ")
+
+
+def test_a_failure_is_tried_again(tmp_path: Path) -> None:
+    """Along its schedule; after it was mended, in every schedule, with the delays that were drawn."""
+    with pytest.raises(DoesNotHold) as raised:
+        holds(smallest(protocol={"variant": "M-DP-1"}, delays=[{**LATE, "at": {"site": "dp.agree"}}]), save=tmp_path)
+    token = read_token(raised.value.replay.partition("=")[2])
+    with pytest.raises(DoesNotHold, match=r"replayed along .* the same run again") as again:
+        holds_again(token, "as before")
+    assert again.value.replay == "as before"
+    mended = token.scenario.model_copy(update={"protocol": ProtocolChoice()})
+    assert holds_again(token._replace(scenario=mended)).verdict == "proven"
+    late = mended.model_copy(update={"delays": smallest(delays=[LATE]).delays})
+    assert holds_again(token._replace(scenario=late)).verdict == "proven"
+
+
+def test_a_schedule_for_which_there_is_no_room_is_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(DoesNotHold) as raised:
+        holds(smallest(protocol={"variant": "M-DP-1"}), save=tmp_path)
+    token = read_token(raised.value.replay.partition("=")[2])._replace(steps=())
+    with pytest.raises(DoesNotHold, match="HANG:COLLECTIVE:MISSING_RANK"):
+        holds_again(token)
+
+
 class Fails(Program[Any]):
     async def run(self, rank: Rank, prepared: Any) -> None:
         raise ValueError("as it was told")
 
 
 def test_the_module_of_a_protocol_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the path of its file, which means the same on another machine; of what is elsewhere, by its name."""
     registry.protocols()
+    monkeypatch.delenv("PYTEST_CURRENT_TEST")
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     registry.register_protocol("fails")(Fails)
     with pytest.raises(AssertionError) as raised:
         holds(smallest(protocol="fails"), save=tmp_path)
-    assert str(raised.value).endswith(f".yaml --schedules 300 --module {__name__}")
+    assert str(raised.value).endswith(f" --module {Path(__file__).relative_to(ROOT)}")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(AssertionError) as raised:
+        holds(smallest(protocol="fails"), save=tmp_path)
+    assert str(raised.value).endswith(f" --module {__name__}")
 
 
 def test_hypothesis_is_told_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:

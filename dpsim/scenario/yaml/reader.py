@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -45,8 +46,7 @@ def load_scenario(path: str | os.PathLike[str]) -> Scenario:
 def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
     """Read a scenario from text; `name` stands for the file in errors. Raises ScenarioError."""
     if len(content) > MAX_BYTES:
-        size = f"{MAX_BYTES >> 20} MiB"
-        raise ScenarioError(f"{name}: larger than {size}; expected a scenario, with many requests in a workload's file")
+        raise _too_large(name)
     try:
         root, problems = read_nodes(_decoded(content, name))
     except NotYaml as error:
@@ -63,8 +63,15 @@ def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
 
 def _read(path: Path) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=_without_waiting) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise ScenarioError(f"{path}: not a regular file; expected a scenario file")
+            if about.st_size > MAX_BYTES:
+                raise _too_large(str(path))
             return file.read(MAX_BYTES + 1)
+    except ScenarioError:
+        raise
     except FileNotFoundError:
         beside = [other.name for other in path.parent.glob("*.yaml")] if path.parent.is_dir() else []
         hint = did_you_mean(path.name, beside)
@@ -74,6 +81,16 @@ def _read(path: Path) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise ScenarioError(f"{path}: cannot be read: {reason}; expected a readable scenario file") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a FIFO as well, though nobody writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _too_large(name: str) -> ScenarioError:
+    size = f"{MAX_BYTES >> 20} MiB"
+    return ScenarioError(f"{name}: larger than {size}; expected a scenario, with many requests in a workload's file")
 
 
 def _decoded(content: bytes | str, name: str) -> str:

@@ -31,6 +31,13 @@ def dump_scenario(scenario: Scenario) -> str:
     return text
 
 
+def excerpt(scenario: Scenario, title: str = "scenario:", most: int = 40) -> str:
+    """The same for a report: below a title, indented, and cut where it is long."""
+    lines = dump_scenario(scenario).splitlines()
+    more = [f"... and {len(lines) - most} more lines"] * (len(lines) > most)
+    return "\n".join([title, *(f"  {line}" for line in [*lines[:most], *more])])
+
+
 def _data(scenario: Scenario) -> dict[str, Any]:
     data: dict[str, Any] = scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     protocol = data.get("protocol")

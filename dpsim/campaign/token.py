@@ -1,0 +1,140 @@
+"""A failure as one word, for a command line: a scenario, the schedule that broke it, and how it was explored.
+
+    dpsim1.eNpVjk0OwiAQha8yYd0m9W_jNdxpY6hMK4oMAQYX...
+
+Whoever has the word and the protocol's source has the failure: no file is needed. It is for logs of other machines:
+`pytest NODEID --dpsim-replay=TOKEN` and `dpsim replay TOKEN --module tests/test_x.py` make the run again.
+
+A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes of the SHA-256 of a JSON object and
+the object itself, compressed. What comes from a log may be anything, so it is read as a file is: at most `LONGEST`
+characters, which expand to at most `MOST_BYTES`, whatever they say of themselves; the scenario in it is the text of a
+scenario file, and read by the reader of such files; every other field is checked. Whatever the word is, the outcome is
+a `Token` or a `TokenError` in one line.
+
+    >>> read_token("dpsim1.nonsense")
+    Traceback (most recent call last):
+    ...
+    dpsim.campaign.token.TokenError: the token 'dpsim1.nonsense' is damaged; expected the whole word as it was printed
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from typing import Any, NamedTuple
+
+from dpsim.explore import LONGEST as MOST_STEPS
+from dpsim.explore import STRATEGIES
+from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
+from dpsim.scenario.errors import shown
+
+PREFIX = "dpsim1."
+LONGEST = 16_384
+"""Characters: of what is printed, and of what is read. A word of a command line may be longer, a log is not to be."""
+
+MOST_BYTES = 1 << 20
+MOST_SCHEDULES = 1_000_000
+LONGEST_WORD = 1_000
+CHECKED = 4
+
+
+class TokenError(ValueError):
+    """A word that is no token, or none that can be run here. The text is one line."""
+
+
+class Token(NamedTuple):
+    """A failure. `steps`: the schedule that shows it, word by word. `klass`: that of its finding. `strategy` and
+    `schedules`: how it was found, and how it is looked for again.
+    """
+
+    scenario: Scenario
+    steps: tuple[str, ...]
+    klass: str
+    strategy: str
+    schedules: int
+
+    def __str__(self) -> str:
+        """The word; empty where it would be too long."""
+        fields = {**self._asdict(), "scenario": dump_scenario(self.scenario)}
+        content = json.dumps(fields, separators=(",", ":")).encode()
+        packed = hashlib.sha256(content).digest()[:CHECKED] + zlib.compress(content, 9)
+        word = PREFIX + base64.urlsafe_b64encode(packed).decode().rstrip("=")
+        return word if len(word) <= LONGEST and len(content) <= MOST_BYTES else ""
+
+
+def is_token(word: str) -> bool:
+    """Whether a word means to be a token, of whatever version."""
+    return re.match(r"dpsim\d+\.", word) is not None
+
+
+def read_token(word: str) -> Token:
+    """The failure that a word stands for. Raises TokenError, which is one line: where the protocol of the scenario is
+    not registered, too.
+    """
+    fields = fields_of(word)
+    try:
+        scenario = parse_scenario(fields["scenario"], "the token's scenario")
+    except ScenarioError as error:
+        first = str(error).partition("\n")[0]
+        raise TokenError(f"{first}; if a module of yours registers the name, import it: --module") from None
+    return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
+
+
+def fields_of(word: str) -> dict[str, Any]:
+    """What is in a word, each field checked but for the scenario, whose names may not be registered yet. Raises as
+    `read_token` does.
+    """
+    return _checked(word, _unpacked(word))
+
+
+def _unpacked(word: str) -> Any:
+    named = f"the token {shown(word, 40)}"
+    if not is_token(word):
+        raise TokenError(f"{named} is none; expected a word that begins with {PREFIX!r}")
+    if not word.startswith(PREFIX):
+        raise TokenError(f"{named} is of another version of dpsim; expected one that begins with {PREFIX!r}")
+    if len(word) > LONGEST:
+        raise TokenError(f"{named} is too long: {len(word):,} characters; expected at most {LONGEST:,}")
+    damaged = TokenError(f"{named} is damaged; expected the whole word as it was printed")
+    body = word.removeprefix(PREFIX)
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", body):
+        raise damaged
+    try:
+        packed = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4))
+        unzip = zlib.decompressobj()
+        content = unzip.decompress(packed[CHECKED:], MOST_BYTES)
+        if unzip.unconsumed_tail:
+            raise TokenError(f"{named} expands to more than {MOST_BYTES:,} bytes; expected a small scenario")
+        if not unzip.eof or unzip.unused_data or hashlib.sha256(content).digest()[:CHECKED] != packed[:CHECKED]:
+            raise damaged
+        return json.loads(content)
+    except (ValueError, RecursionError, zlib.error) as error:
+        raise (error if isinstance(error, TokenError) else damaged) from None
+
+
+def _checked(word: str, fields: Any) -> dict[str, Any]:
+    """The fields, each of which is what it has to be, but for the scenario, which is text."""
+    named = f"the token {shown(word, 40)}"
+    if not isinstance(fields, dict) or fields.keys() != set(Token._fields):
+        raise TokenError(f"{named} has other fields; expected {', '.join(Token._fields)}")
+    steps, schedules = fields["steps"], fields["schedules"]
+    wrong = {
+        "scenario: expected text": not isinstance(fields["scenario"], str),
+        f"steps: expected a list of up to {MOST_STEPS:,} words": not isinstance(steps, list)
+        or len(steps) > MOST_STEPS
+        or not all(isinstance(step, str) and len(step) <= LONGEST_WORD for step in steps),
+        "klass: expected a class of findings": not isinstance(fields["klass"], str)
+        or len(fields["klass"]) > LONGEST_WORD
+        or not fields["klass"].isprintable(),
+        f"strategy: expected one of {', '.join(STRATEGIES)}": not isinstance(fields["strategy"], str)
+        or fields["strategy"] not in STRATEGIES,
+        f"schedules: expected a number from 1 to {MOST_SCHEDULES:,}": type(schedules) is not int
+        or not 1 <= schedules <= MOST_SCHEDULES,
+    }
+    for what, so in wrong.items():
+        if so:
+            raise TokenError(f"{named}: {what}")
+    return fields

@@ -1,0 +1,103 @@
+"""What a scenario expects: of one run, and of all its schedules where that is something else.
+
+    expect: {verdict: violated, class: "HANG:*", culprit: {rank: 1}}     # of a run, and of all schedules
+    expect: {explored: {class: "HANG:*"}}                                # a run holds, some schedule hangs
+    expect: {explored: proven}                                           # and no schedule may be left to try
+
+The judge is `dpsim.checks.expected`; here are the words of a file, and what is refused: a class that no finding has, a
+class or a culprit where nothing is to be found.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from dpsim.checks.expected import Expected
+from dpsim.checks.finding import pattern_problem
+from dpsim.scenario.base import Index, Problem, RankNumber, StrictModel, refuse
+
+
+def _verdict_alone(value: Any) -> Any:
+    return {"verdict": value} if isinstance(value, str) else value
+
+
+ClassPattern = Annotated[
+    str, Field(strict=True, max_length=200, pattern=r"^[A-Za-z0-9_*?\[\]!.-]+(:[A-Za-z0-9_*?\[\]!.-]+)*$")
+]
+"""A class of findings, the beginning of one, or a shell wildcard."""
+
+
+class ExpectedCulprit(StrictModel):
+    """Who must be found to have done it."""
+
+    rank: RankNumber
+    step: Index | None = None
+    """The logical step, from 0. Left out: any."""
+
+
+class ExpectAny(StrictModel):
+    """A verdict, and what the primary finding must be where it is violated."""
+
+    verdict: Literal["held", "proven", "violated"] = "held"
+    klass: Annotated[ClassPattern | None, Field(alias="class")] = None
+    """The class of the primary finding, e.g. HANG:COLLECTIVE:MISSING_RANK, HANG or DISAGREEMENT:*."""
+    culprit: ExpectedCulprit | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _violated_if_said_how(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "verdict" not in value and (value.get("class") or value.get("culprit")):
+            return {"verdict": "violated", **value}
+        return value
+
+    @model_validator(mode="after")
+    def _nothing_to_find_if_held(self) -> Self:
+        if self.verdict != "violated":
+            for key, value in (("class", self.klass), ("culprit", self.culprit)):
+                if value is not None:
+                    message = f"verdict {self.verdict} leaves no {key} to find; expected verdict violated, or no {key}"
+                    refuse(Problem((key,), message))
+        return self
+
+    @model_validator(mode="after")
+    def _known(self) -> Self:
+        wrong = None if self.klass is None else pattern_problem(self.klass)
+        if wrong is not None:
+            refuse(Problem(("class",), wrong))
+        return self
+
+    def expected(self) -> Expected:
+        """As what comes is judged by."""
+        rank, step = (None, None) if self.culprit is None else (self.culprit.rank, self.culprit.step)
+        return Expected(self.verdict, self.klass, rank, step)
+
+
+class ExpectExplored(ExpectAny):
+    """What must come of all schedules. A bare word is short for the verdict alone."""
+
+    verdict: Literal["held", "proven", "violated"] = "held"
+    """held: no schedule that was tried breaks anything; proven: and none is left to try. Left out: held, or violated if
+    class or culprit are given.
+    """
+
+
+class Expect(ExpectAny):
+    """What must come out. A planted fault that is found as expected is a success."""
+
+    verdict: Literal["held", "violated"] = "held"
+    """Left out: held, or violated if class or culprit are given."""
+    explored: Annotated[ExpectExplored | None, BeforeValidator(_verdict_alone)] = None
+    """Of all schedules, where that is something else than of a run. Left out: the same."""
+
+    def of_all(self) -> Expected:
+        """What must come of all schedules."""
+        return self.expected() if self.explored is None else self.explored.expected()
+
+    def of_small_worlds(self) -> Expect:
+        """What must come of every small world like this one: not the culprit, since a step of this world is none of
+        theirs, and a rank may be.
+        """
+        explored = None if self.explored is None else self.explored.model_copy(update={"culprit": None})
+        return self.model_copy(update={"culprit": None, "explored": explored})

@@ -1,0 +1,66 @@
+"""Failures of earlier runs, kept in files: a scenario each, whose first line is the command that shows the failure.
+
+    # replay: pytest tests/test_mine.py::test_mine --dpsim-replay=dpsim1.qz0NPXjaVY5...
+    name: drawn
+    topology:
+      data_parallel_size: 2
+
+`holds` writes the scenario, and the plugin of pytest that line, where the test failed with it: a test may want a
+failure. Before pytest runs the test again, the plugin tries its files. So a failure that took Hypothesis a minute to
+find and to shrink is seen at once, on every machine that has the file; and once it is mended, the file is a regression
+test until somebody deletes it or moves it to the scenarios. Nothing is imported here but the standard library: who
+looks for files need not know what is in them.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+COMMAND = "# replay: "
+OPTION = "--dpsim-replay="
+LONGEST_LINE = 1 << 16
+MOST = 100
+"""So many files are looked at, those that were written last."""
+
+
+class SavedFailure(NamedTuple):
+    """A file, the test that it is of, and the word that stands for the failure."""
+
+    file: Path
+    test: str
+    word: str
+
+
+def name_command(file: Path, replay: str) -> None:
+    """Make the command the first line of a file. One that cannot be written stays as it is."""
+    with suppress(OSError):
+        file.write_text(f"{COMMAND}{replay}\n{file.read_text('utf-8')}", encoding="utf-8")
+
+
+def saved_failures(folder: Path) -> list[SavedFailure]:
+    """Those of all tests, in the order of their names. What is no such file, or cannot be read, is passed over."""
+    files = [(file.stat().st_mtime, file) for file in _files(folder)]
+    newest = sorted(files, reverse=True)[:MOST]
+    return [one for _, file in sorted(newest, key=lambda entry: entry[1].name) for one in _read(file)]
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    try:
+        yield from (file for file in folder.glob("*.yaml") if file.is_file())
+    except OSError:
+        return
+
+
+def _read(file: Path) -> Iterator[SavedFailure]:
+    try:
+        with file.open(encoding="utf-8") as text:
+            line = text.readline(LONGEST_LINE)
+        words = shlex.split(line.removeprefix(COMMAND)) if line.startswith(COMMAND) else []
+    except (OSError, ValueError):  # not UTF-8, a quote without its end
+        return
+    if len(words) == 3 and words[0] == "pytest" and words[2].startswith(OPTION):
+        yield SavedFailure(file, words[1], words[2].removeprefix(OPTION))

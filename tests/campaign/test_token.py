@@ -1,0 +1,153 @@
+"""Tokens: what goes in comes out; whatever else comes is refused in one line, without much work."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsim.campaign.token import LONGEST, MOST_BYTES, PREFIX, Token, TokenError, read_token
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.strategies import scenarios
+
+SMALL = scenario_from({"name": "small", "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}})
+STEPS = ("rank 0 first[0]", "rank 1 delivers wake[0]", "rank 0>1 #2: eager")
+TOKEN = Token(SMALL, STEPS, "HANG:MAILBOX:NO_MESSAGE", "portfolio", 300)
+TEXT = "name: small\nworkload:\n  requests:\n  - {prompt_tokens: 1, output_tokens: 1}\n"
+FIELDS = {**TOKEN._asdict(), "scenario": TEXT}
+
+
+def packed(content: bytes) -> str:
+    """A word with this in it."""
+    whole = hashlib.sha256(content).digest()[:4] + zlib.compress(content, 9)
+    return PREFIX + base64.urlsafe_b64encode(whole).decode().rstrip("=")
+
+
+def of(**changes: Any) -> str:
+    """A word whose fields are these; those that are None are left out."""
+    fields = {key: value for key, value in {**FIELDS, **changes}.items() if value is not None}
+    return packed(json.dumps(fields).encode())
+
+
+def refused(word: str) -> str:
+    with pytest.raises(TokenError) as raised:
+        read_token(word)
+    said = str(raised.value)
+    assert "\n" not in said
+    assert len(said) < 2_000
+    return said
+
+
+@settings(max_examples=50)
+@given(scenarios(), st.lists(st.text(max_size=20), max_size=5), st.integers(1, 1_000_000))
+def test_what_goes_in_comes_out(scenario: Scenario, steps: list[str], schedules: int) -> None:
+    token = Token(scenario, tuple(steps), "CRASH:VALUEERROR", "dpor", schedules)
+    word = str(token)
+    assert read_token(word) == token
+    assert word.removeprefix(PREFIX).replace("-", "").replace("_", "").isalnum(), "to be pasted without quotes"
+
+
+def test_a_small_world_is_a_short_word() -> None:
+    assert read_token(str(TOKEN)) == TOKEN == read_token(of())
+    assert len(str(TOKEN)) < 400
+
+
+def test_what_is_too_long_is_no_word() -> None:
+    """Digits of a hash do not compress."""
+    steps = tuple(hashlib.sha256(bytes([one])).hexdigest() for one in range(200)) * 3
+    assert str(TOKEN._replace(steps=steps)) == "" or len(str(TOKEN._replace(steps=steps))) <= LONGEST
+    assert str(TOKEN._replace(steps=tuple(f"{hashlib.sha256(str(n).encode()).hexdigest()}" for n in range(500)))) == ""
+    assert str(TOKEN._replace(steps=("x" * 1_000,) * 2_000)) == "", "it would expand to more than is read"
+
+
+# ---- words that are none
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("", "the token '' is none; expected a word that begins with 'dpsim1.'"),
+        ("x.jsonl", "is none; expected"),
+        ("dpsim2.abc", "is of another version of dpsim"),
+        ("dpsim1.", "is damaged; expected the whole word as it was printed"),
+        ("dpsim1.a", "is damaged"),
+        ("dpsim1.abc def", "is damaged"),
+        ("dpsim1.äöü", "is damaged"),
+        ("dpsim1." + "A" * LONGEST, "is too long: 16,391 characters; expected at most 16,384"),
+        (packed(b"\xff"), "is damaged"),
+        (packed(b"[" * 100_000), "is damaged"),
+        (packed(b"9" * 100_000), "is damaged"),
+        (packed(b"[]"), "has other fields; expected scenario, steps, klass, strategy, schedules"),
+        (packed(b"NaN"), "has other fields"),
+        (of(klass=None), "has other fields"),
+        (of(more=1), "has other fields"),
+        (of(scenario=7), "scenario: expected text"),
+        (of(scenario="name: x\n"), "the token's scenario:1:1: "),
+        (of(scenario="[" * 1_000), "the token's scenario:1:"),
+        (of(scenario=TEXT + "protocol: mine\n"), "no protocol is registered as 'mine'"),
+        (of(steps="rank 0"), "steps: expected a list of up to 10,000 words"),
+        (of(steps=[1]), "steps: expected a list"),
+        (of(steps=["x" * 1_001]), "steps: expected a list"),
+        (of(steps=["x"] * 10_001), "steps: expected a list"),
+        (of(klass=3), "klass: expected a class"),
+        (of(klass="HANG\n\nfound"), "klass: expected a class"),
+        (of(klass="X" * 1_001), "klass: expected a class"),
+        (of(strategy="guess"), "strategy: expected one of portfolio, dpor"),
+        (of(strategy=["dpor"]), "strategy: expected one of"),
+        (of(schedules=0), "schedules: expected a number from 1 to 1,000,000"),
+        (of(schedules=True), "schedules: expected a number"),
+        (of(schedules=1e9), "schedules: expected a number"),
+        (of(schedules=10**30), "schedules: expected a number"),
+    ],
+    ids=lambda value: value[:30],
+)
+def test_a_word_that_is_refused(word: str, said: str) -> None:
+    assert said in refused(word)
+
+
+def test_the_module_that_is_missing_is_asked_for() -> None:
+    said = refused(of(scenario=TEXT + "protocol: mine\n"))
+    assert said.endswith("if a module of yours registers the name, import it: --module")
+
+
+def test_a_bomb_is_not_unpacked() -> None:
+    """A megabyte is the most that is made of a word, whatever it would expand to."""
+    word = packed(b"x" * 10_000_000)
+    assert len(word) < LONGEST
+    assert f"expands to more than {MOST_BYTES:,} bytes" in refused(word)
+
+
+def test_a_word_that_is_cut_or_changed_is_noticed() -> None:
+    word = str(TOKEN)
+    for length in range(len(word)):
+        refused(word[:length])
+    for at in range(len(PREFIX), len(word) - 1):  # the last character has bits that mean nothing
+        refused(word[:at] + ("A" if word[at] != "A" else "B") + word[at + 1 :])
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=200) | st.text(max_size=50).map(str.encode), st.booleans())
+def test_any_bytes(content: bytes, well_packed: bool) -> None:
+    body = base64.urlsafe_b64encode(content).decode().rstrip("=")
+    refused(packed(content) if well_packed else PREFIX + body)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+)
+
+
+@settings(max_examples=200)
+@given(st.sampled_from(sorted(FIELDS)), JSON)
+def test_any_field(field: str, value: object) -> None:
+    """A word is read or refused; never anything else."""
+    with suppress(TokenError):
+        assert read_token(packed(json.dumps({**FIELDS, field: value}).encode()))

@@ -1,0 +1,236 @@
+"""Failures of `holds` in projects of others: how long they are, and that they come again, here and elsewhere."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+VARIANT = """
+from dpsim.config import RuntimeMode
+from dpsim.protocol.data_parallel.batch import Source000
+from dpsim.registry import register_variant
+from dpsim.scenario import scenario_from
+from dpsim.testing import holds
+
+
+@register_variant("REPLAYED", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class LargestMode(Source000):
+    def agreed_mode(self, modes):
+        return RuntimeMode(int(modes.MODE()))
+
+
+WORLD = {
+    "name": "drawn",
+    "protocol": {"variant": "REPLAYED"},
+    "topology": {"data_parallel_size": 2},
+    "config": {"num_speculative_tokens": 1},
+    "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+}
+"""
+PROPERTY = """
+
+def test_ranks_agree():
+    holds(scenario_from(WORLD))
+"""
+DRAWN = """
+
+from hypothesis import given, settings, strategies as st
+
+
+@settings(deadline=None, derandomize=True)
+@given(st.integers(1, 4))
+def test_ranks_agree(tokens):
+    request = {"prompt_tokens": 1, "output_tokens": tokens}
+    holds(scenario_from({**WORLD, "workload": {"requests": [request]}}))
+"""
+BROKEN, MENDED = VARIANT.replace("MODE", "max"), VARIANT.replace("MODE", "min")
+TEST = "tests/test_agreement.py"
+SAVED = "dpsim: failures that were saved and are tried first: 1"
+
+
+@pytest.fixture(autouse=True)
+def _variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Registered in an inner session, and forgotten with it."""
+    from dpsim import registry
+
+    registry.variants()
+    monkeypatch.setattr(registry, "_variants", dict(registry._variants))
+    monkeypatch.setenv("CI", "true")  # where summaries are not cut
+
+
+def write(pytester: pytest.Pytester, text: str) -> None:
+    file = pytester.path / TEST
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    (pytester.path / "pytest.ini").write_text("[pytest]\n")
+
+
+def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
+    from dpsim import registry
+
+    registry._variants.pop("REPLAYED", None)
+    return pytester.runpytest("-p", "no:cacheprovider", *words)
+
+
+def replay_line(result: pytest.RunResult) -> list[str]:
+    """The words of the line, as a shell has them; there is one."""
+    [line] = [line for line in result.outlines if line.startswith("replay: ")]
+    assert re.fullmatch(rf"replay: pytest {TEST}::test_ranks_agree --dpsim-replay=dpsim1\.[\w-]+", line)
+    return line.split()[2:]
+
+
+# ---- what is shown
+
+
+@pytest.mark.parametrize("test", [PROPERTY, DRAWN], ids=["written", "drawn"])
+def test_a_failure_is_told_once_and_shortly(pytester: pytest.Pytester, test: str) -> None:
+    """It was 133 lines."""
+    write(pytester, BROKEN + test)
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    assert len(result.outlines) <= 46
+    lines = [line for line in result.outlines if "VIOLATED" in line]
+    assert lines == [
+        "VIOLATED  CRASH:ASSERTIONERROR  (observed: nothing can move any more)",
+        f"FAILED {TEST}::test_ranks_agree - VIOLATED  CRASH:ASSERTIONERROR  (observed: nothing can move any more)",
+    ]
+    result.stdout.fnmatch_lines(
+        [
+            f"{TEST}:*: holds(*",
+            "scenario, saved as .dpsim/drawn-*.yaml:",
+            "  name: drawn",
+            "  protocol:",
+            "    variant: REPLAYED",
+            "    - {prompt_tokens: 1, output_tokens: 1}",
+            f"replay: pytest {TEST}::test_ranks_agree --dpsim-replay=dpsim1.*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*properties.py*")
+
+
+def test_who_asks_for_everything_gets_it(pytester: pytest.Pytester) -> None:
+    write(pytester, BROKEN + DRAWN)
+    result = run(pytester, "--tb=long")
+    result.stdout.fnmatch_lines(["E *VIOLATED*", "E *test_ranks_agree(*"])
+    assert len([line for line in result.outlines if "VIOLATED" in line]) == 2
+
+
+def test_what_nothing_can_replay_keeps_what_hypothesis_says(pytester: pytest.Pytester) -> None:
+    write(pytester, BROKEN + DRAWN.replace("holds(scenario", "holds(Subject.of(scenario").replace("}))", "})))"))
+    file = pytester.path / TEST
+    file.write_text("from dpsim.campaign.subject import Subject\n" + file.read_text())
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *VIOLATED*", "E * test_ranks_agree(*", "E *tokens=1*"])
+    result.stdout.no_fnmatch_line("*--dpsim-replay*")
+
+
+# ---- again
+
+
+def test_the_line_alone_shows_it_in_another_folder(
+    pytester: pytest.Pytester, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(pytester, BROKEN + DRAWN)
+    words = replay_line(run(pytester))
+    (tmp_path / "tests").mkdir()
+    (tmp_path / TEST).write_text(BROKEN + DRAWN)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.chdir(tmp_path)
+    again = run(pytester, *words)
+    again.assert_outcomes(failed=1)
+    again.stdout.fnmatch_lines(["VIOLATED  CRASH:ASSERTIONERROR*", "replayed along 0 steps: the same run again"])
+    assert replay_line(again) == words
+    assert not (tmp_path / ".dpsim").exists(), "nothing has to be there, and nothing is left there"
+    (tmp_path / TEST).write_text(MENDED + DRAWN)
+    mended = run(pytester, *words, "-rP")
+    mended.assert_outcomes(passed=1)
+    mended.stdout.fnmatch_lines(["*proven: holds in every schedule of this world; 1 schedule*"])
+
+
+def test_a_saved_failure_is_tried_first(pytester: pytest.Pytester) -> None:
+    """Without the rest of the test, until it is mended."""
+    write(pytester, BROKEN + DRAWN)
+    run(pytester)
+    [file] = (pytester.path / ".dpsim").iterdir()
+    write(pytester, BROKEN + DRAWN.replace("    request =", "    raise SystemExit\n    request ="))
+    result = run(pytester)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            SAVED,
+            "replayed along 0 steps: the same run again",
+            f"scenario of .dpsim/{file.name}, to be deleted if it is none of this test:",
+        ]
+    )
+    assert replay_line(result)
+    write(pytester, MENDED + DRAWN)
+    result = run(pytester)
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines([SAVED])
+
+
+def test_another_test_is_not_touched(pytester: pytest.Pytester) -> None:
+    write(pytester, BROKEN + PROPERTY)
+    run(pytester)
+    write(pytester, BROKEN + PROPERTY.replace("test_ranks_agree", "test_other").replace("holds(", "print("))
+    run(pytester).assert_outcomes(passed=1)
+
+
+def test_a_failure_that_a_test_wants_is_not_tried(pytester: pytest.Pytester) -> None:
+    """The twin of the one that fails with it: it would fail the next time."""
+    wanted = PROPERTY.replace("    holds", "    import pytest\n    with pytest.raises(AssertionError):\n        holds")
+    write(pytester, BROKEN + wanted)
+    for _ in range(2):
+        result = run(pytester)
+        result.assert_outcomes(passed=1)
+        result.stdout.no_fnmatch_line(SAVED)
+    assert len(list((pytester.path / ".dpsim").iterdir())) == 1
+
+
+def test_saved_files_that_cannot_be_used(pytester: pytest.Pytester) -> None:
+    """They take nothing from the tests; one of a protocol of yesterday is named."""
+    write(pytester, BROKEN + PROPERTY)
+    run(pytester)
+    folder = pytester.path / ".dpsim"
+    [file] = folder.iterdir()
+    text = file.read_text()
+    write(pytester, PROPERTY.replace("holds(scenario_from(WORLD))", "pass"))
+    (folder / "nothing.yaml").write_text("")
+    (folder / "bytes.yaml").write_bytes(b"# replay: \xff\n")
+    (folder / "quote.yaml").write_text("# replay: pytest 'x\n")
+    (folder / "long.yaml").write_text("# replay: " + "x" * 1_000_000)
+    (folder / "cut.yaml").write_text(text.splitlines()[0][:-9])
+    (folder / "folder.yaml").mkdir()
+    os.mkfifo(folder / "fifo.yaml")
+    result = run(pytester, "-rP")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(
+        [".dpsim/cut.yaml cannot be tried: the token*is damaged*", f".dpsim/{file.name} cannot be tried: *'REPLAYED'*"]
+    )
+
+
+# ---- words that cannot be replayed
+
+
+@pytest.mark.parametrize("word", ["", "nonsense", "dpsim1.", "dpsim1.AAAA", "dpsim9.AAAA", "dpsim1." + "A" * 20_000])
+def test_a_bad_token_is_a_usage_error(pytester: pytest.Pytester, word: str) -> None:
+    pytester.makepyfile("def test_it(): pass\n")
+    result = pytester.runpytest(f"--dpsim-replay={word}")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    [line] = [line for line in result.errlines if line]
+    assert line.startswith("ERROR: --dpsim-replay: the token ")
+
+
+def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
+    write(pytester, BROKEN + PROPERTY + "\n\ndef test_two(): pass\n")
+    words = replay_line(run(pytester))
+    for more, got in ([TEST, *words[1:]], "2"), ([*words, "-k", "nothing"], "0"):
+        result = run(pytester, *more)
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: --dpsim-replay: expected one test, as in the line *; selected: {got}"])
