@@ -100,6 +100,8 @@ class Explored:
     def unmet(self) -> str | None:
         """Why what came is not as the scenario expects it; None if it is."""
         expected, found = self.subject.expected, self.exploration
+        if found.lost:
+            return f"lost: {found.lost.splitlines()[0]}"
         if expected.verdict == "violated" and self.failure is not None and not self.confirmed:
             return "the failure could not be confirmed"
         primary = self.findings[0] if self.findings else None
@@ -111,7 +113,7 @@ class Explored:
         """What the verdict takes for granted. A violation shows, whatever else hardware may do; where nothing was done
         or no schedule was judged, nothing is said.
         """
-        said = self.exploration.fresh and self.verdict not in ("violated", "vacuous")
+        said = self.exploration.fresh and self.verdict not in ("violated", "vacuous", "lost")
         return assumed(self.subject.world) if said else ()
 
     def summary(self) -> str:

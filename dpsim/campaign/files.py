@@ -97,7 +97,8 @@ def _explore(
 class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
     worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
-    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted.
+    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted; `lost`:
+    what the machine took away from the world after these.
     """
 
     explored: int
@@ -107,10 +108,13 @@ class Whole(NamedTuple):
     never_applied: Sequence[str]
     first: Outcome | None
     assumes: Sequence[str] = ()
+    lost: str = ""
 
     @property
     def unmet(self) -> str | None:
         """Why what came is not that every world holds; None if it is."""
+        if self.lost:
+            return f"lost: {self.lost}"
         came = "held" if self.first is None else "violated"
         return HELD.unmet(came, None, self.never_applied)
 
@@ -137,6 +141,8 @@ def explore_whole(
         worlds = [(each, None) for each in some]
         all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
         for scenario, one in zip(some, all_explored, strict=True):
+            if one.exploration.lost:
+                return Whole(verdicts.total(), verdicts, runs, probes, (), None, (), one.exploration.lost)
             if not one.exploration.runs:  # the time was up
                 break
             verdicts[one.verdict] += 1

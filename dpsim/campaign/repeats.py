@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.campaign.subject import Subject
+from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
@@ -92,7 +92,7 @@ class Repeats:
         follow.begin()
         machine.strategy = follow
         try:
-            machine.run_program(self._subject.world, *self._fresh(), self._tick)
+            kept(machine.run_program(self._subject.world, *self._fresh(), self._tick))
             follow.end(True)
         except OutOfTime:
             raise

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 
+from dpsim.backend.trouble import trouble
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks.finding import Finding
@@ -23,7 +24,7 @@ from dpsim.ops import KIND, SITE
 from dpsim.program import refuse_changes, state_of
 from dpsim.schedule import OutOfTime, Strategy, Unrepeatable
 from dpsim.sim.environment import rare_collections
-from dpsim.world import Run
+from dpsim.world import Lost, Run
 
 
 def search_subject(
@@ -40,7 +41,7 @@ def search_subject(
     probes: Counter[str] = Counter()
     injected: dict[Planted, str] = {}
     waiting = planted(subject.world)
-    number, idle, known = 0, 0, set[str]()
+    number, idle, known, lost = 0, 0, set[str](), ""
 
     def tick(step: int) -> None:
         if expired():
@@ -50,6 +51,16 @@ def search_subject(
     repeats = Repeats(subject, tick)
 
     def once(asked: Strategy) -> list[Problem]:
+        nonlocal lost
+        try:
+            return one_run(asked)
+        except (Lost, MemoryError, OSError) as error:
+            lost = str(error) if isinstance(error, Lost) else trouble(error)
+            if not lost:
+                raise
+            raise OutOfTime from error
+
+    def one_run(asked: Strategy) -> list[Problem]:
         nonlocal number, idle
         number += 1
         repeats.before(number)
@@ -78,8 +89,11 @@ def search_subject(
     with rare_collections():  # around all runs: after each it would look through what the run has left
         found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
         unlike = None
-        with suppress(OutOfTime):
-            unlike = repeats.last()
+        try:
+            with suppress(OutOfTime):
+                unlike = None if lost else repeats.last()
+        except Lost as error:
+            lost = str(error)
     if unlike is not None and not found.failures:
         one = _problem(unlike.finding, unlike.run)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
@@ -89,6 +103,8 @@ def search_subject(
     found.idle = idle
     if found.vacuous:
         found.verdict = "vacuous"
+    if lost:
+        found.lost, found.verdict = lost, "lost"
     found.repeated = repeats.made
     found.probes = probes
     found.injected.update(injected)

@@ -83,7 +83,7 @@ def do(
     found.classes = set()
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first
-    over = found.runs < unit.schedules and not stopped and not expired()
+    over = bool(found.lost) or (found.runs < unit.schedules and not stopped and not expired())
     return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
 
 
@@ -111,6 +111,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.longest = one.longest
     total.steps += one.steps
     total.idle += one.idle
+    total.lost = total.lost or one.lost
     total.races.update(one.races)
     total.probes.update(one.probes)
     for planted, why in one.injected.items():  # the empty text is the least: it happened

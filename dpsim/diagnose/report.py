@@ -8,12 +8,16 @@ named, as NCCL's RAS does: a report on 64 ranks must fit a screen.
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  (nothing can move any more)
     culprit   rank 1, step 5, dp.agree at dpsim/protocol/data_parallel/step.py:114
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
+
+A run from which the machine took something away has no verdict. Then the report says what that was, where every rank
+stood, and what was found before.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.backend.whereabouts import whereabouts
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.injected import injection_text
 from dpsim.ops import ADDRESS, KIND, ORDINAL, SITE, STEP, STREAM, THREAD, Injected, RawRecord, as_record
@@ -25,7 +29,11 @@ SHOWN = ("collective", "transfer", "launch", "read", "post", "take", "decision",
 
 
 def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
-    """The report as lines of plain text without colours; empty if there are no findings. `replay`: a command line."""
+    """The report as lines of plain text without colours; empty if there are no findings and nothing was lost. `replay`:
+    a command line.
+    """
+    if run.lost:
+        return _lost(run, findings, replay)
     if not findings:
         return ""
     primary = findings[0]
@@ -44,6 +52,14 @@ def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
     if replay:
         lines += ["", f"replay: {replay}"]
     return "\n".join(lines)
+
+
+def _lost(run: Run, findings: Sequence[Finding], replay: str) -> str:
+    lines = [f"LOST  {run.lost}: no verdict"]
+    lines += _section("where every rank stood", whereabouts(run.journals).splitlines())
+    lines += _section("found before", [f"{one.klass}: {one.message} (culprit {one.culprit})" for one in findings])
+    lines += _section("injected by the scenario", _injected(run))
+    return "\n".join([*lines, *["", f"replay: {replay}"] * bool(replay)])
 
 
 def _section(title: str, body: Sequence[str]) -> list[str]:

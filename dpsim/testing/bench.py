@@ -62,6 +62,8 @@ class Bench:
         """The run on the backend, which must be well formed, and the one on the simulation."""
         progress: list[int] = []
         run = self.backend.run(world, program, args, progress.append)
+        if run.lost:
+            raise Lost(run.lost)
         self.require(progress == sorted(progress), f"progress went backwards: {progress}")
         self._well_formed(run)
         return run, SimBackend().run(world, program, args)

@@ -60,17 +60,20 @@ def holds(
 
     The scenario of a failure is saved in the folder `save`, which is made
     if need be, as NAME-FINGERPRINT.yaml; a `Subject` is not, since it has no scenario. Raises ValueError for an unknown
-    strategy, and ScenarioError for a workload that cannot be read (`holds(Subject.of(scenario, folder))` says where its
+    strategy, Lost if the machine took away what a run needs, and ScenarioError for a workload that cannot be read (`holds(Subject.of(scenario, folder))` says where its
     file is).
     """
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.subject import Subject
     from dpsim.checks.expected import HELD
     from dpsim.scenario import Scenario
+    from dpsim.world import Lost
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     explored = explore_subject(subject, strategy, schedules=schedules)
+    if explored.exploration.lost:
+        raise Lost(f"{subject.name}: {explored.exploration.lost}")
     final = _tell_hypothesis(explored)
     failure = explored.failure
     if failure is None:

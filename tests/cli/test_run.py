@@ -139,7 +139,7 @@ def test_a_full_disk_does_not_cost_the_verdict(healthy: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(os, "fsync", full)
     answer = dpsim_("run", healthy, "--trace", "x.jsonl")
-    assert (answer.code, answer.err) == (2, "dpsim: x.jsonl: No space left on device\n")
+    assert (answer.code, answer.err) == (3, "dpsim: x.jsonl: No space left on device\n")
     assert "HELD  6 steps" in answer.out
     assert "trace digest" not in answer.out
     assert sorted(os.listdir(tmp_path)) == ["three.yaml"]
