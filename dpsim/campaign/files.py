@@ -97,8 +97,8 @@ def _explore(
 class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
     worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
-    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted; `lost`:
-    what the machine took away from the world after these.
+    happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted;
+    `lost`: what the machine took away from the world after these.
     """
 
     explored: int

@@ -113,9 +113,7 @@ def totals(all_explored: Sequence[Explored]) -> str:
     '0 scenarios'
     """
     verdicts = Counter(explored.verdict for explored in all_explored)
-    counts = ", ".join(
-        f"{verdicts[word]} {word}" for word in VERDICTS if verdicts[word]
-    )
+    counts = ", ".join(f"{verdicts[word]} {word}" for word in VERDICTS if verdicts[word])
     return counted(len(all_explored), "scenario") + (f": {counts}" if counts else "")
 
 

@@ -16,7 +16,7 @@ from dpsim.checks.judge import judge
 from dpsim.ops import ALLOC_PLACE, KIND, TAKE_HOW, WHERE, RawRecord, as_record
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.programs import ODD
-from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Run, World
+from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 
 STALL_NS = 2_000_000_000
 """Where a hang is planted, a real backend waits for so long until it says so; else longer, for a busy machine."""

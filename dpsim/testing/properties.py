@@ -60,8 +60,8 @@ def holds(
 
     The scenario of a failure is saved in the folder `save`, which is made
     if need be, as NAME-FINGERPRINT.yaml; a `Subject` is not, since it has no scenario. Raises ValueError for an unknown
-    strategy, Lost if the machine took away what a run needs, and ScenarioError for a workload that cannot be read (`holds(Subject.of(scenario, folder))` says where its
-    file is).
+    strategy, `dpsim.world.Lost` if the machine took away what a run needs, and ScenarioError for a workload that cannot
+    be read (`holds(Subject.of(scenario, folder))` says where its file is).
     """
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.subject import Subject
