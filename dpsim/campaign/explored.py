@@ -27,7 +27,7 @@ from dpsim.explore.normal_form import switches
 from dpsim.explore.strategies.replay import Replay
 from dpsim.schedule import CutOff
 from dpsim.words import counted
-from dpsim.world import Run
+from dpsim.world import Lost, Run
 
 
 @dataclass
@@ -125,6 +125,18 @@ class Explored:
         return self.shown[0].report(replay) if self.shown else ""
 
 
+def concluded(subject: Subject, found: Exploration) -> Explored:
+    """What is known in the end: each failure is shown. Where the machine has no room for that run, no verdict is left."""
+    shown = []
+    for failure in found.failures.values():
+        try:
+            shown.append(show(subject, failure))
+        except Lost as error:
+            found.lost, found.verdict = found.lost or str(error), "lost"
+            shown.append(Shown(failure, None, (), failure.schedule, True))
+    return Explored(subject, found, shown)
+
+
 def show(subject: Subject, failure: Failure) -> Shown:
     """Run a failure's normal form; where it does not show the failure, the schedule that did. One that has evidence of
     its own is not run again.
@@ -168,4 +180,4 @@ def explore_subject(
         expired=lambda: end is not None and time.monotonic() > end,
         progress=progress,
     )
-    return Explored(subject, found, [show(subject, one) for one in found.failures.values()])
+    return concluded(subject, found)

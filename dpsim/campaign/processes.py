@@ -32,7 +32,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from dpsim.backend.trouble import is_stopped, limit, trouble
-from dpsim.campaign.explored import Explored, show
+from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult, do, merge
 from dpsim.explore import Exploration, search
@@ -231,10 +231,7 @@ def explore_all(
 
     for result in _results(plans, subjects, jobs, end, tick):
         plans[result.unit.subject].take(result)
-    return [
-        Explored(subject, plan.exploration, [show(subject, one) for one in plan.exploration.failures.values()])
-        for subject, plan in zip(subjects, plans, strict=True)
-    ]
+    return [concluded(subject, plan.exploration) for subject, plan in zip(subjects, plans, strict=True)]
 
 
 def _results(

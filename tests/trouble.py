@@ -1,0 +1,61 @@
+"""Trouble of the machine, made by hand, and what it leaves behind.
+
+with later(0.3, lambda: os.kill(worker, signal.SIGKILL)):
+    ...
+
+before = Left.now()
+...
+assert Left.now() == before
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+
+@contextmanager
+def later(seconds: float, act: Callable[[], object]) -> Iterator[None]:
+    """Do something after so long, in this thread, whatever it does then. No thread: processes are forked here."""
+
+    def handler(number: int, frame: object) -> None:
+        act()
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-4))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def children(process: int) -> list[int]:
+    """The processes that one has started and that have not been waited for."""
+    found = []
+    for task in Path(f"/proc/{process}/task").iterdir():
+        found += [int(child) for child in (task / "children").read_text().split()]
+    return found
+
+
+class Left(NamedTuple):
+    """What a process holds: descriptors, processes, shared memory, temporary files of dpsim."""
+
+    descriptors: int
+    processes: int
+    shared: int
+    files: int
+
+    @staticmethod
+    def now() -> Left:
+        return Left(
+            len(os.listdir("/proc/self/fd")),
+            len(children(os.getpid())),
+            len(os.listdir("/dev/shm")) if Path("/dev/shm").is_dir() else 0,
+            sum(name.startswith("dpsim-") for name in os.listdir(tempfile.gettempdir())),
+        )
