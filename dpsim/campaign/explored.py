@@ -126,7 +126,7 @@ class Explored:
 
 
 def concluded(subject: Subject, found: Exploration) -> Explored:
-    """What is known in the end: each failure is shown. Where the machine has no room for that run, no verdict is left."""
+    """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left."""
     shown = []
     for failure in found.failures.values():
         try:

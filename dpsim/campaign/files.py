@@ -114,7 +114,7 @@ class Whole(NamedTuple):
     def unmet(self) -> str | None:
         """Why what came is not that every world holds; None if it is."""
         if self.lost:
-            return f"lost: {self.lost}"
+            return f"lost: {self.lost.splitlines()[0]}"
         came = "held" if self.first is None else "violated"
         return HELD.unmet(came, None, self.never_applied)
 

@@ -89,7 +89,7 @@ def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
 def test_json_of_a_run_that_holds(healthy: Path) -> None:
     found = dpsim_("run", healthy, "--json").json
     assert list(found) == [
-        *("scenario", "backend", "verdict", "class", "culprit", "met", "unmet", "unclaimed"),
+        *("scenario", "backend", "verdict", "lost", "class", "culprit", "met", "unmet", "unclaimed"),
         *("never_applied", "findings", "switched_off", "not_run"),
         *("steps", "figures", "waited_ns", "elapsed_ns", "digest"),
     ]

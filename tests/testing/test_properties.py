@@ -24,6 +24,7 @@ from dpsim.program import Program
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
+from dpsim.world import Lost
 from tests.programs import Scripted, world_of
 
 SHRINKS = settings(max_examples=1_000, derandomize=True, database=None, print_blob=False)
@@ -252,3 +253,16 @@ def test_profiles() -> None:
     assert (ci.derandomize, ci.deadline) == (True, None)
     assert (nightly.derandomize, nightly.deadline) == (False, None)
     assert nightly.max_examples >= 10 * ci.max_examples
+
+
+# ---- the machine takes something away
+
+
+class Exhausts(Program[Any]):
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        raise MemoryError
+
+
+def test_a_loss_is_neither_a_pass_nor_a_violation() -> None:
+    with pytest.raises(Lost, match="this world: no memory"):
+        holds(Subject(world_of(2, ["dp_cpu"]), Exhausts()))

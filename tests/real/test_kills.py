@@ -1,0 +1,135 @@
+"""Processes that are ended or stopped at random moments, many of them: how commands end, how long they take, and what
+they leave behind. Each campaign ends with a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
+
+    what                             times  exit codes       longest  left behind
+
+What a kill can do is nothing at all (it came too late), or a loss: never a verdict that the same command without it
+does not have, and never more than the deadlines allow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpsim import runner
+from dpsim.campaign import processes
+from real.backend import GlooBackend
+from tests.cli.commands import dpsim_, write
+from tests.cli.protocols import scenario
+from tests.trouble import Left, children, later
+
+pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.xdist_group("gloo"),
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc"),
+]
+
+STEPS = """
+name: steps
+topology: {data_parallel_size: 3}
+limits: {stall: 1s}
+workload: {requests: [{prompt_tokens: 5, output_tokens: 400}, {prompt_tokens: 3, output_tokens: 400}]}
+"""
+HANG = "expect: {class: 'HANG:*'}\n"
+
+Victims = Callable[[], list[int]]
+
+
+def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
+    left = {name: now - then for name, now, then in zip(Left._fields, Left.now(), before, strict=True) if now != then}
+    said = ", ".join(f"{code} x {count}" for code, count in sorted(codes.items()))
+    print(f"\n{what:<32} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}")
+    assert not left
+
+
+def campaign(what: str, times: int, words: list[str], number: signal.Signals, victims: Victims) -> Counter[int]:
+    """A command again and again, and in each a process that is sent a signal somewhen."""
+    draw = random.Random(what)
+    begun = time.monotonic()
+    dpsim_(*words)
+    usual = time.monotonic() - begun
+    before, codes, longest = Left.now(), Counter[int](), 0.0
+
+    def strike() -> None:
+        there = victims()
+        if there:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(draw.choice(there), number)
+
+    for _ in range(times):
+        begun = time.monotonic()
+        with later(draw.uniform(0, usual), strike):
+            codes[dpsim_(*words).code] += 1
+        longest = max(longest, time.monotonic() - begun)
+    dpsim_(*words)  # whatever the last one left broken is mended
+    row(what, codes, longest, before)
+    return codes
+
+
+@pytest.fixture
+def gloo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
+    """The pool of the commands, which they leave warm."""
+    backend = GlooBackend()
+    monkeypatch.setattr(runner, "_backends", {"gloo": backend})
+    monkeypatch.setattr(runner, "warm_backends", contextlib.nullcontext)
+    monkeypatch.chdir(tmp_path)
+    return backend
+
+
+@pytest.mark.parametrize(
+    ("number", "times"),
+    [(signal.SIGKILL, 40), (signal.SIGTERM, 10), (signal.SIGSTOP, 10)],
+    ids=["kill", "terminate", "stop"],
+)
+def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
+    """A healthy run that is expected to hang: 1 where the kill came too late, and 3 else."""
+    file = write(Path("x.yaml"), STEPS + HANG)
+    try:
+        words = ["run", str(file), "--backend", "gloo"]
+        codes = campaign(f"{number.name} to workers of gloo", times, words, number, lambda: gloo.pool.processes)
+        assert set(codes) <= {1, 3}
+        assert codes[3]
+    finally:
+        gloo.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
+    """Where it is stopped, a run goes on; the next set-up does not."""
+    file = write(Path("x.yaml"), STEPS)
+
+    def victims() -> list[int]:
+        return [gloo.pool.server.pid] if gloo.pool.server is not None else []
+
+    try:
+        words = ["run", str(file), "--backend", "gloo"]
+        times = 20 if number == signal.SIGKILL else 5
+        codes = campaign(f"{number.name} to what forks them", times, words, number, victims)
+        assert set(codes) <= {0, 3}
+    finally:
+        gloo.close()
+
+
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGKILL, 50), (signal.SIGSTOP, 10)], ids=["kill", "stop"])
+def test_exploring_processes(
+    number: signal.Signals, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A unit is given out again, so that most kills cost nothing but time."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(processes, "UNIT_SECONDS", 0.05)
+    names = ("t_look", "t_two", "t_lost")
+    files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]
+    words = ["explore", *files, "--module", "tests.cli.protocols", "--jobs", "2", "--keep-going", "--schedules", "300"]
+    usual = dpsim_(*words).code
+    codes = campaign(f"{number.name} to exploring processes", times, words, number, lambda: children(os.getpid()))
+    assert set(codes) <= {usual, 3}
