@@ -22,19 +22,17 @@ DPOR; here whole units are enough, since worlds that can be proven are small, an
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.backend.trouble import is_stopped, limit, trouble
+from dpsim.backend.trouble import is_stopped, limit
 from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.units import Unit, UnitResult, do, merge
+from dpsim.campaign.units import Unit, UnitResult, do, lost_by, merge, portable
 from dpsim.explore import Exploration, search
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.words import counted
@@ -182,27 +180,8 @@ def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subje
             try:
                 answer: Any = do(unit, subjects[unit.subject], end, tick)
             except Exception as error:  # dealt with where the units are given out
-                answer = _lost(error) or _portable(error)
+                answer = lost_by(error) or portable(error)
             connection.send(answer)
-
-
-def _lost(error: Exception) -> Lost | None:
-    """What the machine took away, with the type and without the rest."""
-    lacked = str(error) if isinstance(error, Lost) else trouble(error)
-    return Lost(lacked) if lacked else None
-
-
-def _portable(error: Exception) -> Exception:
-    """The same, or what can be sent of it; with the lines of its traceback, which do not travel."""
-    try:
-        if type(pickle.loads(pickle.dumps(error))) is not type(error):
-            raise TypeError
-    except Exception:
-        error = RuntimeError("".join(traceback.format_exception_only(error)).strip()).with_traceback(
-            error.__traceback__
-        )
-    error.add_note("".join(["in a worker process:\n", *traceback.format_tb(error.__traceback__)]).rstrip())
-    return error
 
 
 def explore_all(
@@ -250,7 +229,7 @@ def _results(
             try:
                 result = do(unit, subjects[unit.subject], end, tick)
             except Exception as error:
-                lost = _lost(error)
+                lost = lost_by(error)
                 if lost is None:
                     raise
                 plans[unit.subject].give_up(str(lost))

@@ -38,7 +38,7 @@ STEPS = """
 name: steps
 topology: {data_parallel_size: 3}
 limits: {stall: 1s}
-workload: {requests: [{prompt_tokens: 5, output_tokens: 400}, {prompt_tokens: 3, output_tokens: 400}]}
+workload: {requests: [{prompt_tokens: 5, output_tokens: 80}, {prompt_tokens: 3, output_tokens: 80}]}
 """
 HANG = "expect: {class: 'HANG:*'}\n"
 
@@ -48,7 +48,7 @@ Victims = Callable[[], list[int]]
 def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
     left = {name: now - then for name, now, then in zip(Left._fields, Left.now(), before, strict=True) if now != then}
     said = ", ".join(f"{code} x {count}" for code, count in sorted(codes.items()))
-    print(f"\n{what:<32} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}")
+    print(f"\n{what:<32} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}", flush=True)
     assert not left
 
 
