@@ -1,7 +1,7 @@
 """Processes that are ended or stopped at random moments, many of them: how commands end, how long they take, and what
 they leave behind. Each campaign ends with a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
 
-    what                             times  exit codes       longest  left behind
+    what                                           times  exit codes       longest  left behind
 
 What a kill can do is nothing at all (it came too late), or a loss: never a verdict that the same command without it
 does not have, and never more than the deadlines allow.
@@ -48,20 +48,23 @@ Victims = Callable[[], list[int]]
 def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
     left = {name: now - then for name, now, then in zip(Left._fields, Left.now(), before, strict=True) if now != then}
     said = ", ".join(f"{code} x {count}" for code, count in sorted(codes.items()))
-    print(f"\n{what:<32} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}", flush=True)
+    print(f"\n{what:<46} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}", flush=True)
     assert not left
 
 
 def campaign(what: str, times: int, words: list[str], number: signal.Signals, victims: Victims) -> Counter[int]:
     """A command again and again, and in each a process that is sent a signal somewhen."""
     draw = random.Random(what)
+    dpsim_(*words)  # so that what is kept warm is
     begun = time.monotonic()
-    dpsim_(*words)
+    expected = dpsim_(*words)
     usual = time.monotonic() - begun
-    before, codes, longest = Left.now(), Counter[int](), 0.0
+    struck, before, codes, longest = 0, Left.now(), Counter[int](), 0.0
 
     def strike() -> None:
+        nonlocal struck
         there = victims()
+        struck += bool(there)
         if there:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(draw.choice(there), number)
@@ -69,10 +72,14 @@ def campaign(what: str, times: int, words: list[str], number: signal.Signals, vi
     for _ in range(times):
         begun = time.monotonic()
         with later(draw.uniform(0, usual), strike):
-            codes[dpsim_(*words).code] += 1
+            answer = dpsim_(*words)
+        codes[answer.code] += 1
+        if answer.code != 3:
+            same = (answer.code, answer.out.splitlines()[-1]) == (expected.code, expected.out.splitlines()[-1])
+            assert same, f"{answer.out}\n{answer.err}"
         longest = max(longest, time.monotonic() - begun)
     dpsim_(*words)  # whatever the last one left broken is mended
-    row(what, codes, longest, before)
+    row(f"{what} ({struck} met one)", codes, longest, before)
     return codes
 
 
