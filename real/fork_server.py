@@ -128,9 +128,9 @@ class ForkServer:
         try:
             yield
         except (EOFError, OSError) as error:
+            code = self._process.poll()
             self.close()
-            code = self._process.returncode
-            how = str(error) or (signal.Signals(-code).name if code and code < 0 else f"exit status {code}")
+            how = str(error) or "its socket closed" if code is None else f"exit status {code}"
             raise Lost(f"what forks the workers was lost ({how})") from error
         except BaseException:
             self.close()

@@ -3,16 +3,15 @@
 with later(0.3, lambda: os.kill(worker, signal.SIGKILL)):
     ...
 
-before = Left.now()
+before = Left.now(folder)
 ...
-assert Left.now() == before
+assert Left.now(folder) == before
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +43,9 @@ def children(process: int) -> list[int]:
 
 
 class Left(NamedTuple):
-    """What a process holds: descriptors, processes, shared memory, temporary files of dpsim."""
+    """What a process holds: descriptors, processes, shared memory of torch, and files in the folder where its temporary
+    ones are. Other tests that run now have folders of their own.
+    """
 
     descriptors: int
     processes: int
@@ -52,10 +53,10 @@ class Left(NamedTuple):
     files: int
 
     @staticmethod
-    def now() -> Left:
+    def now(folder: Path) -> Left:
         return Left(
             len(os.listdir("/proc/self/fd")),
             len(children(os.getpid())),
-            len(os.listdir("/dev/shm")) if Path("/dev/shm").is_dir() else 0,
-            sum(name.startswith("dpsim-") for name in os.listdir(tempfile.gettempdir())),
+            len(list(Path("/dev/shm").glob("torch_*"))),
+            len(list(folder.rglob("*"))),
         )

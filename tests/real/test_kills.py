@@ -13,6 +13,7 @@ import contextlib
 import os
 import random
 import signal
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -46,7 +47,11 @@ Victims = Callable[[], list[int]]
 
 
 def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
-    left = {name: now - then for name, now, then in zip(Left._fields, Left.now(), before, strict=True) if now != then}
+    left = {
+        name: now - then
+        for name, now, then in zip(Left._fields, Left.now(Path(tempfile.gettempdir())), before, strict=True)
+        if now != then
+    }
     said = ", ".join(f"{code} x {count}" for code, count in sorted(codes.items()))
     print(f"\n{what:<46} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}", flush=True)
     assert not left
@@ -59,7 +64,7 @@ def campaign(what: str, times: int, words: list[str], number: signal.Signals, vi
     begun = time.monotonic()
     expected = dpsim_(*words)
     usual = time.monotonic() - begun
-    struck, before, codes, longest = 0, Left.now(), Counter[int](), 0.0
+    struck, before, codes, longest = 0, Left.now(Path(tempfile.gettempdir())), Counter[int](), 0.0
 
     def strike() -> None:
         nonlocal struck
@@ -83,13 +88,20 @@ def campaign(what: str, times: int, words: list[str], number: signal.Signals, vi
     return codes
 
 
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("temporary", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "work")
+
+
 @pytest.fixture
-def gloo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
+def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
     """The pool of the commands, which they leave warm."""
     backend = GlooBackend()
     monkeypatch.setattr(runner, "_backends", {"gloo": backend})
     monkeypatch.setattr(runner, "warm_backends", contextlib.nullcontext)
-    monkeypatch.chdir(tmp_path)
     return backend
 
 
@@ -128,11 +140,8 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
 
 
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGKILL, 50), (signal.SIGSTOP, 10)], ids=["kill", "stop"])
-def test_exploring_processes(
-    number: signal.Signals, times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit is given out again, so that most kills cost nothing but time."""
-    monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(processes, "UNIT_SECONDS", 0.05)
     names = ("t_look", "t_two", "t_lost")
     files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]

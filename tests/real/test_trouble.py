@@ -33,10 +33,16 @@ forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 @pytest.fixture(autouse=True)
 def _nothing_is_left(backend: TorchBackend, world: World) -> Iterator[None]:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
-    before = Left.now()
+    before = Left.now(folder_of(backend))
     yield
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
-    assert Left.now() == before
+    assert Left.now(folder_of(backend)) == before
+
+
+def folder_of(backend: TorchBackend) -> Path:
+    folder = backend.pool._folder
+    assert folder is not None
+    return folder.path
 
 
 def lacking(backend: TorchBackend, world: World, what: str) -> Run:
