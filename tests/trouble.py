@@ -50,7 +50,7 @@ class Left(NamedTuple):
     descriptors: int
     processes: int
     shared: int
-    files: int
+    files: tuple[str, ...]
 
     @staticmethod
     def now(folder: Path) -> Left:
@@ -58,5 +58,5 @@ class Left(NamedTuple):
             len(os.listdir("/proc/self/fd")),
             len(children(os.getpid())),
             len(list(Path("/dev/shm").glob("torch_*"))),
-            len(list(folder.rglob("*"))),
+            tuple(sorted(str(file.relative_to(folder)) for file in folder.rglob("*"))),
         )

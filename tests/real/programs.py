@@ -8,7 +8,6 @@ import os
 import re
 import resource
 import signal
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -245,7 +244,8 @@ class Lacks(Program[Any]):
         if what == "disk":
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
         elif what == "disk within a record":
-            journal = next(Path(tempfile.gettempdir()).glob(f"dpsim-pool-*/job-*/rank-{rank.rank}.jsonl"))
+            opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_file()]
+            journal = next(Path(one) for one in opened if one.endswith(f"rank-{rank.rank}.jsonl"))
             resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 9, resource.RLIM_INFINITY))
         elif what == "descriptors":
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
