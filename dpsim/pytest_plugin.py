@@ -167,7 +167,8 @@ class ScenarioItem(pytest.Item):
         if result.unmet is not None:
             primary = result.primary
             culprit = primary.culprit if primary else None
-            raise ScenarioFailed(_text(self, result), primary.klass if primary else "held", str(culprit or ""))
+            klass = "lost" if result.run.lost else primary.klass if primary else "held"
+            raise ScenarioFailed(_text(self, result), klass, str(culprit or ""))
         if result.unclaimed is not None:
             pytest.skip(result.unclaimed)
         switched_off = switched_off_text(result.switched_off)

@@ -49,7 +49,9 @@ class Result:
         return max((record[STEP] for record in self.run.journals[0][-1:]), default=-1) + 1
 
     @property
-    def verdict(self) -> Literal["held", "vacuous", "violated"]:
+    def verdict(self) -> Literal["held", "vacuous", "violated", "lost"]:
+        if self.run.lost:
+            return "lost"
         return "violated" if self.findings else "vacuous" if self.run.vacuous else "held"
 
     @property
@@ -65,10 +67,12 @@ class Result:
 
     @property
     def unmet(self) -> str | None:
-        """In what the run is not as the scenario expects it; None if it is.
+        """In what the run is not as the scenario expects it; None if it is. A lost run is as nobody expects it.
 
         A run that came to its end without a planted fault or delay having happened is not what the scenario describes.
         """
+        if self.run.lost:
+            return f"lost: {self.run.lost}"
         never = self.never_applied if self.run.finished else ()
         if self.unclaimed is not None and not never:
             return None
@@ -140,8 +144,8 @@ def run_scenario(
     called now and then with steps; total is None where the protocol does not know.
 
     Raises ScenarioError for what cannot be read or run, at all or on that backend, UnknownBackend, and
-    BackendUnavailable if this machine lacks what the backend needs. A hang, a crash, a disagreement are no errors but
-    findings.
+    BackendUnavailable if this machine lacks what the backend needs, and Lost if it took that away before the run began;
+    what it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
     on, told = find_backend(backend), world(scenario)

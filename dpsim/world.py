@@ -135,7 +135,9 @@ class Run:
     calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
     or "no rank moved for 5 s"). `standing`: on the simulation, the ranks whose host stands in a plain call, their last,
     which a limit of the world holds up; `occupied`: those that have no slot left. `endless`:
-    ranks that repeated themselves, and would have done so for ever; nobody else could move.
+    ranks that repeated themselves, and would have done so for ever; nobody else could move. `lost`: what the machine
+    took away from the run (`dpsim.backend.trouble`), so that there is no verdict; empty for a run that went on to its
+    end or its hang.
     """
 
     backend: str
@@ -148,6 +150,7 @@ class Run:
     occupied: tuple[Occupied, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     endless: tuple[int, ...] = ()
+    lost: str = ""
 
     @property
     def finished(self) -> bool:
@@ -177,6 +180,10 @@ class Unended(RuntimeError):
     """A run that a backend stopped, and of which nothing can be said. The message says why, and where ranks stood."""
 
 
+class Lost(Unended):
+    """The machine took away what a run needs (a process, memory, room on a disk) before there was a run to judge."""
+
+
 class BackendUnavailable(RuntimeError):
     """This machine cannot run the world on that backend. The message says what was looked for."""
 
@@ -192,10 +199,10 @@ class Backend(Protocol):
         """Why a world of `size` ranks cannot run here, or None if it can. Cheap: starts nothing."""
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
-        """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run that has no end;
-        a hang or a crash is a `Run`, not an error. An interrupt ends it at once; the KeyboardInterrupt has a note that
-        says where every rank stood. `args`: plain data, which its `prepare` knows; here it can have no type, as
-        programs go by name.
+        """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run that has no end
+        or was lost before it began; a hang or a crash is a `Run`, not an error. An interrupt ends it at once; the
+        KeyboardInterrupt has a note that says where every rank stood. `args`: plain data, which its `prepare` knows;
+        here it can have no type, as programs go by name.
         """
 
     def close(self) -> None:

@@ -3,6 +3,7 @@ GPUs.
 
     backend.py         GlooBackend and NcclBackend, what the entry points name
     pool.py            the parent: one worker process a rank, kept warm, killed or recovered after a hang
+    store.py           the parent: where communicators meet, on the loopback interface
     folder.py          the parent: where sockets and journals are, removed also after a kill
     child.py           the parent: a worker process as it is seen from there
     fork_server.py     a process with torch that does nothing but fork: each worker on a CPU is a copy of it

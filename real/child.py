@@ -7,6 +7,8 @@ environment. Messages are pickled.
 The write end of the lifeline is held by the parent alone, and the kernel closes it when the parent ends, however it
 does. `worker.die_with_parent` is the other side.
 
+No question to a worker is without a deadline: it may be stopped, also within a message.
+
     child = Child(0, {"device": "cpu", "recovery": "kill", "port": store.port, "folder": folder}, os.environ, server)
     child.receive()                     # Ready
     child.kill()
@@ -14,6 +16,7 @@ does. `worker.die_with_parent` is the other side.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -24,7 +27,14 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from dpsim.backend.trouble import ENDS, is_stopped, limit
 from real.fork_server import Forked, ForkServer
+
+REST_SECONDS = 60.0
+"""For the rest of a message that has begun."""
+
+END_SECONDS = 60.0
+"""For a process that was killed."""
 
 
 class Child:
@@ -33,26 +43,36 @@ class Child:
     def __init__(
         self, rank: int, settings: dict[str, Any], environment: Mapping[str, str], server: ForkServer | None
     ) -> None:
-        ours, theirs = socket.socketpair()
-        lifeline, self._lifeline = os.pipe()
         settings = {"rank": rank, **settings}
         self.rank = rank
         self.versions: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | Forked
-        if server is not None:
-            self.process = server.start(settings, environment, [theirs.fileno(), lifeline])
-        else:
-            settings |= {"socket": theirs.fileno(), "lifeline": lifeline}
-            # -P: the folder that happens to be the current one is not where modules are looked for.
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)],
-                pass_fds=(theirs.fileno(), lifeline),
-                stdin=subprocess.DEVNULL,
-                env=environment,
-            )
-        theirs.close()
-        os.close(lifeline)
-        self.link = Connection(ours.detach())
+        self._server = server
+        with contextlib.ExitStack() as undo, contextlib.ExitStack() as done:
+            ours, theirs = map(undo.enter_context, socket.socketpair())
+            lifeline, self._lifeline = os.pipe()
+            done.callback(theirs.close)
+            done.callback(os.close, lifeline)
+            undo.callback(os.close, self._lifeline)
+            limit(ours.fileno(), REST_SECONDS)
+            if server is not None:
+                self.process = server.start(settings, environment, [theirs.fileno(), lifeline])
+            else:
+                settings |= {"socket": theirs.fileno(), "lifeline": lifeline}
+                # -P: the folder that happens to be the current one is not where modules are looked for.
+                self.process = subprocess.Popen(
+                    [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)],
+                    pass_fds=(theirs.fileno(), lifeline),
+                    stdin=subprocess.DEVNULL,
+                    env=environment,
+                )
+            undo.pop_all()
+            self.link = Connection(ours.detach())
+
+    def send(self, message: Any) -> None:
+        """Tell it something. That it has ended or does not listen is seen elsewhere."""
+        with contextlib.suppress(OSError):
+            self.link.send(message)
 
     def receive(self) -> Any:
         """The next message, or None if the process has ended."""
@@ -72,9 +92,22 @@ class Child:
             return "its socket closed, but not the process"
         return signal.Signals(-code).name if code < 0 else f"exit status {code}"
 
+    def taken_away(self) -> str:
+        """How the machine took the process away, in words; empty if it is there, or ended by itself."""
+        if is_stopped(self.process.pid):
+            return "was stopped and did not go on"
+        if not self.has_ended():
+            return ""
+        if self._server is not None and self._server.has_ended():
+            return "ended with what forks the workers"
+        how = self.how_it_ended()
+        return f"was ended by {how}" if how in {one.name for one in ENDS} else ""
+
     def kill(self) -> None:
+        """Returns also where the process cannot end yet, in a call of a driver perhaps."""
         self.process.kill()
-        self.process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_SECONDS)
         self.link.close()
         os.close(self._lifeline)
 

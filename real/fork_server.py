@@ -9,6 +9,7 @@ process that has started CUDA cannot be forked; workers on GPUs are started one 
 
 The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
 leave with it (`worker.listen`). A worker is not waited for before the parent asks: until then its number is its own.
+A server that was ended or stopped is `Lost`, and so are its workers.
 
     server = ForkServer(os.environ)
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
@@ -33,9 +34,18 @@ from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple
 
 from dpsim import registry
+from dpsim.backend.trouble import is_stopped, limit
+from dpsim.world import Lost
 
 OUTPUTS = 1, 2
 """Descriptors that a worker has from the parent as they are at its start."""
+
+
+START_SECONDS = 180.0
+"""Until it answers: at first it imports torch, and the machine may be slow."""
+
+LOOKS = 3
+"""So many seconds in a row a process has to be seen stopped."""
 
 
 class Start(NamedTuple):
@@ -61,14 +71,15 @@ class ForkServer:
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         ours, theirs = socket.socketpair()
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "real.fork_server", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            stdin=subprocess.DEVNULL,
-            env=environment,
-        )
-        theirs.close()
-        self._link = Connection(ours.detach())
+        with ours, theirs:
+            limit(ours.fileno(), START_SECONDS)
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "real.fork_server", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=environment,
+            )
+            self._link = Connection(ours.detach())
 
     @property
     def pid(self) -> int:
@@ -81,32 +92,47 @@ class ForkServer:
         """End it; its workers are not to be used any more."""
         self._link.close()
         self._process.kill()
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(START_SECONDS)
 
     def start(self, settings: dict[str, Any], environment: Mapping[str, str], descriptors: Sequence[int]) -> Forked:
-        """Fork a worker. Raises OSError or EOFError if the server is gone."""
+        """Fork a worker. Raises Lost if the server is gone."""
         given = *descriptors, *OUTPUTS
         with self._asking():
             self._link.send(Start(settings, dict(environment), len(given)))
             for descriptor in given:
                 send_handle(self._link, descriptor, self.pid)
-            return Forked(self, self._link.recv())
+            return Forked(self, self._answer(START_SECONDS))
 
     def wait(self, process: int, seconds: float) -> int | None:
         """How a worker ended; without a server, it was killed."""
         try:
             with self._asking():
                 self._link.send(Wait(process, seconds))
-                status: int | None = self._link.recv()
+                status: int | None = self._answer(seconds + START_SECONDS)
                 return status
-        except (EOFError, OSError):
+        except Lost:
             return -signal.SIGKILL
+
+    def _answer(self, seconds: float) -> Any:
+        """Its answer, waited for so long, and not where it is stopped."""
+        deadline, looks = time.monotonic() + seconds, 0
+        while not self._link.poll(1.0):
+            looks = looks + 1 if is_stopped(self.pid) else 0
+            if looks == LOOKS or time.monotonic() > deadline:
+                raise TimeoutError("it was stopped" if looks else f"no answer for {seconds:g} s")
+        return self._link.recv()
 
     @contextlib.contextmanager
     def _asking(self) -> Any:
         """A question with its answer. If that is interrupted, what comes next would be the answer to an old one."""
         try:
             yield
+        except (EOFError, OSError) as error:
+            code = self._process.poll()
+            self.close()
+            how = str(error) or "its socket closed" if code is None else f"exit status {code}"
+            raise Lost(f"what forks the workers was lost ({how})") from error
         except BaseException:
             self.close()
             raise

@@ -2,7 +2,8 @@
 
 One record a line, each a JSON array: the raw record. A line is written through with one `os.write`, so what a rank
 did is on the disk (or rather in the page cache, which outlives the process) before it does the next thing. 5 us a
-record.
+record. A rank that cannot write goes no further: `NoJournal`, which no protocol may catch, and which every later write
+raises again.
 
 JSON knows no tuples: the writer turns them into arrays, and the reader turns all arrays back into tuples, which gives
 the record that was written, since records hold nothing but plain data (`dpsim.backend.plain`). A last line
@@ -26,15 +27,27 @@ TAIL = 4096
 """Bytes at the end of a journal in which its last record is looked for."""
 
 
+class NoJournal(BaseException):
+    """A record could not be written, or not as a whole."""
+
+
 class JournalFile:
     """The writing end."""
 
     def __init__(self, path: str) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self.failed = ""
+        """Why a record could not be written."""
 
     def write(self, record: RawRecord) -> None:
-        line = json.dumps(record, separators=(",", ":"))
-        os.write(self._file, f"{line}\n".encode())
+        line = f"{json.dumps(record, separators=(',', ':'))}\n".encode()
+        try:
+            written = -1 if self.failed else os.write(self._file, line)
+        except OSError as error:
+            written, self.failed = -1, f"the journal could not be written: {(error.strerror or str(error)).lower()}"
+        if written != len(line):
+            self.failed = self.failed or f"the journal could not be written: {written} of {len(line)} bytes"
+            raise NoJournal(self.failed)
 
     def close(self) -> None:
         os.close(self._file)
@@ -98,6 +111,11 @@ def standing(path: Path) -> Standing:
     idle = bool(pending) and all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
     sleeps = [record[SLEEP_NS] for record in pending.values() if record[KIND] == "sleep"]
     return Standing(idle, max(sleeps, default=0))
+
+
+def died_as_planned(path: Path) -> bool:
+    """Whether the scenario wanted the rank to die where it is."""
+    return any(record[KIND] == "injected" and record[INJECTED_WHAT] == "die" for record in read_journal(path))
 
 
 def _learns(record: RawRecord) -> bool:

@@ -8,6 +8,7 @@
     Go       ->                              when every rank is prepared, so that nobody's program waits for
     somebody's set-up
              <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
+             <- Troubled                     instead: the machine took away what the rank needs
     Dismiss  ->                              all ranks that have not ended stand in an idle get: that was the end
     Abort    ->                              after the parent has read the journals: give up waiting, abort the
     communicators
@@ -47,7 +48,9 @@ class Prepared(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """`stage`: "program" if it was not found or its `prepare` failed, "machine" for all else."""
+    """`stage`: "program" if it was not found or its `prepare` failed, "lost" if the machine took away what was needed,
+    "machine" for all else.
+    """
 
     number: int
     stage: str
@@ -69,6 +72,14 @@ class Ended(NamedTuple):
     started_ns: int
     ended_ns: int
     changed: str = ""
+
+
+class Troubled(NamedTuple):
+    """What the machine took away from this rank: memory, room for its journal. It says nothing of its program."""
+
+    number: int
+    end: End
+    what: str
 
 
 class Dismiss(NamedTuple):

@@ -4,6 +4,8 @@ A world of n ranks runs on the first n workers; the pool grows when a larger wor
 outlive a worker: the store on which communicators meet, the deadlines, and the folder of the journals and of the
 mailboxes' sockets. It makes no CUDA context.
 
+Nothing listens but on the loopback interface: not the store, which asks nobody who he is, and neither gloo nor NCCL.
+
 After a run that did not go well the evidence, the journals, is read first. Then:
 
 - Everybody has reported, but there were faults, or somebody raised: a new generation, so that no old communicator is
@@ -12,6 +14,9 @@ After a run that did not go well the evidence, the journals, is read first. Then
   device is idle. Takes about a second.
 - That was not clean, or somebody died, or somebody is stuck and recovery is "kill" (gloo): all workers are killed, and
   started again when they are needed. Takes seconds, but where they are forked (`fork_server`) less than one.
+
+- The machine took something away (`Run.lost`): the same. Where that was during set-up there is no run but `Lost`, and
+  the next one gets a new store too.
 
 Killing all of them and not only the guilty is a choice: it is always right, and a half-new pool would be one more
 state to reason about.
@@ -31,15 +36,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from dpsim.backend.trouble import is_stopped
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.program import SharedState
 from dpsim.registry import modules
-from dpsim.world import BackendUnavailable, CommunicatorSpec, Progress, Run, World
+from dpsim.world import BackendUnavailable, CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
 from real.folder import PoolFolder
-from real.fork_server import ForkServer
+from real.fork_server import LOOKS, ForkServer
 from real.journal_file import read_journal
 from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
+from real.store import loopback_store
 from real.watch import Watch
 
 SETUP_SECONDS = 180.0
@@ -61,6 +68,10 @@ NCCL_ENVIRONMENT = {
     "TORCH_NCCL_ENABLE_MONITORING": "0",
     "TORCH_NCCL_DUMP_ON_TIMEOUT": "0",
 }
+
+
+# All ranks are on this machine, whatever its environment says of interfaces to others.
+LOOPBACK = {"NCCL_SOCKET_IFNAME": "=lo"}
 
 
 class ProgramRefused(RuntimeError):
@@ -95,9 +106,12 @@ class Pool:
                 return self._run(world, program, args, progress, Path(folder))
         except SharedState:  # the run has come to its end
             raise
-        except BaseException:
+        except BaseException as error:
             self.kill()
             self._end_server()
+            self._store = None  # whatever was wrong with it
+            if isinstance(error, OSError):  # a socket, a pipe, a process, a file: nothing of the program's
+                raise Lost(f"{self.backend}: {error}") from error
             raise
 
     def kill(self) -> None:
@@ -135,15 +149,13 @@ class Pool:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         if self._device == "cuda":
-            environment = {**NCCL_ENVIRONMENT, **environment}
+            environment = {**NCCL_ENVIRONMENT, **environment, **LOOPBACK}
         if self._folder is None:
             self._owner = os.getpid()
             self._forking(environment)  # imports torch while we do
-            from torch.distributed import TCPStore
-
-            self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
             self._folder = PoolFolder()
             atexit.register(self.close)
+        self._store = self._store or loopback_store()
         settings: dict[str, Any] = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
         settings["folder"] = str(self._folder.path)
         for rank in missing:
@@ -170,26 +182,38 @@ class Pool:
     def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
         """The answer of each worker, by rank: a message of that kind about that job."""
         answers: dict[int, Any] = {}
-        deadline = time.monotonic() + SETUP_SECONDS
+        deadline, looks = time.monotonic() + SETUP_SECONDS, 0
         while len(answers) < len(children):
             pending = [child for child in children if child.rank not in answers]
-            ready = speaking(pending, max(0.0, deadline - time.monotonic()))
-            if not ready:
-                ranks = ", ".join(str(child.rank) for child in pending)
-                raise BackendUnavailable(
-                    f"{self.backend}: no {kind.__name__} from rank {ranks} for {SETUP_SECONDS:g} s"
-                )
+            ready = speaking(pending, 1.0)
+            stopped = [] if ready else [child for child in pending if is_stopped(child.process.pid)]
+            looks = looks + 1 if stopped else 0
+            if looks == LOOKS or time.monotonic() > deadline:
+                ranks = ", ".join(str(child.rank) for child in stopped or pending)
+                why = "was stopped" if stopped else f"does not answer for {SETUP_SECONDS:g} s"
+                raise Lost(f"{self.backend}: during set-up (no {kind.__name__}) the process of rank {ranks} {why}")
             for child in ready:
                 message = child.receive()
                 if message is None:
+                    self._refuse_lost(children)
                     ended = f"the worker of rank {child.rank} ended during set-up ({child.how_it_ended()})"
                     raise BackendUnavailable(f"{self.backend}: {ended}; its output says why")
                 if isinstance(message, Refused) and message.number == number:
+                    if message.stage == "lost":
+                        raise Lost(f"{self.backend}: rank {child.rank} could not start: {message.why}")
+                    self._refuse_lost(children)
                     error = ProgramRefused if message.stage == "program" else BackendUnavailable
                     raise error(f"{self.backend}: rank {child.rank} could not start\n{message.why}")
                 if isinstance(message, kind) and message.number == number:
                     answers[child.rank] = message
         return answers
+
+    def _refuse_lost(self, children: Sequence[Child]) -> None:
+        """Raise Lost if a worker was taken away during set-up: then what another one says came of that."""
+        for child in children:
+            taken = child.taken_away()
+            if taken:
+                raise Lost(f"{self.backend}: the process of rank {child.rank} {taken} during set-up")
 
     # ---- one job
 
@@ -198,11 +222,11 @@ class Pool:
         children = self._children[: world.size]
         paths = [folder / f"rank-{child.rank}.jsonl" for child in children]
         for child, path in zip(children, paths, strict=True):
-            child.link.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
+            child.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
         self._gather(children, Prepared, self._number)
         self._known.update(spec._replace(kind="") for spec in world.communicators)
         for child in children:
-            child.link.send(Go(self._number))
+            child.send(Go(self._number))
         watch = Watch(children, paths, world, self._number, progress)
         try:
             watch.observe()
@@ -221,6 +245,7 @@ class Pool:
             elapsed_ns=watch.elapsed_ns,
             observed=watch.observed,
             versions=children[0].versions,
+            lost=watch.lost,
         )
 
     # ---- afterwards
@@ -230,7 +255,7 @@ class Pool:
         finished = all(end == "finished" for end in watch.ends)
         if finished and not world.faults and len(self._known) <= MOST_COMMUNICATORS:
             return
-        lost = "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
+        lost = bool(watch.lost) or "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
         worn = self._generation - self._oldest >= MOST_GENERATIONS
         if lost or worn or not self._abort():
             self.kill()

@@ -15,19 +15,21 @@ reports "finished", and the pool stays as it is. Should a stream hang, the rank 
 Where others do hang, the idle ones are not at fault: "finished" too, without any message.
 
 What a program sleeps is added to the stall as long as it sleeps.
+
+What the machine took away is none of the program's: a worker that was ended from outside, though no scenario wanted
+its rank to die, or was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`.
 """
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpsim.world import End, Progress, World
 from real.child import Child, speaking
-from real.journal_file import Standing, journal_size, last_step, standing
-from real.messages import Dismiss, Ended
+from real.journal_file import Standing, died_as_planned, journal_size, last_step, standing
+from real.messages import Dismiss, Ended, Troubled
 
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
@@ -42,7 +44,8 @@ class Watch:
     """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
-    finished. `changed`: what ranks said of state that they share elsewhere.
+    finished; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
+    elsewhere.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Watch:
     ) -> None:
         self.children = children
         self.observed = ""
+        self.lost = ""
         self.waited_ns = [0] * len(children)
         self.elapsed_ns = 0
         self._paths = paths
@@ -74,7 +78,7 @@ class Watch:
         begun = moved = reported = time.monotonic_ns()
         size = 0
         stands: dict[int, Standing] = {}
-        while None in self._ends:
+        while None in self._ends and not self.lost:
             news = self._collect()
             grown = sum(journal_size(path) for path in self._paths)
             now = time.monotonic_ns()
@@ -98,21 +102,23 @@ class Watch:
                     moved = now
                     continue
             limit += max((stand.sleep_ns for stand in stands.values()), default=0)
+            late = now - begun > self._world.deadline_ns
+            if now - moved > limit or late:
+                self._look_who_was_stopped()
             if now - moved > limit:
                 if not self._dismissed:
                     for rank in stands:
                         self._ends[rank] = "finished" if stands[rank].idle else None
                 self.observed = f"no rank moved for {limit / 1e9:g} s"
                 break
-            if now - begun > self._world.deadline_ns:
+            if late:
                 self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
                 break
         self._conclude(time.monotonic_ns() - begun)
 
     def _dismiss(self, rank: int) -> None:
         """Tell a rank that its idle get was its end."""
-        with contextlib.suppress(OSError):  # it has died, which is seen elsewhere
-            self.children[rank].link.send(Dismiss(self._number))
+        self.children[rank].send(Dismiss(self._number))
 
     def _collect(self) -> bool:
         """Take in what the workers say, waiting a little for it. Whether they said anything."""
@@ -122,6 +128,12 @@ class Watch:
             if message is None:
                 self._ends[child.rank] = "died"
                 self._deaths[child.rank] = child.how_it_ended()
+                taken = child.taken_away()
+                if taken and not died_as_planned(self._paths[child.rank]):
+                    self.lost = self.lost or f"the process of rank {child.rank} {taken}"
+            elif isinstance(message, Troubled) and message.number == self._number:
+                self._ends[child.rank] = message.end
+                self.lost = self.lost or f"rank {child.rank}: {message.what}"
             elif isinstance(message, Ended) and message.number == self._number:
                 self._ends[child.rank] = message.end
                 self.waited_ns[child.rank] = message.waited_ns
@@ -129,6 +141,13 @@ class Watch:
                 if message.changed:
                     self.changed.append(message.changed)
         return bool(ready)
+
+    def _look_who_was_stopped(self) -> None:
+        """A process that cannot move is not a rank that does not."""
+        for child in self.children:
+            if self._ends[child.rank] is None and not self.lost:
+                taken = child.taken_away()
+                self.lost = f"the process of rank {child.rank} {taken}" if taken else ""
 
     def _culprits(self) -> list[str]:
         """The ranks that ended badly by themselves, in words."""
@@ -144,6 +163,9 @@ class Watch:
         if len(self._reports) == len(self.children):
             first = min(report.started_ns for report in self._reports)
             self.elapsed_ns = max(report.ended_ns for report in self._reports) - first
+        if self.lost:
+            self.observed = f"lost: {self.lost}"
+            return
         culprits = self._culprits()
         if culprits:
             self.observed = " after ".join(filter(None, [self.observed, ", ".join(culprits)]))

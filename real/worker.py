@@ -19,6 +19,7 @@ PR_SET_PDEATHSIG would kill us with the *thread* that started us).
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import importlib
 import json
@@ -38,13 +39,14 @@ from dpsim import registry
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.misuse import ForeignAwait
+from dpsim.backend.trouble import trouble
 from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
-from real.journal_file import JournalFile
+from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
-from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused
+from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused, Troubled
 from real.rank import Device, RealRank
 from real.waiting import Dismissed, Patience, Unfinished
 
@@ -108,8 +110,8 @@ class Worker:
         """Start up, then run what comes."""
         try:
             versions = self._start()
-        except Exception:
-            self._send(Refused(0, "machine", traceback.format_exc()))
+        except Exception as error:
+            self._send(refused(0, "machine", error))
             return
         self._send(Ready(0, versions))
         while True:
@@ -142,13 +144,13 @@ class Worker:
         try:
             program, prepared = resolve(job)
             before = state_of(program, prepared)
-        except Exception:
-            self._send(Refused(job.number, "program", traceback.format_exc()))
+        except Exception as error:
+            self._send(refused(job.number, "program", error))
             return
         try:
             groups = self._communicators.of(job.generation, job.world.communicators)
-        except Exception:
-            self._send(Refused(job.number, "machine", traceback.format_exc()))
+        except Exception as error:
+            self._send(refused(job.number, "machine", error))
             return
         self._mail.begin(job.number)
         self._dismissed.clear()
@@ -159,21 +161,25 @@ class Worker:
                 self._recover(message)
                 return
         ended = self._perform(job, program, prepared, groups)
-        if ended.end != "blocked":  # then the parent waits for us
+        if isinstance(ended, Ended) and ended.end != "blocked":  # then the parent waits for us
             try:
                 refuse_changes(program, prepared, before)
             except SharedState as error:
                 ended = ended._replace(changed=str(error))
         self._send(ended)
 
-    def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended:
+    def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended | Troubled:
         """Run the program of this rank."""
-        file = JournalFile(job.journal)
+        try:
+            file = JournalFile(job.journal)
+        except OSError as error:
+            return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
         journal = RankJournal(self.rank, job.world, file.write).thread()
         patience = Patience(self._give_up, self._polls, self._dismissed)
         rank = RealRank(journal, self._device, groups, patience, self._mail, job.world.size)
         started = time.monotonic_ns()
         end: End = "finished"
+        lacked = ""
         try:
             patience.sleep(journal.start_delay())
             try:
@@ -189,11 +195,17 @@ class Worker:
             end = "blocked"
         except BaseException as error:
             # An exception because the communicators were aborted says nothing about the program.
-            end = "blocked" if self._give_up.is_set() else "raised"
+            end = "blocked" if self._give_up.is_set() or file.failed else "raised"
             if end == "raised":
-                journal.raised(error, registry.packages())
+                lacked = trouble(error)
+                with contextlib.suppress(NoJournal):
+                    journal.raised(error, registry.packages())
         rank.close()
         file.close()
+        if file.failed:
+            return Troubled(job.number, "blocked", file.failed)
+        if lacked:
+            return Troubled(job.number, end, lacked)
         return Ended(job.number, end, patience.waited_ns, started, time.monotonic_ns())
 
     def _recover(self, message: Abort) -> None:
@@ -209,6 +221,12 @@ class Worker:
             self._link.send(message)
         except OSError:  # the parent is gone
             os._exit(0)
+
+
+def refused(number: int, stage: str, error: Exception) -> Refused:
+    """Why this worker cannot go on. Trouble of the machine has no traceback."""
+    lacked = trouble(error)
+    return Refused(number, "lost", lacked) if lacked else Refused(number, stage, traceback.format_exc())
 
 
 def resolve(job: Job) -> tuple[Program[Any], Any]:
@@ -257,9 +275,14 @@ def work(settings: dict[str, Any]) -> None:
     """Be a worker, until the parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     die_with_parent(settings.pop("lifeline"))
-    worker = Worker(link=Connection(settings.pop("socket")), **settings)
-    threading.Thread(target=worker.listen, name="control", daemon=True).start()
+    link = Connection(settings.pop("socket"))
     try:
+        try:
+            worker = Worker(link=link, **settings)
+            threading.Thread(target=worker.listen, name="control", daemon=True).start()
+        except Exception as error:
+            link.send(refused(0, "machine", error))
+            return
         worker.serve()
     except BaseException:
         traceback.print_exc()

@@ -14,6 +14,7 @@
     kernel_call.py     a kernel as it was launched
     work.py            what a host awaits
     whereabouts.py     where every rank stands
+    trouble.py         what the machine takes away, which is no verdict
 
 A backend subclasses the classes of the contract and adds how to run a kernel, copy a buffer, or start a collective
 that has been journaled. So an op has the same address, record and injected faults everywhere.

@@ -27,7 +27,7 @@ from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import Replay
 from dpsim.schedule import CutOff
 from dpsim.words import counted
-from dpsim.world import Run
+from dpsim.world import Lost, Run
 
 
 @dataclass
@@ -104,6 +104,8 @@ class Explored:
     def unmet_where(self, never_applied: Sequence[str]) -> str | None:
         """The same, where only this counts of what was planted and never happened."""
         expected, found = self.subject.expected, self.exploration
+        if found.lost:
+            return f"lost: {found.lost.splitlines()[0]}"
         if expected.verdict == "violated" and self.failure is not None and not self.confirmed:
             return "the failure could not be confirmed"
         primary = self.findings[0] if self.findings else None
@@ -115,7 +117,7 @@ class Explored:
         """What the verdict takes for granted. A violation shows, whatever else hardware may do; where nothing was done
         or no schedule was judged, nothing is said.
         """
-        said = self.exploration.fresh and self.verdict not in ("violated", "vacuous")
+        said = self.exploration.fresh and self.verdict not in ("violated", "vacuous", "lost")
         return assumed(self.subject.world) if said else ()
 
     def summary(self) -> str:
@@ -125,6 +127,18 @@ class Explored:
     def report(self, replay: str = "") -> str:
         """The first failure: what does not hold, and the schedule that shows it. Empty if there is none."""
         return self.shown[0].report(replay) if self.shown else ""
+
+
+def concluded(subject: Subject, found: Exploration) -> Explored:
+    """What is known in the end, each failure shown. Where the machine has no room for that run, no verdict is left."""
+    shown = []
+    for failure in found.failures.values():
+        try:
+            shown.append(show(subject, failure))
+        except Lost as error:
+            found.lost, found.verdict = found.lost or str(error), "lost"
+            shown.append(Shown(failure, None, (), failure.schedule, True))
+    return Explored(subject, found, shown)
 
 
 def show(subject: Subject, failure: Failure) -> Shown:
@@ -170,4 +184,4 @@ def explore_subject(
         expired=lambda: end is not None and time.monotonic() > end,
         progress=progress,
     )
-    return Explored(subject, found, [show(subject, one) for one in found.failures.values()])
+    return concluded(subject, found)

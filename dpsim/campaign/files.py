@@ -98,7 +98,8 @@ class Whole(NamedTuple):
     """A scope. So many worlds of it were explored, in order, up to the first that was violated; `verdicts`: of how many
     worlds each; `probes`: in how many worlds each of the protocol's was reached; `never_applied`: why what is planted
     happened in no world at all; `first`: that which was violated; `assumes`: what the verdicts take for granted;
-    `expected`: what must come of them all, `total` worlds.
+    `expected`: what must come of them all, `total` worlds. `lost`: what the machine took away from the world after
+    these.
     """
 
     explored: int
@@ -110,10 +111,13 @@ class Whole(NamedTuple):
     assumes: Sequence[str] = ()
     expected: Expected = HELD
     total: int = 0
+    lost: str = ""
 
     @property
     def verdict(self) -> str:
         """Of all worlds together: "proven" if each was, or had nothing to hold; "vacuous" if none had anything."""
+        if self.lost:
+            return "lost"
         if self.first is not None:
             return "violated"
         if self.explored < self.total or self.verdicts["sampled"]:
@@ -125,6 +129,8 @@ class Whole(NamedTuple):
         """Why what came is not as expected; None if it is. What never happened in a small world that is violated may
         happen in others.
         """
+        if self.lost:
+            return f"lost: {self.lost.splitlines()[0]}"
         if self.first is not None:
             return self.first.explored.unmet_where(())
         return self.expected.unmet(self.verdict, None, self.never_applied)
@@ -153,6 +159,9 @@ def explore_whole(
         worlds = [(each, None) for each in some]
         all_explored = _explore(worlds, options, seconds, share=SHARE, begun=verdicts.total())
         for scenario, one in zip(some, all_explored, strict=True):
+            if one.exploration.lost:
+                lost = one.exploration.lost
+                return Whole(verdicts.total(), verdicts, runs, probes, (), None, (), expected, total, lost)
             if not one.exploration.runs:  # the time was up
                 break
             expected = one.subject.expected

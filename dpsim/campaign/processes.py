@@ -8,9 +8,11 @@ that no two run the same schedule, and all have one size, so that the same seed 
 machine. The portfolio takes turns between DPOR's units and sampling, each up to the limit of schedules, in one process
 as in many; when DPOR comes to its end, the subject is done.
 
-Guarantees. What a worker has finished is kept, whatever happens to it later: a worker that is killed loses the unit
-it was at, another one takes its place, and the unit is given out again, once. A unit that ends two workers ends the
-exploration, with an error that names it. When the time is up, the runs that were begun are finished, and nothing else.
+Guarantees. What a worker has finished is kept, whatever happens to it later: a worker that is killed or stopped loses
+the unit it was at, another one takes its place, and the unit is given out again, once. With a unit that ends two
+workers its subject is *lost*: what was found of it before is kept, there is no verdict, and the other subjects are
+explored all the same. So it is where there is no memory for a run; where there is none for a process, there are fewer
+of them. When the time is up, the runs that were begun are finished, and nothing else.
 Classes are compared by their labels and failures by what failed, so it does not matter which worker saw them.
 
 Prior art: Simsa, Bryant, Gibson and Hickey, "Scalable dynamic partial order reduction" (RV 2012) split the tree of one
@@ -20,21 +22,21 @@ DPOR; here whole units are enough, since worlds that can be proven are small, an
 from __future__ import annotations
 
 import multiprocessing
-import pickle
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.campaign.explored import Explored, show
+from dpsim.backend.trouble import is_stopped, limit
+from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.subject import Subject
-from dpsim.campaign.units import Unit, UnitResult, do, merge
+from dpsim.campaign.units import Unit, UnitResult, do, lost_by, merge, portable
 from dpsim.explore import Exploration, search
 from dpsim.explore.strategies.portfolio import ALONE
 from dpsim.words import counted
+from dpsim.world import Lost
 
 UNIT_SECONDS = 0.4
 SAMPLED = 16
@@ -42,8 +44,11 @@ TOLD_EVERY_S = 0.2
 SAMPLERS = ("pos", "random", "pct")
 
 
-class WorkerLost(RuntimeError):
-    """A unit ended two workers in turn."""
+LOOK_SECONDS = 1.0
+"""So often it is looked whether a process was stopped, while none of them says anything."""
+
+LATE_SECONDS = 60.0
+"""A process that has not answered so long after the time was up does not end its run, and is lost."""
 
 
 class Plan:
@@ -88,17 +93,25 @@ class Plan:
             return Unit(self.number, name, self._seed, size, self.stop_at_first)
         return None
 
-    def lost(self, unit: Unit, exitcode: int | None, name: str) -> None:
-        """The worker died. Raises WorkerLost if it was the second."""
+    def again(self, unit: Unit) -> None:
+        """The unit was given out, and not begun."""
+        self._again.append(unit)
+
+    def lost(self, unit: Unit, how: str) -> None:
+        """The worker ended in that way. If it was the second, nothing more is tried."""
         unit.lost += 1
         if unit.lost > 1:
-            code = exitcode or 0
-            how = f"by signal {-code}" if code < 0 else f"with exit code {code}"
-            raise WorkerLost(
-                f"{name}: two processes ended over the same {counted(unit.schedules, 'schedule')} ({unit.strategy}), "
-                f"the last {how}. Out of memory? Try fewer --jobs, or a smaller world"
+            self.give_up(
+                f"two processes ended over the same {counted(unit.schedules, 'schedule')} ({unit.strategy}), the last "
+                f"{how}. Out of memory? Try fewer --jobs, or a smaller world"
             )
-        self._again.append(unit)
+        else:
+            self._again.append(unit)
+
+    def give_up(self, why: str) -> None:
+        """The machine took away what a run needs."""
+        self.done = True
+        self.exploration.lost, self.exploration.verdict = why, "lost"
 
     def take(self, result: UnitResult) -> None:
         """A unit was done."""
@@ -107,6 +120,9 @@ class Plan:
         if result.unit.strategy == "dpor":
             self._busy, self._state = False, result.state
             self._size = max(1, int(result.exploration.runs * UNIT_SECONDS / max(result.seconds, 0.001)))
+        if self.exploration.lost:
+            self.give_up(self.exploration.lost)
+            return
         if result.over or result.exhausted or result.bounded or (self.exploration.failures and self.stop_at_first):
             self.done = True
         if self.exploration.failures:
@@ -125,11 +141,17 @@ class Worker:
     def __init__(self, subjects: Sequence[Subject], end: float | None) -> None:
         context = multiprocessing.get_context("fork")  # programs need not be picklable
         self.connection, theirs = context.Pipe()
+        limit(self.connection.fileno(), LATE_SECONDS)
         self.process = context.Process(target=_serve, args=(theirs, self.connection, subjects, end), daemon=True)
         self.process.start()
         theirs.close()
         self.unit: Unit | None = None
         self.runs = 0
+
+    def how_it_ended(self) -> str:
+        """Once it was stopped."""
+        code = self.process.exitcode or 0
+        return f"by signal {-code}" if code < 0 else f"with exit code {code}"
 
     def give(self, unit: Unit) -> None:
         self.unit = unit
@@ -138,7 +160,7 @@ class Worker:
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.join()
+        self.process.join(LATE_SECONDS)
         self.connection.close()
 
 
@@ -157,22 +179,9 @@ def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subje
             unit = connection.recv()
             try:
                 answer: Any = do(unit, subjects[unit.subject], end, tick)
-            except Exception as error:  # raised where the units are given out
-                answer = _portable(error)
+            except Exception as error:  # dealt with where the units are given out
+                answer = lost_by(error) or portable(error)
             connection.send(answer)
-
-
-def _portable(error: Exception) -> Exception:
-    """The same, or what can be sent of it; with the lines of its traceback, which do not travel."""
-    try:
-        if type(pickle.loads(pickle.dumps(error))) is not type(error):
-            raise TypeError
-    except Exception:
-        error = RuntimeError("".join(traceback.format_exception_only(error)).strip()).with_traceback(
-            error.__traceback__
-        )
-    error.add_note("".join(["in a worker process:\n", *traceback.format_tb(error.__traceback__)]).rstrip())
-    return error
 
 
 def explore_all(
@@ -189,7 +198,7 @@ def explore_all(
     """Explore each subject, at most so many schedules of each, and all of them at most so many seconds. `progress` is
     told now and then how many schedules were run.
 
-    Raises ValueError for an unknown strategy, and WorkerLost.
+    Raises ValueError for an unknown strategy.
     """
     search(strategy)
     subjects = [replace(one, make=one.fresh()) for one in subjects]  # before the first run of any unit
@@ -201,10 +210,7 @@ def explore_all(
 
     for result in _results(plans, subjects, jobs, end, tick):
         plans[result.unit.subject].take(result)
-    return [
-        Explored(subject, plan.exploration, [show(subject, one) for one in plan.exploration.failures.values()])
-        for subject, plan in zip(subjects, plans, strict=True)
-    ]
+    return [concluded(subject, plan.exploration) for subject, plan in zip(subjects, plans, strict=True)]
 
 
 def _results(
@@ -220,7 +226,15 @@ def _results(
 
     if jobs == 1:
         while (unit := next_unit()) is not None:
-            yield do(unit, subjects[unit.subject], end, tick)
+            try:
+                result = do(unit, subjects[unit.subject], end, tick)
+            except Exception as error:
+                lost = lost_by(error)
+                if lost is None:
+                    raise
+                plans[unit.subject].give_up(str(lost))
+            else:
+                yield result
         return
     workers: list[Worker] = []
     try:
@@ -229,30 +243,51 @@ def _results(
                 if worker.unit is None and (unit := next_unit()) is not None:
                     worker.give(unit)
             while len(workers) < jobs and (unit := next_unit()) is not None:
-                workers.append(Worker(subjects, end))
-                workers[-1].give(unit)
+                try:
+                    workers.append(Worker(subjects, end))
+                except (MemoryError, OSError) as error:
+                    plans[unit.subject].again(unit)
+                    jobs = len(workers)  # as many as there could be
+                    if not jobs:
+                        for plan in plans:
+                            if not plan.done:
+                                plan.give_up(f"no process could be started: {error}")
+                else:
+                    workers[-1].give(unit)
             busy = {worker.connection: worker for worker in workers if worker.unit is not None}
             if not busy:
                 return
-            for connection in wait(list(busy)):
-                worker = busy[connection]  # type: ignore[index]
+            spoke = [busy[one] for one in wait(list(busy), LOOK_SECONDS)]  # type: ignore[index]
+            for worker in spoke or _silent(busy.values(), end):
                 unit = worker.unit
                 assert unit is not None
                 try:
-                    answer = worker.connection.recv()
+                    answer = worker.connection.recv() if worker in spoke else None
                 except (EOFError, OSError):
+                    answer = None
+                if answer is None:
                     workers.remove(worker)
+                    stopped = "was stopped and did not go on" if worker not in spoke else ""
                     worker.stop()
-                    plans[unit.subject].lost(unit, worker.process.exitcode, subjects[unit.subject].name)
+                    plans[unit.subject].lost(unit, stopped or worker.how_it_ended())
                     continue
                 if isinstance(answer, int):
                     worker.runs = answer
                 else:
                     worker.unit, worker.runs = None, 0
-                    if isinstance(answer, Exception):
+                    if isinstance(answer, Lost):
+                        plans[unit.subject].give_up(str(answer))
+                    elif isinstance(answer, Exception):
                         raise answer
-                    yield answer
+                    else:
+                        yield answer
                 tick(sum(worker.runs for worker in workers))
     finally:
         for worker in workers:
             worker.stop()
+
+
+def _silent(workers: Iterable[Worker], end: float | None) -> list[Worker]:
+    """Of those that have not said anything for a while, those that will not."""
+    late = end is not None and time.monotonic() > end + LATE_SECONDS
+    return [worker for worker in workers if late or is_stopped(worker.process.pid or 0)]

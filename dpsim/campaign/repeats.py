@@ -25,7 +25,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 from dpsim.campaign.draws import SHARED, Tracing, generators, unseeded
-from dpsim.campaign.subject import Subject
+from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
@@ -111,7 +111,7 @@ class Repeats:
         program, prepared = self._fresh()
         try:
             with within or nullcontext():
-                machine.run_program(self._subject.world, program, prepared, self._tick)
+                kept(machine.run_program(self._subject.world, program, prepared, self._tick))
             follow.end(True)
         except OutOfTime:
             raise

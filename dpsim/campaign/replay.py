@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dpsim.campaign.explored import explore_subject
-from dpsim.campaign.subject import Subject
+from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
 from dpsim.explore.strategies.replay import Mismatch, Replay
@@ -81,7 +81,7 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
         ) from None
     if trace.schedule is None:
         result = run_scenario(scenario, base=_base(trace, scenario))
-        difference = compare(trace, Trace.of(result.run, "replay"))
+        difference = compare(trace, Trace.of(kept(result.run), "replay"))
         return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
     follow = Replay(trace.schedule.steps, strict)
     follow.begin()

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import FEW, whereabouts
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject, identity, planted, problem
@@ -24,7 +25,7 @@ from dpsim.ops import KIND, SITE, RawRecord
 from dpsim.program import refuse_changes, state_of
 from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.sim.environment import rare_collections
-from dpsim.world import Run
+from dpsim.world import Lost, Run
 
 
 @rare_collections()  # around all runs, up to when what they leave is gone: after each it would look through that
@@ -42,7 +43,7 @@ def search_subject(
     probes: Counter[str] = Counter()
     injected: dict[Planted, str] = {}
     waiting = planted(subject.world)
-    number, idle, known, stood = 0, 0, set[str](), ""
+    number, idle, known, stood, lost = 0, 0, set[str](), "", ""
 
     def tick(step: int) -> None:
         if expired():
@@ -52,6 +53,16 @@ def search_subject(
     repeats = Repeats(subject, tick)
 
     def once(asked: Strategy) -> list[Problem]:
+        nonlocal lost
+        try:
+            return one_run(asked)
+        except (Lost, MemoryError, OSError) as error:
+            lost = str(error) if isinstance(error, Lost) else trouble(error)
+            if not lost:
+                raise
+            raise OutOfTime from error
+
+    def one_run(asked: Strategy) -> list[Problem]:
         nonlocal number, idle, stood
         number += 1
         repeats.before(number)
@@ -84,8 +95,11 @@ def search_subject(
 
     found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
     unlike = None
-    with suppress(OutOfTime):
-        unlike = repeats.last()
+    try:
+        with suppress(OutOfTime):
+            unlike = None if lost else repeats.last()
+    except Lost as error:
+        lost = str(error)
     if unlike is not None and not found.failures:
         one = _problem(unlike.finding, unlike.run)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
@@ -95,6 +109,8 @@ def search_subject(
     found.idle, found.stood = idle, stood
     if found.vacuous:
         found.verdict = "vacuous"
+    if lost:
+        found.lost, found.verdict = lost, "lost"
     found.repeated = repeats.made
     found.probes = probes
     found.injected.update(injected)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dpsim.backend.whereabouts import whereabouts
 from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
@@ -25,7 +26,7 @@ from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
 from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
+from dpsim.world import Lost, Run, World
 
 DELAY = "delay"
 
@@ -83,11 +84,18 @@ class Subject:
     def on(
         self, machine: SimBackend, strategy: Strategy, tick: Callable[[int], None] | None = None
     ) -> tuple[Run, list[Finding]]:
-        """`tick` is called now and then within the run."""
+        """`tick` is called now and then within the run. Raises Lost."""
         machine.strategy = strategy
-        run = machine.run_program(self.world, self.program, self.prepared, tick)
+        run = kept(machine.run_program(self.world, self.program, self.prepared, tick))
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
+
+
+def kept(run: Run) -> Run:
+    """The run. Raises Lost, with where every rank stood, if the machine took something away from it."""
+    if run.lost:
+        raise Lost(f"{run.lost}\n{whereabouts(run.journals)}")
+    return run
 
 
 def planted(world: World) -> dict[Planted, World]:

@@ -26,7 +26,7 @@ def write_judged(
         path,
         run,
         scenario=scenario.model_dump(mode="json", by_alias=True),
-        verdict="held" if klass is None else "violated",
+        verdict="lost" if run.lost else "held" if klass is None else "violated",
         klass=klass,
         versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
         schedule=schedule,

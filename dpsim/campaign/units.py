@@ -11,16 +11,20 @@ that several units saw is one, and what happened in one run of a unit happened.
 from __future__ import annotations
 
 import hashlib
+import pickle
 import time
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from dpsim.backend.trouble import trouble
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import Subject
 from dpsim.explore import Exploration, search
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
+from dpsim.world import Lost
 
 
 @dataclass
@@ -83,7 +87,7 @@ def do(
     found.classes = set()
     state = chosen.state() if isinstance(chosen, Dpor) else None
     stopped = bool(found.failures) and unit.stop_at_first
-    over = found.outgrown or (found.runs < unit.schedules and not stopped and not expired())
+    over = bool(found.lost or found.outgrown) or (found.runs < unit.schedules and not stopped and not expired())
     return UnitResult(unit, found, keys, chosen.exhausted, chosen.bounded, over, state, time.monotonic() - begun)
 
 
@@ -114,7 +118,30 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.stood = one.stood or total.stood
     total.bounds.update(one.bounds)
     total.outgrown |= one.outgrown
+    total.lost = total.lost or one.lost
     total.races.update(one.races)
     total.probes.update(one.probes)
     for planted, why in one.injected.items():  # the empty text is the least: it happened
         total.injected[planted] = min(why, total.injected.get(planted, why))
+
+
+# ---- what is raised in another process
+
+
+def lost_by(error: Exception) -> Lost | None:
+    """What the machine took away where this was raised; None if it is no trouble of the machine."""
+    lacked = str(error) if isinstance(error, Lost) else trouble(error)
+    return Lost(lacked) if lacked else None
+
+
+def portable(error: Exception) -> Exception:
+    """The same exception, or what can be sent of it; with the lines of its traceback, which do not travel."""
+    try:
+        if type(pickle.loads(pickle.dumps(error))) is not type(error):
+            raise TypeError
+    except Exception:
+        error = RuntimeError("".join(traceback.format_exception_only(error)).strip()).with_traceback(
+            error.__traceback__
+        )
+    error.add_note("".join(["in a worker process:\n", *traceback.format_tb(error.__traceback__)]).rstrip())
+    return error

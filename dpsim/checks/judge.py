@@ -8,7 +8,8 @@ A finding is switched off by its class, and is counted. A check of which all cla
 costs nothing, and what it would have found is not known; `not_run` names it. A check that stops at the first
 difference of a communicator says nothing of later ones, even where the first is switched off.
 
-What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it.
+What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it. Nor can what did
+not come in a run from which the machine took something away (`Run.lost`): of that only what ranks did is judged.
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ CHECKS: dict[str, Check] = {
 }
 
 
+OF_ENDS = ("HANG", "LIVELOCK", "CRASH", "DEATH", "LEFTOVER")
+"""Classes of findings that tell how ranks ended, or what did not come."""
+
+
 def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     """What does not hold, the primary finding first: the one that lies earliest in its step, in step order. Empty
     if all holds.
@@ -57,6 +62,8 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     run_index = RunIndex.of(world, run)
     idle = _idle(tuple(off))
     findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(run_index)]
+    if run.lost:
+        findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     return sorted(findings, key=lambda finding: finding.position) if findings else findings
 
 

@@ -21,7 +21,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from dpsim.cli.compare import compare
-from dpsim.cli.console import BAD_INPUT, INTERRUPTED, TERMINATED, Terminated, note, say, silence
+from dpsim.cli.console import INTERRUPTED, TERMINATED, Terminated, code_of, note, say, silence
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
@@ -33,7 +33,7 @@ BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the us
 app = typer.Typer(
     name="dpsim",
     help="Run coordination protocols of inference engines, simulated, on gloo or on GPUs, and say what does not hold.",
-    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine.",
+    epilog="Exit codes: 0 as expected, 1 not as expected, 2 bad input, 3 cannot be run on this machine, or lost there.",
     add_completion=False,
     no_args_is_help=True,
     rich_markup_mode=None,
@@ -53,7 +53,7 @@ def main() -> None:
     except OSError as error:  # typer's own output: help, usage
         silence(sys.stdout)
         note(f"dpsim: cannot write to standard output: {error.strerror}")
-        sys.exit(BAD_INPUT)
+        sys.exit(code_of(error))
     except Exception:
         note(traceback.format_exc().rstrip())
         note("dpsim: this is a bug in dpsim or in a protocol registered with it; please report it with the lines above")

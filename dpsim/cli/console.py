@@ -3,7 +3,8 @@
     0  the run is as its scenario expects; the traces are equal
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
-    3  this machine cannot run it, or this backend cannot show what is expected: what was looked for is said
+    3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
+       backend cannot show what is expected: what was looked for is said
     130  interrupted; 143 terminated. Where every rank stood is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
@@ -56,7 +57,7 @@ def say(text: str = "") -> None:
         raise typer.Exit(PIPE_CLOSED) from None
     except OSError as error:
         silence(sys.stdout)
-        fail(f"cannot write to standard output: {error.strerror}", BAD_INPUT)
+        fail(f"cannot write to standard output: {error.strerror}", code_of(error))
 
 
 def note(text: str) -> None:
@@ -84,7 +85,9 @@ def one_line_errors() -> Iterator[None]:
         end_by_interrupt(error)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        fail(f"{name}{error.strerror or error}", BAD_INPUT)
+        fail(f"{name}{error.strerror or error}", code_of(error))
+    except MemoryError:
+        fail("no memory", CANNOT_RUN)
     except Exception as error:
         code = _exit_code(error)
         if code is not None:
@@ -93,6 +96,13 @@ def one_line_errors() -> Iterator[None]:
         if said is None:
             raise
         fail(said, BAD_INPUT)
+
+
+def code_of(error: OSError) -> int:
+    """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
+    from dpsim.backend.trouble import trouble
+
+    return CANNOT_RUN if trouble(error) else BAD_INPUT
 
 
 def _exit_code(error: Exception) -> int | None:

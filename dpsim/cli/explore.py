@@ -4,21 +4,20 @@ scenario like them.
     dpsim explore my.yaml --budget 60s --jobs 2
     dpsim explore my.yaml --all-up-to ranks=2,requests=2,steps=3
 
-Failures are written as traces, for `dpsim replay`. A trace that cannot be written is said after all verdicts.
+Failures are written as traces, for `dpsim replay`. A trace that cannot be written is a warning: the verdicts stand, and
+so does the exit code. What the machine took away from a world is no verdict on it, and ends with 3.
 """
 
 from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
 from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def explore(
         if all_up_to is not None:
             _explore_whole([one for one, _ in chosen], all_up_to, options, more, as_json)
         title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
-        with Progress(f"exploring {title}", unit="schedule") as progress, _exploring_errors():
+        with Progress(f"exploring {title}", unit="schedule") as progress:
             outcomes = files.explore_files(chosen, options, progress)
         met = all(one.explored.unmet is None for one in outcomes)
         if as_json:
@@ -99,20 +98,18 @@ def explore(
             if len(outcomes) > 1:
                 say(f"\n{text.totals([one.explored for one in outcomes])}")
         for one in outcomes:
-            if one.unwritten is not None:
-                raise one.unwritten
-        raise typer.Exit(0 if met else NOT_MET)
+            _warn(one)
+        _end(any(one.explored.exploration.lost for one in outcomes), met)
 
 
-@contextmanager
-def _exploring_errors() -> Iterator[None]:
-    """What only exploration raises, as a line: a worker that is lost."""
-    from dpsim.campaign.processes import WorkerLost
+def _warn(outcome: Outcome) -> None:
+    """Of a trace that is missing."""
+    if outcome.unwritten is not None:
+        note(f"dpsim: warning: no trace of the failure of {outcome.scenario.name} was written: {outcome.unwritten}")
 
-    try:
-        yield
-    except WorkerLost as error:
-        fail(str(error), CANNOT_RUN)
+
+def _end(lost: bool, met: bool) -> NoReturn:
+    raise typer.Exit(CANNOT_RUN if lost else 0 if met else NOT_MET)
 
 
 def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: list[str], as_json: bool) -> NoReturn:
@@ -127,23 +124,23 @@ def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: li
             BAD_INPUT,
         )
     scope = small.scope(sizes)
-    first, met, rows = None, True, []
+    first, met, lost, rows = None, True, False, []
     for base in bases:
         total = small.count(scope)
         title = f"exploring {total:,} small worlds of {base.name}"
-        with Progress(title, unit="world") as progress, _exploring_errors():
+        with Progress(title, unit="world") as progress:
             whole = files.explore_whole(small.small_scenarios(base, scope), total, options, progress)
         rows.append(text.whole_as_json(base.name, scope, total, whole))
         if not as_json:
             say(text.whole_as_text(base.name, scope, total, whole))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, more, whole.unmet)}")
-        first, met = first or whole.first, met and whole.unmet is None
+        first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)
     if as_json:
         say(json.dumps({"met": met, "scenarios": rows}))
-    if first is not None and first.unwritten is not None:
-        raise first.unwritten
-    raise typer.Exit(0 if met else NOT_MET)
+    if first is not None:
+        _warn(first)
+    _end(lost, met)
 
 
 def _outcome(one: Outcome, more: list[str], unmet: str | None) -> str:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 PAIRS_SHOWN = 5
 
+VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "lost")
+
 
 def table(explored: Explored) -> list[tuple[str, str]]:
     """Names and values, as text."""
@@ -61,7 +63,7 @@ def table(explored: Explored) -> list[tuple[str, str]]:
 
 
 def verdict_line(explored: Explored) -> str:
-    """For what is not violated."""
+    """For what is not violated. What was lost says in further lines where ranks stood."""
     return f"{explored.verdict.upper()}  {explored.exploration.claim()}"
 
 
@@ -96,8 +98,8 @@ def as_text(
                 else [f"failure 1 of {len(explored.shown)}", ""]
             )
         lines.append(painted(shown.report(replay(shown.failure)), good=False))
-    if explored.failure is None:
-        lines.append(painted(verdict_line(explored), good=True))
+    if explored.failure is None or explored.exploration.lost:
+        lines.append(painted(verdict_line(explored), good=not explored.exploration.lost))
         lines += assumes_line(explored.assumes)
         lines += explored.exploration.stood.replace("\n", "\n  ").splitlines()
     return "\n".join(lines)
@@ -110,9 +112,7 @@ def totals(all_explored: Sequence[Explored]) -> str:
     '0 scenarios'
     """
     verdicts = Counter(explored.verdict for explored in all_explored)
-    counts = ", ".join(
-        f"{verdicts[word]} {word}" for word in ("proven", "bounded", "sampled", "vacuous", "violated") if verdicts[word]
-    )
+    counts = ", ".join(f"{verdicts[word]} {word}" for word in VERDICTS if verdicts[word])
     return counted(len(all_explored), "scenario") + (f": {counts}" if counts else "")
 
 
@@ -124,6 +124,7 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
     return {
         "scenario": scenario.name,
         "verdict": found.verdict,
+        "lost": found.lost or None,
         "assumes": list(explored.assumes),
         "met": explored.unmet is None,
         "unmet": explored.unmet,
@@ -167,7 +168,9 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
         ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
     ]
-    if whole.first is not None:
+    if whole.lost:
+        said = f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
+    elif whole.first is not None:
         said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
     elif whole.verdict == "vacuous":
         said = "VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets"
@@ -184,7 +187,7 @@ def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
         ]
         words += [f"{total - whole.explored:,} not reached in time"] if whole.explored < total else []
         said = f"{whole.verdict.upper()}  no failure; {', '.join(words)}"
-    lines = [*columns(rows), "", painted(said, good=whole.first is None)]
+    lines = [*columns(rows), "", painted(said, good=whole.first is None and not whole.lost)]
     if whole.first is not None:
         lines += ["", *(f"  {line}" for line in dump_scenario(whole.first.scenario).splitlines())]
     else:
@@ -221,5 +224,6 @@ def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str
         "probes": whole.probes,
         "never_applied": list(whole.never_applied),
         "assumes": list(whole.assumes),
+        "lost": whole.lost or None,
         "violated": None if first is None else as_json(first.explored, first.scenario, first.traces),
     }

@@ -78,7 +78,7 @@ def run(
             say(text.as_text(result, replay, None if unwritten else trace, digest))
         if unwritten is not None:
             raise unwritten
-        raise typer.Exit(NOT_MET if result.unmet else CANNOT_RUN if result.unclaimed else 0)
+        raise typer.Exit(CANNOT_RUN if result.run.lost or result.unclaimed else NOT_MET if result.unmet else 0)
 
 
 def _load_backend(name: str) -> None:

@@ -43,7 +43,7 @@ def as_text(result: Result, replay: str, trace: Path | None, digest: str | None)
     if trace is not None and digest is not None:
         rows += [("trace", str(trace)), ("trace digest", digest[:16])]
     lines = [*columns(rows), ""]
-    if result.findings:
+    if result.findings or result.run.lost:
         lines.append(painted(report(result.run, result.findings, replay), good=False))
     else:
         lines.append(painted(verdict_line(result), good=True))
@@ -96,6 +96,7 @@ def as_json(result: Result, digest: str | None) -> dict[str, Any]:
         "scenario": result.scenario.name,
         "backend": result.run.backend,
         "verdict": result.verdict,
+        "lost": result.run.lost or None,
         "class": primary.klass if primary else None,
         "culprit": _culprit(primary) if primary else None,
         "met": result.unmet is None and result.unclaimed is None,

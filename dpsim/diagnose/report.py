@@ -8,6 +8,9 @@ named, as NCCL's RAS does: a report on 64 ranks must fit a screen.
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  (nothing can move any more)
     culprit   rank 1, step 5, dp.agree at dpsim/protocol/data_parallel/step.py:114
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
+
+A run from which the machine took something away has no verdict. Then the report says what that was, what every rank
+did last, and what was found before.
 """
 
 from __future__ import annotations
@@ -25,7 +28,11 @@ SHOWN = ("collective", "transfer", "launch", "read", "post", "take", "decision",
 
 
 def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
-    """The report as lines of plain text without colours; empty if there are no findings. `replay`: a command line."""
+    """The report as lines of plain text without colours; empty if there are no findings and nothing was lost. `replay`:
+    a command line.
+    """
+    if run.lost:
+        return _lost(run, findings, replay)
     if not findings:
         return ""
     primary = findings[0]
@@ -39,24 +46,32 @@ def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
     also = [finding for finding in findings[1:] if finding.check != "deadlock"]
     lines += _section("found as well", [f"{finding.klass}: {finding.message}" for finding in also])
     place = f"up to step {primary.position[0]}" if run.finished else "of each rank"
-    lines += _section(f"last {LAST_OPS} ops {place}", _last_ops(run, primary))
+    lines += _section(f"last {LAST_OPS} ops {place}", _last_ops(run, primary.position[0] if run.finished else None))
     lines += _section("injected by the scenario", _injected(run))
     if replay:
         lines += ["", f"replay: {replay}"]
     return "\n".join(lines)
 
 
+def _lost(run: Run, findings: Sequence[Finding], replay: str) -> str:
+    lines = [f"LOST  {run.lost}: no verdict"]
+    lines += _section(f"last {LAST_OPS} ops of each rank", _last_ops(run, None))
+    lines += _section("found before", [f"{one.klass}: {one.message} (culprit {one.culprit})" for one in findings])
+    lines += _section("injected by the scenario", _injected(run))
+    return "\n".join([*lines, *["", f"replay: {replay}"] * bool(replay)])
+
+
 def _section(title: str, body: Sequence[str]) -> list[str]:
     return ["", f"{title}:", *(f"  {line}" for line in body)] if body else []
 
 
-def _last_ops(run: Run, primary: Finding) -> list[str]:
-    """Columns: ranks, step, op, site, place. Ranks that did the same share their lines; a run that went on is cut
-    at the finding.
+def _last_ops(run: Run, until: int | None) -> list[str]:
+    """Columns: ranks, step, op, site, place. Ranks that did the same share their lines. Of a run that went on those up
+    to a step.
     """
     blocks: dict[tuple[tuple[str, ...], ...], list[int]] = {}
     for rank, journal in enumerate(run.journals):
-        rows = [_row(journal, raw) for raw in _recent(journal, primary.position[0] if run.finished else None)]
+        rows = [_row(journal, raw) for raw in _recent(journal, until)]
         blocks.setdefault(tuple(rows) or (("", "did nothing", "", ""),), []).append(rank)
     lines = [(ranks_text(ranks), *row) for rows, ranks in blocks.items() for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]

@@ -5,12 +5,13 @@
         return [Problem(finding.klass, finding.headline) for finding in judge(world, run)]
 
     result = explore(once, Portfolio(), Budget(schedules=1000))
-    result.verdict          # "proven", "bounded", "sampled", "vacuous" or "violated"
+    result.verdict          # "proven", "bounded", "sampled", "vacuous", "violated" or "lost"
 
 * **violated**: a schedule breaks something. It is kept, with its normal form.
 * **proven**: every class of schedules of this world was seen, and nothing is wrong in any.
 * **bounded**: every class was seen, but runs were cut off after so many steps: what comes later is not known.
 * **vacuous**: nothing is wrong, but no rank issued anything but decisions, sleeps and idle gets.
+* **lost**: the machine took away what a run needs. What was found before is kept, and nothing is known of the rest.
 * **sampled**: the budget ended first. How many schedules, how many classes among them, and how many of the last hundred
   schedules were new classes: where that is near zero, little is left to see.
 
@@ -29,7 +30,7 @@ from dpsim.explore.strategies.base import Picker, Search
 from dpsim.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable, site
 from dpsim.words import counted
 
-Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violated"]
+Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violated", "lost"]
 
 
 class Problem(NamedTuple):
@@ -96,8 +97,9 @@ class Exploration:
     `races`: how often two sites raced in that order. `probes`: in how many runs each probe of the protocol was reached.
     `injected`: for what is planted in the world, why a run that came to its end went without it; empty once it happened
     in any run. `idle`: runs in which nothing was issued (`Run.vacuous`). `stood`: of the last run that was cut off, or
-    that the time did not suffice for, where its ranks stood. The last four are filled in by whoever makes the runs.
-    `outgrown`: the last run took so much that no other was begun.
+    that the time did not suffice for, where its ranks stood. `lost`: what the machine took away, so that there is no
+    verdict; what was found before is still here. The last five are filled in by whoever makes the runs. `outgrown`: the
+    last run took so much that no other was begun.
     """
 
     verdict: Verdict = "sampled"
@@ -117,6 +119,7 @@ class Exploration:
     stood: str = ""
     bounds: dict[str, None] = field(default_factory=dict)
     outgrown: bool = False
+    lost: str = ""
 
     @property
     def vacuous(self) -> bool:
@@ -137,6 +140,8 @@ class Exploration:
 
     def claim(self) -> str:
         """What is known, in words that go behind the verdict."""
+        if self.verdict == "lost":
+            return self.lost
         if self.verdict == "violated":
             return counted(len(self.failures), "failure")
         if self.verdict == "vacuous":

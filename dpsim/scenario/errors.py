@@ -13,6 +13,7 @@ Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect someth
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 SHOWN = 10
 """How many problems of one scenario are shown; the rest is counted."""
@@ -24,6 +25,12 @@ class ScenarioError(ValueError):
 
 class WorkloadMissing(ScenarioError):
     """The file of a workload is not there. The text names the places where it was looked for."""
+
+
+def refuse_pipes(path: Path, expected: str) -> None:
+    """Raise ScenarioError, unread, for what is there and is no file: whoever opens a pipe waits for its writer."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise ScenarioError(f"{path}: a pipe or a device; expected {expected}")
 
 
 def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:

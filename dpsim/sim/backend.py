@@ -19,6 +19,7 @@ from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.kernel_call import KernelError
 from dpsim.backend.misuse import ForeignAwait
+from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
 from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
@@ -38,7 +39,7 @@ from dpsim.sim.parts import PartedGroup
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
 from dpsim.sim.watch import Endless, Watch
-from dpsim.world import End, Kill, Progress, Run, World
+from dpsim.world import End, Kill, Lost, Progress, Run, World
 
 
 class SimBackend:
@@ -120,14 +121,21 @@ class SimBackend:
             else:
                 shared[kill.rank].injections.doom = partial(_kill, machine, ranks[kill.rank], ends=ends)
         endless: tuple[int, ...] = ()
+        lost = ""
         try:
             with rare_collections():
                 machine.run(tick)
         except Endless as error:
             endless = error.ranks
+        except Lost as error:
+            lost = str(error)
         except KeyboardInterrupt as error:
             error.add_note(whereabouts(journals))
             raise
+        except (MemoryError, OSError) as error:  # of the machine's own
+            lost = trouble(error)
+            if not lost:
+                raise
         finally:
             for coroutine in coroutines:
                 coroutine.close()
@@ -142,6 +150,7 @@ class SimBackend:
             if host.error is not None:  # nobody waited for the device any more
                 ends[rank.rank] = "raised"
                 rank.journal.raised(host.error, packages())
+                lost = lost or trouble(host.error)
             elif rank.own_device.is_done():
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         standing = []
@@ -155,11 +164,12 @@ class SimBackend:
             ends=ends,
             waited_ns=waited,
             elapsed_ns=machine.now,
-            observed=_observed(ends, endless),
+            observed=f"lost: {lost}" if lost else _observed(ends, endless),
             standing=tuple(standing),
             occupied=tuple(full for one in slots if not endless and (full := one.full()) is not None),
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
             endless=endless,
+            lost=lost,
         )
 
     def close(self) -> None:
@@ -223,6 +233,9 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
             raised = earlier
         ends[rank.rank] = "raised"
         journal.raised(raised, packages())
+        lacked = trouble(raised)
+        if lacked:
+            raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
         return
     ends[rank.rank] = "finished"
     journal.finished()

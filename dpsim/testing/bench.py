@@ -16,7 +16,7 @@ from dpsim.checks.judge import judge
 from dpsim.ops import ALLOC_PLACE, KIND, TAKE_HOW, WHERE, RawRecord, as_record
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.programs import ODD
-from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Run, World
+from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 
 STALL_NS = 2_000_000_000
 """Where a hang is planted, a real backend waits for so long until it says so; else longer, for a busy machine."""
@@ -62,6 +62,8 @@ class Bench:
         """The run on the backend, which must be well formed, and the one on the simulation."""
         progress: list[int] = []
         run = self.backend.run(world, program, args, progress.append)
+        if run.lost:
+            raise Lost(run.lost)
         self.require(progress == sorted(progress), f"progress went backwards: {progress}")
         self._well_formed(run)
         return run, SimBackend().run(world, program, args)

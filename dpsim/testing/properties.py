@@ -77,17 +77,21 @@ def holds(
     expected is returned, and anything else raises.
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml; a
-    `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, and ScenarioError for a
-    workload that cannot be read (`holds(Subject.of(scenario, folder))` says where its file is).
+    `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, `dpsim.world.Lost` if the
+    machine took away what a run needs, and ScenarioError for a workload that cannot be read
+    (`holds(Subject.of(scenario, folder))` says where its file is).
     """
     __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.subject import Subject
     from dpsim.scenario import Scenario
+    from dpsim.world import Lost
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
     explored = explore_subject(subject, strategy, schedules=schedules)
+    if explored.exploration.lost:
+        raise Lost(f"{subject.name}: {explored.exploration.lost}")
     drawn, final = _tell_hypothesis(explored)
     unmet = explored.unmet_where(explored.never_applied(delays=not drawn))
     if unmet is None:

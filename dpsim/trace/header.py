@@ -27,7 +27,7 @@ PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 
 NO_DIGEST = "0" * 64
 
-_VERDICTS = ("held", "violated")
+_VERDICTS = ("held", "violated", "lost")
 _ENDS = get_args(End)
 
 

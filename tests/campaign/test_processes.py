@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,10 @@ import pytest
 from dpsim.campaign import processes as parallel
 from dpsim.campaign import subject as exploration
 from dpsim.campaign.explored import Explored, explore_subject
-from dpsim.campaign.processes import WorkerLost, explore_all
+from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, do
+from dpsim.checks.expected import Expected
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.world import World
@@ -132,13 +135,107 @@ def test_a_worker_that_dies_loses_its_unit_alone(tmp_path: Path) -> None:
     assert (found.verdict, found.exploration.runs) == (expected.verdict, expected.exploration.runs)
 
 
-def test_a_unit_that_ends_two_workers_ends_the_exploration() -> None:
-    with pytest.raises(WorkerLost) as raised:
-        explore_all([acting(lambda: os.kill(os.getpid(), signal.SIGKILL))], "dpor", jobs=2)
-    assert str(raised.value) == (
-        "wake_pause 2x2: two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory? "
-        "Try fewer --jobs, or a smaller world"
-    )
+# ---- the machine takes something away
+
+ENDS_ITSELF = (
+    "two processes ended over the same 1 schedule (dpor), the last by signal 9. Out of memory? Try fewer --jobs, or a "
+    "smaller world"
+)
+
+
+def end_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_unit_that_ends_two_workers_is_no_verdict_and_the_others_are_explored() -> None:
+    lost, other = explore_all([acting(end_itself), *subjects(["wake_pause 2x2"])], "dpor", jobs=2)
+    assert (lost.verdict, lost.exploration.lost) == ("lost", ENDS_ITSELF)
+    assert lost.summary() == f"lost: {ENDS_ITSELF}; 0 schedules (0 classes)"
+    assert other.verdict == "proven"
+
+
+@pytest.mark.parametrize("expected", [Expected(), Expected("violated"), Expected("violated", "HANG:*")], ids=str)
+def test_nobody_expects_a_loss(expected: Expected) -> None:
+    (lost,) = explore_all([replace(acting(end_itself), expected=expected)], "dpor", jobs=2)
+    assert lost.unmet == f"lost: {ENDS_ITSELF}"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(errno.ENOSPC, "full"), OSError(errno.EMFILE, "many")], ids=str
+)
+def test_what_was_found_before_is_told(
+    error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The ninth run has no room: a failure that was found by then is told, and nothing is said of the rest."""
+    monkeypatch.setattr(parallel, "UNIT_SECONDS", 0.0)  # each unit is a run
+    runs = tmp_path / "runs"  # of all processes
+
+    def exhaust() -> None:
+        with runs.open("a") as file:
+            file.write(".")
+        if runs.stat().st_size > 8:
+            raise error
+
+    (whole,) = explore_all(subjects(["wake_pause 2x2 bug"]), "dpor", stop_at_first=False)
+    (lost,) = explore_all([acting(exhaust, "wake_pause 2x2 bug")], "dpor", jobs=jobs, stop_at_first=False)
+    assert whole.verdict == "violated"
+    assert lost.verdict == "lost"
+    assert 0 < lost.exploration.runs < whole.exploration.runs
+    assert lost.failure is not None
+    assert lost.failure.problem.klass in lost.report()
+
+
+def test_what_a_program_raises_is_a_failure_all_the_same() -> None:
+    """The healthy twin of a lost run: an error of the system that is none of the machine's."""
+
+    def refuse() -> None:
+        raise OSError(errno.EACCES, "not yours")
+
+    (found,) = explore_all([acting(refuse)], "dpor", jobs=1)
+    assert found.verdict == "violated"
+    assert found.findings[0].klass == "CRASH:PERMISSIONERROR"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+@pytest.mark.parametrize("always", [False, True])
+def test_a_worker_that_was_stopped(always: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.05)
+
+    def stop() -> None:
+        if always or not (tmp_path / "stopped").exists():
+            (tmp_path / "stopped").touch()
+            os.kill(os.getpid(), signal.SIGSTOP)
+
+    (found,) = explore_all([acting(stop)], "dpor", jobs=2)
+    assert found.verdict == ("lost" if always else "proven")
+    assert ("was stopped and did not go on" in found.summary()) == always
+
+
+def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parallel, "LOOK_SECONDS", 0.05)
+    monkeypatch.setattr(parallel, "LATE_SECONDS", 0.1)
+    (found,) = explore_all([acting(lambda: signal.pause())], "dpor", jobs=2, seconds=0.1)
+    assert found.summary() == "sampled: no schedule was judged; 0 schedules (0 classes)"
+
+
+@pytest.mark.parametrize(("most", "verdict"), [(1, "proven"), (0, "lost")])
+def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one of two, the work takes longer; with none, there is no verdict."""
+    made: list[Any] = []
+    real = parallel.Worker
+
+    def start(*args: Any) -> Any:
+        if len(made) == most:
+            raise OSError(errno.ENOMEM, "Cannot allocate memory")
+        made.append(real(*args))
+        return made[-1]
+
+    monkeypatch.setattr(parallel, "Worker", start)
+    names = ["wake_pause 2x2", "wake_pause 2x2"]
+    found = explore_all(subjects(names), "dpor", jobs=2)
+    assert [one.verdict for one in found] == [verdict, verdict]
+    assert verdict == "proven" or found[0].exploration.lost.startswith("no process could be started: ")
 
 
 class Rebuilt(Exception):

@@ -151,3 +151,12 @@ class Small(Look):
         rank.step = 0
         if len(prepared) > 1 and prepared[1][1] > 1 and rank.rank == 0:
             await rank.mailbox("other").get("never")
+
+
+@register_protocol("t_exhausts")
+class Exhausts(Look):
+    """Where both looks come too early there is no memory left; before that the ranks decide differently."""
+
+    async def after(self, rank: Rank, seen: list[Any]) -> None:
+        if seen == [None, None]:
+            raise MemoryError

@@ -148,7 +148,7 @@ def test_nobody_reads(healthy: Path) -> None:
 def test_no_space_for_the_output(words: tuple[str, ...]) -> None:
     with open("/dev/full", "w") as full:
         done = process(*words, stdout=full)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
     assert done.stderr.startswith("dpsim: cannot write to standard output: No space left on device")
 
 

@@ -89,7 +89,7 @@ def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
 def test_json_of_a_run_that_holds(healthy: Path) -> None:
     found = dpsim_("run", healthy, "--json").json
     assert list(found) == [
-        *("scenario", "backend", "verdict", "class", "culprit", "met", "unmet", "unclaimed"),
+        *("scenario", "backend", "verdict", "lost", "class", "culprit", "met", "unmet", "unclaimed"),
         *("never_applied", "findings", "switched_off", "not_run"),
         *("steps", "figures", "waited_ns", "elapsed_ns", "digest"),
     ]
@@ -139,7 +139,7 @@ def test_a_full_disk_does_not_cost_the_verdict(healthy: Path, tmp_path: Path, mo
 
     monkeypatch.setattr(os, "fsync", full)
     answer = dpsim_("run", healthy, "--trace", "x.jsonl")
-    assert (answer.code, answer.err) == (2, "dpsim: x.jsonl: No space left on device\n")
+    assert (answer.code, answer.err) == (3, "dpsim: x.jsonl: No space left on device\n")
     assert "HELD  6 steps" in answer.out
     assert "trace digest" not in answer.out
     assert sorted(os.listdir(tmp_path)) == ["three.yaml"]

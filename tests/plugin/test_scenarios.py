@@ -395,3 +395,31 @@ def test_the_replay_names_the_module_that_registers(
     )
     assert done.ret == 1
     done.stdout.fnmatch_lines(["VIOLATED  CRASH:VALUEERROR*"])
+
+
+# ---- the machine takes something away
+
+
+def test_a_loss_is_no_pass_whatever_is_expected(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+    scenario("scenarios/held.yaml", healthy)
+    scenario("scenarios/hangs.yaml", healthy, "expect: {class: 'HANG:*'}\n")
+    pytester.makeconftest(LOSES)
+    result = pytester.runpytest_subprocess("-k", "sim")
+    result.assert_outcomes(failed=2)
+    result.stdout.fnmatch_lines(
+        ["LOST  a test took the memory away: no verdict", "lost  replay: dpsim run *--backend sim"]
+    )
+
+
+LOSES = """
+from dpsim.sim.backend import SimBackend
+
+run_program = SimBackend.run_program
+
+def loses(*args):
+    run = run_program(*args)
+    run.lost = "a test took the memory away"
+    return run
+
+SimBackend.run_program = loses
+"""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
+import resource
+import signal
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -228,6 +232,59 @@ def fill(buffer: Any, value: int) -> None:
     buffer[:] = value
 
 
+def exhaust(buffer: Any) -> None:
+    """Kernel."""
+    raise MemoryError
+
+
 def divide(buffer: Any, by: int) -> None:
     """Kernel."""
     buffer[:] = 1 // by
+
+
+@register_protocol("real_lacks")
+class Lacks(Program[Any]):
+    """Rank 1 finds something exhausted, or ends itself; the others wait for it."""
+
+    def prepare(self, args: Any) -> Any:
+        if args["what"] == "stops in set-up":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        if args["what"] == "memory in set-up":
+            raise MemoryError
+        return args
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 2
+        rank.decide("before", rank.rank if prepared["what"] == "agreement, then memory" else 0, "dp_cpu")
+        await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="meet")
+        if rank.rank == 1:
+            await self.lack(rank, prepared["what"])
+        await rank.mailbox("box").get("wait")
+
+    async def lack(self, rank: Rank, what: str) -> None:
+        if what == "disk":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        elif what == "disk within a record":
+            opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_file()]
+            journal = next(Path(one) for one in opened if one.endswith(f"rank-{rank.rank}.jsonl"))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 9, resource.RLIM_INFINITY))
+        elif what == "descriptors":
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+            open(os.devnull)  # noqa: SIM115  # it fails
+        elif what == "memory of the device":
+            rank.stream("main").alloc(1 << 46, "int64", "buffer")
+        elif what == "memory in a kernel":
+            buffer: Buffer = rank.stream("main").alloc(1, "int32", "buffer")
+            rank.stream("main").launch("exhaust", exhaust, writes=[buffer])
+            await buffer.read("read")
+        elif what in ("memory", "agreement, then memory"):
+            np.empty(1 << 50, np.uint8)
+        elif what == "caught disk":
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            with contextlib.suppress(BaseException):
+                rank.decide("after", 1, "dp_cpu")
+        elif what == "exit":
+            os._exit(7)
+        else:
+            os.kill(os.getpid(), getattr(signal, what))
+        rank.decide("after", 1, "dp_cpu")

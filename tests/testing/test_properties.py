@@ -28,6 +28,7 @@ from dpsim.scenario import ProtocolChoice, Scenario, dump_scenario, load_scenari
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
 from dpsim.testing.properties import DoesNotHold, holds_again
+from dpsim.world import Lost
 from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
 
@@ -358,3 +359,16 @@ def test_profiles() -> None:
     assert (ci.derandomize, ci.deadline) == (True, None)
     assert (nightly.derandomize, nightly.deadline) == (False, None)
     assert nightly.max_examples >= 10 * ci.max_examples
+
+
+# ---- the machine takes something away
+
+
+class Exhausts(Program[Any]):
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        raise MemoryError
+
+
+def test_a_loss_is_neither_a_pass_nor_a_violation() -> None:
+    with pytest.raises(Lost, match="this world: no memory"):
+        holds(Subject(world_of(2, ["dp_cpu"]), Exhausts()))

@@ -24,7 +24,7 @@ from typing import BinaryIO
 
 from dpsim.config import MAX_TOKENS
 from dpsim.program import Request
-from dpsim.scenario.errors import ScenarioError, shown
+from dpsim.scenario.errors import ScenarioError, refuse_pipes, shown
 from dpsim.scenario.workload.model import MAX_REQUESTS
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
@@ -43,6 +43,7 @@ def read_azure_csv(path: Path, limit: int | None = None) -> list[Request]:
     """The first `limit` requests of a trace, or all. Raises ScenarioError with file and line, and what was
     expected there.
     """
+    refuse_pipes(path, f"a CSV file with the header {HEADER}")
     try:
         with path.open("rb") as file:
             rows = _rows(path, file, limit)

@@ -1,0 +1,34 @@
+"""The store on which communicators meet: a server of torch in the parent, on a port of the loopback interface.
+
+    store = loopback_store()
+    store.port                  # what a worker connects to
+
+Such a store asks nobody who he is: whoever reaches it reads and sets its keys, and enough connections leave no room for
+a worker's. By itself torch's server listens on all interfaces, whatever name it is given. So it gets a socket that is
+bound already. Users of the same machine still reach it, as they reach the sockets of gloo; after a set-up that failed
+the pool takes a new one.
+
+Lost: a FileStore in the pool's folder, which is closed to other users, too. Its readers poll, so that to connect 16
+ranks took more than twice as long, and it needs room on a disk.
+"""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+BACKLOG = 1024
+"""Workers that may knock at the same time."""
+
+
+def loopback_store() -> Any:
+    """A new one. It lives as long as it is referred to."""
+    from torch.distributed import TCPStore
+
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(BACKLOG)
+        port = listener.getsockname()[1]
+        store = TCPStore("127.0.0.1", port, is_master=True, wait_for_workers=False, master_listen_fd=listener.fileno())
+        listener.detach()  # it is the store's now, and goes with it
+    return store

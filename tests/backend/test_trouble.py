@@ -1,0 +1,81 @@
+"""What is the machine's, and what is the protocol's."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dpsim.backend.kernel_call import KernelCall, KernelError
+from dpsim.backend.trouble import is_stopped, limit, trouble
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (MemoryError(), "no memory"),
+        (OSError(errno.ENOSPC, "", "trace.jsonl"), "no space left on device: trace.jsonl"),
+        (OSError(errno.EDQUOT, ""), os.strerror(errno.EDQUOT).lower()),
+        (OSError(errno.EMFILE, ""), "too many open files"),
+        (RuntimeError("can't start new thread"), "no thread"),
+        (
+            RuntimeError("alloc_cpu.cpp: DefaultCPUAllocator: Error code 12 (Cannot allocate memory)"),
+            "cannot allocate memory",
+        ),
+        (RuntimeError("CUDA out of memory. Tried to allocate 2 GiB"), ""),
+        (ValueError("No space left on device"), ""),
+        (OSError(errno.ENOENT, ""), ""),
+        (OSError("of no number"), ""),
+        (KeyError(12), ""),
+    ],
+    ids=repr,
+)
+def test_what_an_exception_says(error: Exception, said: str) -> None:
+    assert trouble(error) == said
+
+
+def test_wherever_in_the_chain_it_lies() -> None:
+    def exhaust() -> None:
+        raise MemoryError
+
+    with pytest.raises(KernelError) as raised:
+        KernelCall("rank 0 k[0]", exhaust, [], [], (), None).run([], [])
+    assert trouble(raised.value) == "no memory"
+    cycle = ValueError()
+    cycle.__context__ = cycle
+    assert trouble(cycle) == ""
+    hidden = ValueError()
+    hidden.__context__, hidden.__suppress_context__ = MemoryError(), True
+    assert trouble(hidden) == ""
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
+def test_a_process_that_was_stopped() -> None:
+    command = "import os, signal; os.kill(os.getpid(), signal.SIGSTOP)"
+    with subprocess.Popen([sys.executable, "-c", command]) as one:
+        os.waitpid(one.pid, os.WUNTRACED)
+        assert is_stopped(one.pid)
+        assert not is_stopped(os.getpid())
+        os.kill(one.pid, signal.SIGCONT)
+    assert not is_stopped(one.pid)
+
+
+def test_nobody_waits_for_ever_for_the_rest_of_a_message() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        limit(ours.fileno(), 0.01)
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            os.read(ours.fileno(), 1)
+        with pytest.raises(OSError, match="temporarily unavailable"):
+            _fill(ours.fileno())
+
+
+def _fill(descriptor: int) -> None:
+    while True:
+        os.write(descriptor, bytes(1 << 20))

@@ -1,0 +1,150 @@
+"""Processes that are ended or stopped at random moments, many of them: how commands end, how long they take, and what
+they leave behind. Each campaign ends with a row of a table (`pytest -m slow -s tests/real/test_kills.py`):
+
+    what                                           times  exit codes       longest  left behind
+
+What a kill can do is nothing at all (it came too late), or a loss: never a verdict that the same command without it
+does not have, and never more than the deadlines allow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dpsim import runner
+from dpsim.campaign import processes
+from real.backend import GlooBackend
+from tests.cli.commands import dpsim_, write
+from tests.cli.protocols import scenario
+from tests.trouble import Left, children, later
+
+pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.xdist_group("gloo"),
+    pytest.mark.slow,
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc"),
+]
+
+STEPS = """
+name: steps
+topology: {data_parallel_size: 3}
+limits: {stall: 10s}  # a busy machine may hold healthy ranks up for a second
+workload: {requests: [{prompt_tokens: 5, output_tokens: 80}, {prompt_tokens: 3, output_tokens: 80}]}
+"""
+HANG = "expect: {class: 'HANG:*'}\n"
+
+Victims = Callable[[], list[int]]
+
+
+def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
+    now = Left.now(Path(tempfile.gettempdir()))
+    before = before._replace(files=())
+    now = now._replace(files=tuple(file for file in now.files if "job-" in file or "dpsim-new" in file))
+    left = {name: (then, one) for name, then, one in zip(Left._fields, before, now, strict=True) if one != then}
+    said = ", ".join(f"{code} x {count}" for code, count in sorted(codes.items()))
+    print(f"\n{what:<46} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}", flush=True)
+    assert not left
+
+
+def campaign(what: str, times: int, words: list[str], number: signal.Signals, victims: Victims) -> Counter[int]:
+    """A command again and again, and in each a process that is sent a signal somewhen."""
+    draw = random.Random(what)
+    dpsim_(*words)  # so that what is kept warm is
+    begun = time.monotonic()
+    expected = dpsim_(*words)
+    usual = time.monotonic() - begun
+    struck, before, codes, longest = 0, Left.now(Path(tempfile.gettempdir())), Counter[int](), 0.0
+
+    def strike() -> None:
+        nonlocal struck
+        there = victims()
+        struck += bool(there)
+        if there:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(draw.choice(there), number)
+
+    for _ in range(times):
+        begun = time.monotonic()
+        with later(draw.uniform(0, usual), strike):
+            answer = dpsim_(*words)
+        codes[answer.code] += 1
+        if answer.code != 3:
+            same = (answer.code, answer.out.splitlines()[-1]) == (expected.code, expected.out.splitlines()[-1])
+            assert same, f"{answer.out}\n{answer.err}"
+        longest = max(longest, time.monotonic() - begun)
+    dpsim_(*words)  # whatever the last one left broken is mended
+    row(f"{what} ({struck} met one)", codes, longest, before)
+    return codes
+
+
+@pytest.fixture(autouse=True)
+def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("temporary", "work"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "work")
+
+
+@pytest.fixture
+def gloo(monkeypatch: pytest.MonkeyPatch) -> GlooBackend:
+    """The pool of the commands, which they leave warm."""
+    backend = GlooBackend()
+    monkeypatch.setattr(runner, "_backends", {"gloo": backend})
+    monkeypatch.setattr(runner, "warm_backends", contextlib.nullcontext)
+    return backend
+
+
+@pytest.mark.parametrize(
+    ("number", "times"),
+    [(signal.SIGKILL, 40), (signal.SIGTERM, 10), (signal.SIGSTOP, 10)],
+    ids=["kill", "terminate", "stop"],
+)
+def test_workers_of_a_run(gloo: GlooBackend, number: signal.Signals, times: int) -> None:
+    """A healthy run that is expected to hang: 1 where the kill came too late, and 3 else."""
+    file = write(Path("x.yaml"), STEPS + HANG)
+    try:
+        words = ["run", str(file), "--backend", "gloo"]
+        codes = campaign(f"{number.name} to workers of gloo", times, words, number, lambda: gloo.pool.processes)
+        assert set(codes) <= {1, 3}
+        assert codes[3]
+    finally:
+        gloo.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["kill", "stop"])
+def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
+    """Where it is stopped, a run goes on; the next set-up does not."""
+    file = write(Path("x.yaml"), STEPS)
+
+    def victims() -> list[int]:
+        return [gloo.pool.server.pid] if gloo.pool.server is not None else []
+
+    try:
+        words = ["run", str(file), "--backend", "gloo"]
+        times = 20 if number == signal.SIGKILL else 5
+        codes = campaign(f"{number.name} to what forks them", times, words, number, victims)
+        assert set(codes) <= {0, 3}
+    finally:
+        gloo.close()
+
+
+@pytest.mark.parametrize(("number", "times"), [(signal.SIGKILL, 50), (signal.SIGSTOP, 10)], ids=["kill", "stop"])
+def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A unit is given out again, so that most kills cost nothing but time."""
+    monkeypatch.setattr(processes, "UNIT_SECONDS", 0.05)
+    names = ("t_look", "t_two", "t_lost")
+    files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]
+    words = ["explore", *files, "--module", "tests.cli.protocols", "--jobs", "2", "--keep-going", "--schedules", "300"]
+    usual = dpsim_(*words).code
+    codes = campaign(f"{number.name} to exploring processes", times, words, number, lambda: children(os.getpid()))
+    assert set(codes) <= {usual, 3}

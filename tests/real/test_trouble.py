@@ -1,0 +1,163 @@
+"""What the machine takes away from a pool is no verdict: the run is lost, nothing is left behind, and the next one is
+good. What a process does to itself stays a finding. The slow ones start torch anew, or are like a quick one.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.ops import KIND
+from dpsim.world import At, Fault, Lost, Run, World
+from real.backend import TorchBackend
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real.worlds import NCCL
+from tests.trouble import Left
+
+pytest.importorskip("torch")
+pytestmark = [
+    pytest.mark.xdist_group("gloo"),
+    pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc"),
+]
+
+pools = pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
+forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_left(backend: TorchBackend, world: World) -> Iterator[None]:
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    before = Left.now(folder_of(backend))
+    yield
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert Left.now(folder_of(backend)) == before
+
+
+def folder_of(backend: TorchBackend) -> Path:
+    folder = backend.pool._folder
+    assert folder is not None
+    return folder.path
+
+
+def lacking(backend: TorchBackend, world: World, what: str) -> Run:
+    return backend.run(replace(world, stall_ns=1_000_000_000), "real_lacks", {"what": what})
+
+
+@pools
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        pytest.param("disk", "rank 1: the journal could not be written: file too large", marks=pytest.mark.slow),
+        ("disk within a record", "rank 1: the journal could not be written: 9 of "),
+        pytest.param("caught disk", "rank 1: the journal could not be written: file too large", marks=pytest.mark.slow),
+        pytest.param("descriptors", "rank 1: too many open files: /dev/null", marks=pytest.mark.slow),
+        pytest.param("memory", "rank 1: no memory", marks=pytest.mark.slow),
+        pytest.param("memory in a kernel", "rank 1: no memory", marks=pytest.mark.slow),
+        ("SIGKILL", "the process of rank 1 was ended by SIGKILL"),
+        pytest.param("SIGTERM", "the process of rank 1 was ended by SIGTERM", marks=pytest.mark.slow),
+        ("SIGSTOP", "the process of rank 1 was stopped and did not go on"),
+    ],
+)
+def test_a_run_is_lost(backend: TorchBackend, world: World, what: str, said: str) -> None:
+    run = lacking(backend, world, what)
+    assert run.lost.startswith(said)
+    assert run.observed == f"lost: {run.lost}"
+    assert not run.finished
+    assert judge(world, run) == []
+    assert all(run.journals), "what was journaled before is read"
+
+
+@forked
+@pytest.mark.slow
+def test_memory_of_the_device(backend: TorchBackend, world: World) -> None:
+    """On a GPU that is an error of CUDA, and a finding."""
+    assert lacking(backend, world, "memory of the device").lost == "rank 1: cannot allocate memory"
+
+
+@forked
+def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> None:
+    run = lacking(backend, world, "agreement, then memory")
+    assert run.lost == "rank 1: no memory"
+    assert [finding.klass for finding in judge(world, run)] == ["DISAGREEMENT:BEFORE"]
+
+
+@pools
+@pytest.mark.parametrize(
+    ("what", "how"),
+    [
+        ("SIGABRT", "SIGABRT"),
+        pytest.param("SIGSEGV", "SIGSEGV", marks=pytest.mark.slow),
+        pytest.param("exit", "exit status 7", marks=pytest.mark.slow),
+    ],
+)
+def test_what_a_process_does_to_itself_is_a_finding(backend: TorchBackend, world: World, what: str, how: str) -> None:
+    run = lacking(backend, world, what)
+    assert (run.lost, run.ends[1]) == ("", "died")
+    assert f"rank 1 died ({how})" in run.observed
+    assert [finding.klass for finding in judge(world, run)] != []
+
+
+@forked
+def test_a_planted_death_is_none_of_the_machine(backend: TorchBackend, world: World) -> None:
+    death = Fault("die", 1, At("meet", 0))
+    run = backend.run(replace(world, faults=(death,)), "real_lacks", {"what": "disk"})
+    assert (run.lost, run.ends) == ("", ["blocked", "died"])
+    assert run.observed == "rank 1 died (SIGKILL)"
+
+
+@forked
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("stops in set-up", r"during set-up \(no Prepared\) the process of rank 0, 1 was stopped"),
+        ("memory in set-up", "rank [01] could not start: no memory"),
+    ],
+)
+def test_lost_in_set_up(
+    backend: TorchBackend, world: World, what: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("real.pool.LOOKS", 1)
+    with pytest.raises(Lost, match=f"gloo: {said}"):
+        lacking(backend, world, what)
+    assert backend.pool.processes == []
+
+
+@forked
+@pytest.mark.slow
+def test_what_forks_the_workers_was_stopped(
+    backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("real.fork_server.LOOKS", 1)
+    server = backend.pool.server
+    assert server is not None
+    backend.pool.kill()
+    os.kill(server.pid, signal.SIGSTOP)
+    with pytest.raises(Lost, match=r"what forks the workers was lost \(it was stopped\)"):
+        lacking(backend, world, "memory")
+    assert backend.pool.server is None
+
+
+@forked
+@pytest.mark.slow
+def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world: World) -> None:
+    server = backend.pool.server
+    assert server is not None
+    told: list[int] = []
+
+    def progress(step: int) -> None:
+        if not told:
+            told.append(step)
+            os.kill(server.pid, signal.SIGKILL)
+
+    args = {"how": "gets", "others": "gets"}
+    run = backend.run(world, "real_waits", args, progress)
+    assert "ended with what forks the workers" in run.lost
+    assert told
+    assert {record[KIND] for record in run.journals[0]} == {"take"}

@@ -1,0 +1,89 @@
+"""A simulated machine without memory: the run is lost, wherever its program or its device hears of it."""
+
+from __future__ import annotations
+
+import errno
+from typing import Any
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.interface import Rank
+from dpsim.ops import KIND
+from dpsim.sim.allocator import CachingAllocator
+from dpsim.world import Run
+from tests.programs import run, world_of
+
+WORLD = world_of(2, ["dp_cpu"])
+
+
+def exhaust(target: Any) -> None:
+    raise MemoryError
+
+
+def refuse(target: Any) -> None:
+    raise OSError(errno.EACCES, "not yours")
+
+
+def told(script: Any) -> tuple[Run, list[str]]:
+    """A run, and what is found in it."""
+    done = run(WORLD, script)
+    return done, [finding.klass for finding in judge(WORLD, done)]
+
+
+async def hears_of_it(rank: Rank, kernel: Any) -> None:
+    main = rank.stream("main")
+    x = main.alloc(1, "int32", "x")
+    main.launch("kernel", kernel, writes=[x])
+    await x.read("read")
+
+
+async def never_waits(rank: Rank, kernel: Any) -> None:
+    main = rank.stream("main")
+    main.launch("kernel", kernel, writes=[main.alloc(1, "int32", "x")])
+    await rank.mailbox("box").get("idle", idle=True)
+
+
+@pytest.mark.parametrize("how", [hears_of_it, never_waits])
+@pytest.mark.parametrize("kernel", [exhaust, refuse])
+def test_a_kernel_finds_no_memory(how: Any, kernel: Any) -> None:
+    """The twin raises something that is none of the machine's."""
+
+    async def script(rank: Rank) -> None:
+        await how(rank, kernel)
+
+    done, found = told(script)
+    if kernel is exhaust:
+        assert done.lost.startswith("no memory")
+        assert (done.observed, found) == (f"lost: {done.lost}", [])
+    else:
+        assert (done.lost, found) == ("", ["CRASH:KERNELERROR"])
+
+
+def test_others_stop_where_they_are() -> None:
+    """Also one that would go on for ever."""
+
+    async def script(rank: Rank) -> None:
+        rank.step = 4
+        await rank.host("dp_cpu").barrier(site="meet")
+        if rank.rank == 1:
+            raise MemoryError
+        while await rank.mailbox("box").poll("poll") is None:
+            pass
+
+    done, found = told(script)
+    assert (done.lost, done.ends, found) == ("no memory (rank 1 in step 4)", ["blocked", "raised"], [])
+    assert done.journals[1][-1][KIND] == "raised", "where it was is told"
+
+
+def test_the_machine_has_no_memory_for_a_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    monkeypatch.setattr(CachingAllocator, "alloc", full)
+
+    async def script(rank: Rank) -> None:
+        rank.stream("main").alloc(1, "int32", "x")
+
+    done, found = told(script)
+    assert (done.lost, found) == ("cannot allocate memory (rank 0 in step 0)", [])
