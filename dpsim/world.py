@@ -70,9 +70,10 @@ class Kill(NamedTuple):
     """A rank that dies between two ops, and not at one: on the simulation `ns` after the run began, or after the rank
     came to `at`. Where schedules are explored it dies at any point at all from then on, or not at all.
 
+    What the rank began on its host goes on without it; what it began on its device ends for all peers or for none.
     Two things that a death may do on hardware have to be asked for. `partial`: any of its peers whose part of a
-    collective is not over may be lost with it; else it takes all of them with it or none. `loses_mail`: of the messages
-    that the rank posted, those that are not delivered yet may be lost; else they arrive.
+    collective or transfer is not over may be lost with it, on hosts and devices. `loses_mail`: of the messages that the
+    rank posted, those that are not delivered yet may be lost; else they arrive.
     """
 
     rank: int
@@ -103,6 +104,13 @@ class World:
     alloc_synchronises: bool = False
     stall_ns: int = 5_000_000_000
     deadline_ns: int = 600_000_000_000
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all."""
+        killed = [kill.rank for kill in self.kills]
+        for rank in killed:
+            if killed.count(rank) > 1:
+                raise ValueError(f"World.kills: rank {rank} is killed twice; expected one kill a rank: leave one out")
 
 
 End: TypeAlias = Literal["finished", "blocked", "raised", "died"]

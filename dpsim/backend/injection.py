@@ -70,7 +70,8 @@ class Injections:
 
     def come(self, where: str | None, what: str, number: int) -> None:
         """The rank comes to an op, by one of its addresses: (thread, site, ordinal) or (None, communicator, seq)."""
-        kill = self._kills.get((where, what, number)) or self._kills.get((where, what, None))
+        kills = self._kills
+        kill = kills.pop((where, what, number), None) or kills.pop((where, what, None), None)
         if kill is not None:
             self.doom(kill)
 

@@ -2,6 +2,7 @@
 
     op.py              an operation of the graph
     environment.py     SimPy's event loop, for many hosts and ops
+    lives.py           who may die, and what may be lost with them
     machine.py         the graph: edges, and what fires next, with time and without
     costs.py           what things cost, in nanoseconds
     lines.py           which parts of collectives and transfers end early, without time

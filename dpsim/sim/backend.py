@@ -233,7 +233,7 @@ def _kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
 
     # Not in the midst of the call by which the host came here, which has yet to be journaled.
     ns = kill.ns if kill.at is None else max(kill.ns, 1)
-    op = Death(kill_label(number), ns, effect, ((("life", number), "w"),))
+    op = Death(kill_label(number), ns, effect, machine.end_of(number, sure=False))
     op.strikes = lambda: ends[number] == "blocked"
     if not machine.timed:
         rank.host_thread.before(op)

@@ -1,13 +1,15 @@
 """The device of a rank: what the rank has once, however many host threads it has.
 
 Its memory, its streams as chains of ops, and the communicators whose collectives it takes part in. A kernel that raises
-stops it: nothing that it has under way happens any more, and its hosts are told.
+stops it: nothing that it has under way happens any more, and its hosts are told. So does a host that dies at an op, at
+some time after that. Where there is no time, that the device stops is an op, and all that the device does reads its
+life.
 """
 
 from __future__ import annotations
 
 from dpsim.backend.kernel_call import KernelError
-from dpsim.schedule import Footprint, act, own_label
+from dpsim.schedule import act, own_label
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.chain import Chain
 from dpsim.sim.costs import Costs
@@ -31,7 +33,6 @@ class Device:
         self.chains: dict[str, Chain] = {}
         self.groups: list[Group] = []
         self.threads: list[Host] = []
-        self._end_of_life: Footprint = ((("life", rank), "w"),)
 
     def chain(self, name: str) -> Chain:
         """The stream of that name, made when it is first asked for."""
@@ -45,23 +46,24 @@ class Device:
         return all(chain.tail is None or chain.tail.at >= 0 for chain in self.chains.values())
 
     def fail(self, error: KernelError, by: Op) -> None:
-        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where it is known that
-        this rank has such kernels, that is an op, before which other streams may go on.
+        """A kernel failed: nothing of what is under way happens any more, and the hosts are told. Where this rank is
+        known to have such kernels, that is an op, before which other streams may go on.
         """
         machine, rank = self.machine, self.rank
+        by.at, by.successors, by.waiters = -1, None, None  # it never ends
         if rank not in machine.failing:
-            machine.raised(rank)
+            if machine.strategy is not None:
+                machine.strategy.raised(rank)
             self._stop(error, by)
             return
-        failure = Failure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, self._end_of_life, rank)
+        failure = Failure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank)
         failure.args = error, failure
         failure.causes, failure.seen_marks = by.causes, by.seen_marks
-        by.at, by.successors, by.waiters = -1, None, None  # it never ends
         machine.submit(failure)
 
     def die(self, host: Host) -> None:
         """A host died at an op, and the device stops at some time after that."""
-        loss = Death(own_label(self.rank, "loses its device"), 0, self.lose, self._end_of_life)
+        loss = Death(own_label(self.rank, "loses its device"), 0, self.lose, self.machine.end_of(self.rank))
         loss.strikes = lambda: False
         if host.chained:
             host.before(loss)

@@ -37,7 +37,8 @@ from dpsim.sim.op import Op
 
 class MayWait:
     """An op that ends with `end`, or else when `all_came`. See `dpsim.schedule.Wait`. Where its host was killed later,
-    and could have been killed in the op as well, it says nothing: that is as to be killed right behind it.
+    it says nothing: to be killed in the op is as to be killed right behind it, and that who stands in it for ever does
+    not die is a run of its own (`dpsim.sim.op.in_the_end`).
     """
 
     __slots__ = ("_all_came", "_dead", "_end", "_host", "bit", "label")
@@ -74,7 +75,6 @@ class Line:
         if self._waits:
             return True, 0
         machine = self._machine
-        dead = machine.dead if self._rank in machine.doomed else {}
-        wait = MayWait(label, end, all_came, ~self._rank, dead)
+        wait = MayWait(label, end, all_came, ~self._rank, machine.dead)
         self._waits = machine.waits(wait)
         return self._waits, wait.bit

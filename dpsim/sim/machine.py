@@ -38,16 +38,13 @@ import simpy
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.environment import Environment, Halt
+from dpsim.sim.lives import Lives
 from dpsim.sim.op import Op, deaths_alone, in_the_end
 from dpsim.world import Kill
 
 
-class Machine:
-    """Ops, edges, and time or choice.
-
-    `kills`: of ranks that may be killed. `dying`: ranks that a fault lets die. `memory`: accesses of device memory are
-    part of footprints.
-    """
+class Machine(Lives):
+    """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory."""
 
     def __init__(
         self,
@@ -57,28 +54,17 @@ class Machine:
         memory: bool = True,
         dying: Collection[int] = (),
     ) -> None:
+        super().__init__(kills, dying, () if strategy is None else strategy.failing())
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
         self.dead: dict[int, bool] = {}
-        self.mortal = frozenset(kill.rank for kill in kills)
-        self.doomed = frozenset(kill.rank for kill in kills if kill.at is None)
-        """Those that may be killed from the start on."""
-        self.failing = frozenset(strategy.failing() if strategy is not None else ())
-        """Ranks of which a kernel raises in some run: where the failure falls is a choice."""
-        self.fragile = self.mortal.union(dying, self.failing)
-        """Ranks whose devices may stop before their work is done."""
-        self.lossy = frozenset(kill.rank for kill in kills if kill.loses_mail)
-        """Ranks whose mail may be lost with them."""
-        self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
-        """Ranks that may take any of their peers in a collective with them."""
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
-        self._last = False
-        """Nothing but deaths can happen any more, and which of them do was drawn."""
+        self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
         self._marked = 0
-        self._strategy = strategy
+        self.strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = False
         self.ready: Callable[[Op], None] = self._ready_timed if self.timed else self._ready_untimed
@@ -139,7 +125,7 @@ class Machine:
 
     def _pick(self) -> bool:
         """Untimed, and nothing else can happen: fire one of the enabled ops."""
-        strategy, dead = self._strategy, self.dead
+        strategy, dead = self.strategy, self.dead
         if strategy is None or not self.enabled:
             return False
         if dead:
@@ -151,7 +137,8 @@ class Machine:
             strategy.blocked([op for op in self.enabled if op not in able])
         if able and not self._last and all(op.disables for op in able) and deaths_alone(able):
             self._last = True
-            able = self.enabled = in_the_end(able, strategy)
+            able = in_the_end(able, strategy)
+            self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
         if able:
             op = able[strategy.pick(able)]
             self.enabled.remove(op)
@@ -279,17 +266,12 @@ class Machine:
         """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
         not for the program that is under way here.
         """
-        if self._strategy is None:
+        if self.strategy is None:
             return False
         try:
-            return self._strategy.waits(wait)
+            return self.strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
-
-    def raised(self, rank: int) -> None:
-        """A kernel of a rank that is not `failing` raised: in the next run it is, if somebody wants all runs."""
-        if self._strategy is not None:
-            self._strategy.raised(rank)
 
     def kill(self, life: int) -> None:
         """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""

@@ -12,6 +12,7 @@ from dpsim.interface import Rank
 from dpsim.ops import KIND, ORDINAL, SITE
 from dpsim.world import At, End, Kill, Run, World
 from tests.programs import explored, run, set_to, world_of
+from tests.soundness.worlds import all_ends
 from tests.worlds.brute import schedules
 from tests.worlds.explored import missed
 from tests.worlds.test_machine_gaps import case_of
@@ -101,6 +102,12 @@ def test_exploring_tells_of_a_kill_that_kills_in_no_schedule() -> None:
     assert found.never_applied() == ["kill: rank 1 never came to agree[9]; its last visit was agree[2]"]
 
 
+def test_a_rank_is_killed_once() -> None:
+    with pytest.raises(ValueError, match=r"World.kills: rank 1 is killed twice; expected one kill a rank"):
+        told(Kill(1), Kill(0), Kill(1, at=At("agree", 1)))
+    assert told(Kill(1), Kill(0)).kills, "the twin"
+
+
 # ---- its peers
 
 
@@ -145,3 +152,17 @@ def test_mail_on_its_way_is_lost_in_a_run_with_time(loses: bool, end: End) -> No
 def test_mail_that_is_delivered_stays() -> None:
     done = run(world_of(3, kills=(Kill(0, 60_000, loses_mail=True),)), writes_to_two_peers)
     assert done.ends == ["died", "finished", "finished"]
+
+
+@pytest.mark.parametrize("loses_mail", [True, False])
+def test_a_message_may_be_lost_with_its_sender(loses_mail: bool) -> None:
+    """On hardware what lay in the queue to rank 1 is lost with the sender, whatever became of the queue to rank 2. Who
+    does not ask for it gets the first message wherever the second one arrives.
+    """
+    ends = all_ends(world_of(3, kills=(Kill(0, loses_mail=loses_mail),)), writes_to_two_peers)
+    assert (("died", "blocked", "finished") in ends) == loses_mail
+
+
+def test_a_death_may_come_before_or_between_the_messages() -> None:
+    ends = all_ends(world_of(3, kills=(Kill(0, 0),)), writes_to_two_peers)
+    assert {("died", "blocked", "blocked"), ("died", "finished", "blocked"), ("died", "finished", "finished")} <= ends

@@ -45,30 +45,3 @@ def test_a_death_in_a_collective_may_take_all_peers_with_it_or_none() -> None:
 async def sums_on_the_device(rank: Rank) -> None:
     x = filled(rank.stream("main"), "x")
     rank.device("d").all_reduce(x, rank.stream("main"))
-
-
-# ---- messages
-
-
-async def writes_to_two_peers(rank: Rank) -> None:
-    """Rank 0 writes to rank 1 and then to rank 2."""
-    if rank.rank:
-        await rank.mailbox("told").get("wait")
-        return
-    for peer in (1, 2):
-        rank.send(peer, "told", True, "tell")
-    await rank.mailbox("never").get("stay", idle=True)
-
-
-@pytest.mark.parametrize("loses_mail", [True, False])
-def test_a_message_may_be_lost_with_its_sender(loses_mail: bool) -> None:
-    """On hardware what lay in the queue to rank 1 is lost with the sender, whatever became of the queue to rank 2. Who
-    does not ask for it gets the first message wherever the second one arrives.
-    """
-    ends = all_ends(world_of(3, kills=(Kill(0, loses_mail=loses_mail),)), writes_to_two_peers)
-    assert (("died", "blocked", "finished") in ends) == loses_mail
-
-
-def test_a_death_may_come_before_or_between_the_messages() -> None:
-    ends = all_ends(world_of(3, kills=(Kill(0, 0),)), writes_to_two_peers)
-    assert {("died", "blocked", "blocked"), ("died", "finished", "blocked"), ("died", "finished", "finished")} <= ends

@@ -11,13 +11,15 @@ some journal.
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from dpsim.backend.kernel_call import KernelError
 from dpsim.interface import Buffer, Event, Rank
 from dpsim.program import Program
-from dpsim.world import Kill
+from dpsim.world import At, Fault, Kill
 from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 
@@ -29,6 +31,10 @@ DEVICES = ("a", "b")
 
 def add(source: Any, target: Any) -> None:
     target[:] = (3 * target + source) % 97
+
+
+def raises(target: Any) -> None:
+    raise ValueError("a kernel that raises")
 
 
 class Random(Program[Any]):
@@ -140,6 +146,19 @@ class _Host:
         if self.event is not None:
             self.rank.stream(stream).wait(self.event)
 
+    async def fail(self, stream: str) -> None:
+        on = self.rank.stream(stream)
+        on.launch("fail", raises, writes=[on.alloc(1, "int32", "lost")])
+
+    async def caught(self, action: Action) -> None:
+        try:
+            await self.do((action,))
+        except KernelError:
+            self.learn(1)
+
+    async def nap(self) -> None:
+        await self.rank.sleep(1, "nap")
+
     async def odd(self, actions: tuple[Action, ...]) -> None:
         if self.number % 2:
             await self.do(actions)
@@ -168,6 +187,29 @@ def random_case(seed: int, queries: bool = False, waits: bool = False) -> Case:
         kills=(Kill(rng.randrange(ranks), 0),) if mortal else (),
     )
     return Case(f"random {seed}", world, Random(), tuple(lists), memory=kinds in ("device", "all") or queries)
+
+
+def losing_case(seed: int) -> Case:
+    """A random world in which devices stop: of a rank that dies at an op, of one whose kernel raises, of one or two
+    that may be killed.
+    """
+    case, rng = random_case(seed, waits=True), random.Random(f"losing {seed}")
+    lists, size = [[*actions] for actions in case.args], case.world.size
+    how = rng.choice(("dies", "fails", "both", "dies beside a kill", "fails beside a kill", "two kills"))
+    faults: tuple[Fault, ...] = ()
+    if how.startswith(("dies", "both")):
+        rank = rng.randrange(size)
+        lists[rank].insert(rng.randint(1, len(lists[rank])), ("nap",))
+        faults = (Fault("die", rank, At("nap", 0)),)
+    if how.startswith(("fails", "both")):
+        own = lists[rng.randrange(size)]
+        own[:] = [
+            ("caught", action) if action[0] in ("read", "query") and rng.random() < 0.7 else action for action in own
+        ]
+        own.insert(rng.randint(0, len(own)), ("fail", rng.choice(STREAMS)))
+    mortal = rng.sample(range(size), 2 if how == "two kills" else 1 if how.endswith("a kill") else 0)
+    world = replace(case.world, faults=faults, kills=tuple(Kill(rank) for rank in mortal))
+    return replace(case, name=f"losing {seed}: {how}", world=world, args=tuple(map(tuple, lists)))
 
 
 def _together(rng: random.Random, kinds: str, ranks: int) -> Action:

@@ -15,7 +15,7 @@ from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
 from tests.worlds.cases import CASES, COUNTED
 from tests.worlds.explored import missed
-from tests.worlds.random_world import random_case
+from tests.worlds.random_world import losing_case, random_case
 
 FAST = 150  # schedules
 
@@ -47,6 +47,26 @@ def test_dpor_sees_every_outcome_where_some_may_be_through_before_others_come() 
     cases = small_random_worlds(0, 70, limit=50, waits=True)
     assert len(cases) > 15
     for case in cases:
+        assert missed(case) == (0, 0, 0), case.name
+
+
+def small_losing_worlds(first: int, last: int, limit: int) -> list[Case]:
+    cases = [losing_case(seed) for seed in range(first, last)]
+    return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
+
+
+def test_dpor_sees_every_outcome_where_devices_stop() -> None:
+    """Twins are in tests/sim/test_lost_devices.py."""
+    cases = small_losing_worlds(0, 40, limit=30)
+    assert len(cases) > 5
+    for case in cases:
+        assert missed(case) == (0, 0, 0), case.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_500, 100))
+def test_dpor_sees_every_outcome_of_many_worlds_where_devices_stop(first: int) -> None:
+    for case in small_losing_worlds(first, first + 100, limit=400):
         assert missed(case) == (0, 0, 0), case.name
 
 

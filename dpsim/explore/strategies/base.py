@@ -103,8 +103,9 @@ class Picker(Search, Strategy):
         self.too_long = False
         self.redundant = False
         self.failed = False
-        self.known_to_fail |= self.heard_to_fail
-        self.heard_to_fail.clear()
+        if self.heard_to_fail:
+            self.known_to_fail |= self.heard_to_fail
+            self.heard_to_fail.clear()
         return True
 
     def end(self, whole: bool) -> None:
@@ -131,9 +132,10 @@ class Picker(Search, Strategy):
         return index
 
     def failing(self) -> Collection[int]:
-        words = [failing_word(rank) for rank in sorted(self.known_to_fail)]
-        self.schedule += words
-        self.order.unusual += words
+        if self.known_to_fail:
+            words = [failing_word(rank) for rank in sorted(self.known_to_fail)]
+            self.schedule += words
+            self.order.unusual += words
         return self.known_to_fail
 
     def raised(self, rank: int) -> None:

@@ -1,0 +1,239 @@
+"""A device that stops while it has work under way: of a rank that dies at an op, and of one whose kernel raises.
+
+What of that work has ended by then is a choice, and peers see the difference. Brute force is the judge.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.backend.kernel_call import KernelError
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.explore.strategies.base import Picker
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.explore.strategies.replay import Replay
+from dpsim.interface import Buffer, Rank
+from dpsim.schedule import Footprint, failing_word
+from dpsim.sim.device import Device
+from dpsim.sim.host import Host
+from dpsim.sim.lives import Lives
+from dpsim.world import At, Fault, Kill, World
+from tests.programs import Script, Scripted, run, set_to, world_of
+from tests.soundness.worlds import all_ends, filled
+from tests.worlds.explored import explored, missed
+from tests.worlds.test_machine_gaps import case_of, fails
+
+TOLERATED = ("DEATH:RANK", "HANG:COLLECTIVE:DEAD_RANK", "CRASH:KERNELERROR")
+NONE_MISSED = (0, 0, 0)
+
+
+async def sums(rank: Rank) -> Buffer:
+    """Each rank looks into its mail, so they come in either order, and adds on its device."""
+    await rank.mailbox("nothing").poll("poll")
+    main = rank.stream("main")
+    x = filled(main, "x", size=1)
+    rank.device("d").all_reduce(x, main, site="sum")
+    return x
+
+
+async def dies_after_the_sum(rank: Rank) -> None:
+    """Rank 1 needs the sum and then a message, of which a rank 0 that dies says nothing."""
+    x = await sums(rank)
+    if rank.rank == 0:
+        await rank.sleep(1, "last")
+        rank.send(1, "told", True, "tell")
+    else:
+        await x.read("read")
+        await rank.mailbox("told").get("wait")
+
+
+async def fails_beside_the_sum(rank: Rank) -> None:
+    """The same, where another stream of rank 0 has a kernel that raises."""
+    x = await sums(rank)
+    if rank.rank == 0:
+        other = rank.stream("other")
+        z = other.alloc(1, "int32", "z")
+        other.launch("bad", fails, writes=[z])
+        await z.read("read.z")
+    else:
+        await x.read("read")
+
+
+DIES = world_of(2, devices=["d"], faults=(Fault("die", 0, At("last", 0)),))
+FAILS = world_of(2, devices=["d"])
+
+
+def tolerant(world: World, script: Script, strategy: str = "dpor") -> Explored:
+    return explore_subject(Subject(world, Scripted(script), switched_off=TOLERATED), strategy, schedules=200)
+
+
+@pytest.mark.parametrize("memory", [False, True])
+@pytest.mark.parametrize(("world", "script"), [(DIES, dies_after_the_sum), (FAILS, fails_beside_the_sum)])
+def test_a_device_may_stop_before_or_after_a_collective(world: World, script: Script, memory: bool) -> None:
+    assert missed(case_of(world, script, memory)) == NONE_MISSED
+
+
+def test_the_peers_of_a_rank_that_dies_may_be_through_or_not() -> None:
+    found = tolerant(DIES, dies_after_the_sum)
+    assert found.failure is not None
+    assert found.failure.problem.klass == "HANG:MAILBOX:NO_MESSAGE"
+    assert found.confirmed
+
+
+def test_the_peers_of_a_rank_whose_kernel_raises_may_be_through_or_not() -> None:
+    assert all_ends(FAILS, fails_beside_the_sum) == {("raised", "finished"), ("raised", "blocked")}
+
+
+def test_where_the_loss_has_no_place_of_its_own_it_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twins: a device that stops at once, and a search that does not begin anew."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Device, "die", lambda self, host: self.lose())
+        assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "falsely"
+    monkeypatch.setattr(Dpor, "raised", lambda self, rank: None)
+    assert len(all_ends(FAILS, fails_beside_the_sum)) == 1
+
+
+@pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
+def test_where_no_kernel_raises_and_nobody_dies_nothing_is_a_choice(strategy: str) -> None:
+    async def script(rank: Rank) -> None:
+        await (await sums(rank)).read("read")
+
+    found = tolerant(FAILS, script, strategy)
+    assert (found.verdict, found.exploration.runs, found.exploration.steps) == ("proven", 1, 2)  # the polls
+
+
+# ---- what its host hears
+
+
+async def hears(rank: Rank) -> object:
+    """One stream fails, while the host waits for another. It may hear of that when what it waits for is long there."""
+    main, other = rank.stream("main"), rank.stream("other")
+    x, z = filled(main, "x", size=1), other.alloc(1, "int32", "z")
+    other.launch("bad", fails, writes=[z])
+    copied = x.read("read")
+    done = main.record()
+    heard: list[object] = []
+    try:
+        heard.append(bool(await done.query("query")))
+        await rank.mailbox("nothing").poll("poll")
+        heard.append(int((await copied)[0]))
+    except KernelError:
+        heard.append("error")
+    return tuple(heard)
+
+
+def test_a_host_hears_of_the_failure_at_any_of_its_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
+    monkeypatch.setattr(Host, "_hears_of", lambda self, op: op)
+    with pytest.raises(AssertionError):  # one class, two outcomes
+        assert missed(case_of(world_of(1), hears, memory=True)) == NONE_MISSED
+
+
+async def fails_twice(rank: Rank) -> None:
+    """Whichever comes first is the error."""
+    for name in ("one", "other"):
+        on = rank.stream(name)
+        on.launch(f"bad.{name}", fails, writes=[on.alloc(1, "int32", name)])
+    await rank.stream("one").record().synchronize("sync")
+
+
+def test_of_two_kernels_that_raise_either_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missed(case_of(world_of(1), fails_twice)) == NONE_MISSED
+    monkeypatch.setattr(Dpor, "lost", lambda self, candidates: None)
+    assert missed(case_of(world_of(1), fails_twice))[0]
+
+
+def test_a_kernel_that_raises_never_ends() -> None:
+    """Neither does what comes behind it, nor is it seen to have passed."""
+
+    async def script(rank: Rank) -> object:
+        main = rank.stream("main")
+        z = main.alloc(1, "int32", "z")
+        main.launch("bad", fails, writes=[z])
+        done = main.record()
+        main.launch("behind", set_to, writes=[z], args=(1,))
+        try:
+            return bool(await done.query("query"))
+        except KernelError:
+            return "error"
+
+    assert missed(case_of(world_of(1), script)) == NONE_MISSED
+    for choose in (None, lambda label, options: 0):
+        learned = [raw for raw in run(world_of(1), script, choose=choose).journals[0] if raw[0] == "decision"]
+        assert True not in [raw[-2] for raw in learned]
+
+
+# ---- schedules
+
+
+def test_a_schedule_says_whose_kernels_raise() -> None:
+    """So it can be repeated from nothing, strictly and not."""
+    strategy = Dpor()
+    strategy.begin()
+    run(FAILS, fails_beside_the_sum, choose=strategy)
+    assert failing_word(0) not in strategy.schedule, "nobody knows yet"
+    strategy.end(whole=True)
+    assert strategy.begin()
+    done = run(FAILS, fails_beside_the_sum, choose=strategy)
+    assert strategy.schedule[0] == failing_word(0)
+    for strict in (True, False):
+        again: Picker = Replay(strategy.schedule, strict)
+        again.begin()
+        assert run(FAILS, fails_beside_the_sum, choose=again).journals == done.journals
+        again.end(whole=True)
+        assert again.schedule == strategy.schedule
+
+
+def test_dpor_goes_on_elsewhere_with_what_it_knows() -> None:
+    """Its state between two runs says whose kernels raise."""
+    whole, pieces = Dpor(), 0
+    state = whole.state()
+    while not whole.exhausted:
+        whole = Dpor()
+        whole.resume(state)
+        whole.begin()
+        run(FAILS, fails_beside_the_sum, choose=whole, memory=False)
+        whole.end(whole=True)
+        state, pieces = whole.state(), pieces + 1
+    assert pieces == tolerant(FAILS, fails_beside_the_sum).exploration.runs
+
+
+# ---- beside other deaths
+
+
+async def joins_both(rank: Rank) -> None:
+    main = rank.stream("main")
+    rank.device("d").all_reduce(main.alloc(1, "int32", "x"), main)
+    await rank.host("h").barrier()
+
+
+TWO_KILLS = world_of(2, ["h"], ["d"], kills=(Kill(0), Kill(1)))
+
+
+def test_of_two_that_may_be_killed_either_may_die_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who stands in the collective that the other's death has broken need not die."""
+    case = case_of(TWO_KILLS, joins_both)
+    assert missed(case) == NONE_MISSED
+    _, outcomes = explored(case)
+
+    def alone(self: Lives, rank: int, sure: bool = True) -> Footprint:
+        return ((("life", rank), "w"),)
+
+    monkeypatch.setattr(Lives, "end_of", alone)
+    assert explored(case)[1] < outcomes
+
+
+async def sends(rank: Rank) -> None:
+    x = filled(rank.stream("main"), "x", size=1)
+    if rank.rank == 0:
+        rank.device("d").send(x, 1, rank.stream("main"))
+    else:
+        rank.device("d").recv(x, 0, rank.stream("main"))
+        await rank.sleep(1, "last")
+
+
+def test_who_may_be_killed_may_as_well_stand_in_what_another_s_death_has_broken() -> None:
+    world = world_of(2, devices=["d"], faults=(Fault("die", 1, At("last", 0)),), kills=(Kill(0),))
+    assert missed(case_of(world, sends)) == NONE_MISSED
+    assert ("blocked", "died") in all_ends(world, sends)

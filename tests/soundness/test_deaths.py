@@ -1,0 +1,211 @@
+"""What a proof once left out about ranks that may die, and about hosts that are held up or told of an error.
+
+Each test has its faulty twin beside it: the same exploration without the rule misses what brute force sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from dpsim.backend.kernel_call import KernelError
+from dpsim.interface import Rank
+from dpsim.schedule import Strategy
+from dpsim.sim import communicators, machine
+from dpsim.sim.host import Host
+from dpsim.sim.op import Op
+from dpsim.world import At, Kill
+from tests.programs import Script, world_of
+from tests.soundness.worlds import all_ends, filled
+from tests.worlds.brute import enumerate_schedules
+from tests.worlds.explored import explored, missed
+from tests.worlds.test_machine_gaps import case_of, fails
+
+ONE = np.ones(1, np.int32)
+NONE_MISSED = (0, 0, 0)
+
+# ---- who may be killed from some op on may stand for ever before it
+
+
+async def sends_and_serves(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.host("h").send(ONE, 1)
+        await rank.mailbox("calls").get("serve", idle=True)
+
+
+async def send_to_each_other(rank: Rank) -> None:
+    peer = 1 - rank.rank
+    await rank.host("h").send(ONE, peer)
+    await rank.host("h").recv(1, "int32", peer)
+    if rank.rank == 0:
+        await rank.mailbox("calls").get("serve", idle=True)
+
+
+def all_of_them(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:
+    return list(deaths)
+
+
+@pytest.mark.parametrize("script", [sends_and_serves, send_to_each_other])
+def test_a_rank_may_stand_for_ever_before_the_op_from_which_it_may_die(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a send that nobody receives. The twin: who comes to that op dies, so no run says that the send may last."""
+    case = case_of(world_of(2, ["h"], kills=(Kill(0, at=At("serve", 0)),)), script)
+    assert missed(case) == NONE_MISSED
+    monkeypatch.setattr(machine, "in_the_end", all_of_them)
+    assert missed(case)[0]
+
+
+@pytest.mark.parametrize("at", [At("agree", None), At("agree", 0)], ids=["every visit", "the first"])
+def test_every_visit_is_from_the_first_on(at: At) -> None:
+    async def agrees_twice(rank: Rank) -> None:
+        for _ in range(2):
+            await rank.host("h").all_reduce(ONE, site="agree")
+
+    case = case_of(world_of(2, ["h"], kills=(Kill(1, at=at),)), agrees_twice)
+    assert missed(case) == NONE_MISSED
+    assert enumerate_schedules(case).broken == [], "a second death has the label of the first"
+
+
+# ---- a rank that may die need not
+
+
+async def waits_for_nobody(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.mailbox("never").get("get")
+
+
+def test_a_rank_that_may_die_may_stand_still_instead(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(2, kills=(Kill(0),))
+    assert all_ends(world, waits_for_nobody) == {("blocked", "finished"), ("died", "finished")}
+    monkeypatch.setattr(machine, "in_the_end", all_of_them)
+    assert all_ends(world, waits_for_nobody) == {("died", "finished")}
+
+
+# ---- what a host hears of
+
+
+async def hears_of_a_sender_by_an_error(rank: Rank) -> None:
+    """Rank 0's kernel comes after rank 2's transfer, so who hears of its error knows that rank 2 was there."""
+    main = rank.stream("main")
+    if rank.rank == 2:
+        await rank.host("h").send(ONE, 1)
+        rank.device("d").send(filled(main, "x", size=1), 0, main)
+    elif rank.rank == 0:
+        x = main.alloc(1, "int32", "x")
+        rank.device("d").recv(x, 2, main)
+        main.launch("bad", fails, writes=[x])
+        try:
+            await x.read("read")
+        except KernelError:
+            rank.send(1, "told", True, "tell")
+    else:
+        await rank.mailbox("told").get("wait")
+        await rank.host("h").recv(1, "int32", 2)
+
+
+def test_who_hears_of_an_error_comes_after_what_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = case_of(world_of(3, ["h"], ["d"]), hears_of_a_sender_by_an_error)
+    assert missed(case) == NONE_MISSED
+    _, outcomes = explored(case)
+    real = Host.device_failed
+
+    def without_causes(self: Host, error: KernelError, by: Op) -> None:
+        real(self, error, by)
+        self._failed = None
+
+    monkeypatch.setattr(Host, "device_failed", without_causes)
+    assert explored(case)[1] < outcomes
+
+
+# ---- what a limit of the world holds up
+
+
+async def asks_behind_an_allocation(rank: Rank) -> None:
+    """The allocation waits until the kernel has ended, so the event behind that has passed."""
+    left, right = rank.stream("left"), rank.stream("right")
+    filled(left, "x", size=1)
+    right.alloc(1, "int32", "y")
+    await rank.sleep(1, "nap")
+    passed = await left.record().query("query")
+    if not passed:
+        await rank.mailbox("never").get("get")
+
+
+def test_who_comes_past_a_gate_knows_what_held_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(1, alloc_synchronises=True)
+    assert all_ends(world, asks_behind_an_allocation) == {("finished",)}
+    assert all_ends(world_of(1), asks_behind_an_allocation) == {("finished",), ("blocked",)}, "nothing holds it up"
+    stand = Host.stand
+
+    def without_marks(self: Host, ends: Sequence[Op], records: int) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(self.machine, "mark", lambda op: 0)
+            stand(self, ends, records)
+
+    monkeypatch.setattr(Host, "stand", without_marks)
+    assert ("blocked",) in all_ends(world, asks_behind_an_allocation)
+
+
+@pytest.mark.parametrize(("size", "end"), [(0, "finished"), (1, "blocked")])
+def test_an_allocation_of_nothing_waits_for_nobody(size: int, end: str) -> None:
+    """The second stream has no memory yet, and the first stands in a collective to which nobody comes."""
+
+    async def script(rank: Rank) -> None:
+        if rank.rank == 1:
+            await rank.mailbox("told").get("wait")
+            return
+        main = rank.stream("main")
+        rank.device("d").all_reduce(main.alloc(1, "int32", "x"), main)
+        rank.stream("other").alloc(size, "int32", "y")
+        rank.send(1, "told", True, "tell")
+
+    assert {ends[1] for ends in all_ends(world_of(2, devices=["d"], alloc_synchronises=True), script)} == {end}
+
+
+# ---- who has no part in a collective
+
+
+async def adds_nothing(rank: Rank) -> None:
+    """Rank 1 never comes."""
+    main = rank.stream("main")
+    if rank.rank == 0:
+        rank.device("d").all_reduce(main.alloc(0, "int32", "nothing"), main)
+        await filled(main, "x").read("read")
+
+
+def test_a_collective_of_nothing_holds_no_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(2, devices=["d"])
+    assert all_ends(world, adds_nothing) == {("finished", "finished")}
+    monkeypatch.setattr(communicators, "is_idle", lambda *call: False)
+    assert ("blocked", "finished") in all_ends(world, adds_nothing)
+
+
+# ---- whom a death may take along
+
+
+@pytest.mark.parametrize("partial", [True, False])
+@pytest.mark.parametrize(("op", "victim"), [("transfer", 0), ("broadcast", 0), ("broadcast", 1)])
+def test_a_sender_a_root_or_a_relay_may_die_before_it_has_served_all(op: str, victim: int, partial: bool) -> None:
+    """Rank 2 gets something from rank 0. The victim is through and says so; on a host the rest goes on without it."""
+
+    async def script(rank: Rank) -> None:
+        group = rank.host("h")
+        if op == "broadcast":
+            await group.broadcast(ONE, 0)
+        elif rank.rank == 0:
+            await group.send(ONE, 2)
+        elif rank.rank == 2:
+            await group.recv(1, "int32", 0)
+        if rank.rank == victim:
+            rank.send(2, "through", True, "tell")
+            await rank.mailbox("calls").get("serve", idle=True)
+        if rank.rank == 2:
+            await rank.mailbox("through").get("wait")
+
+    world = world_of(3, ["h"], kills=(Kill(victim, at=At("serve", 0), partial=partial),))
+    ends = all_ends(world, script)
+    dead = {one[2] for one in ends if one[victim] == "died"}
+    assert dead == ({"blocked", "finished"} if partial else {"finished"})
