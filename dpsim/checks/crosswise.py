@@ -34,7 +34,7 @@ Sites: TypeAlias = tuple[str, ...]
 
 def crosswise(run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]) -> Finding | None:
     """The first step in which members of a communicator pair up crosswise."""
-    lists_of = {tuple([(raw[STEP], raw[SITE]) for _, _, raw in entries]) for entries in members.values()}
+    lists_of = dict.fromkeys(tuple([(raw[STEP], raw[SITE]) for _, _, raw in own]) for own in members.values())
     if all(set(one).isdisjoint(other) for one, other in combinations(lists_of, 2)):
         return None  # nobody who calls otherwise comes to any of the same sites
     of_roots, of_others = _roles(members)
