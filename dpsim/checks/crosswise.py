@@ -72,7 +72,7 @@ def _are_one_call(steps: dict[int, dict[int, list[Entry]]], one: str, other: str
     """Whether two sites meet in a step in which neither member comes to both: whatever the order, they pair up."""
     by_ranks = [{step: _sites(entries) for step, entries in own.items()} for own in steps.values()]
     for mine, theirs in permutations(by_ranks, 2):
-        for step in mine.keys() & theirs.keys():
+        for step in sorted(mine.keys() & theirs.keys()):
             first, second = mine[step], theirs[step]
             apart = len(first) == len(second) and one not in second and other not in first
             if apart and (one, other) in zip(first, second, strict=True):
