@@ -32,10 +32,10 @@ NO_THREAD = "can't start new thread"
 
 def trouble(error: BaseException) -> str:
     """What the machine lacked when this was raised; empty if it is no trouble of the machine."""
-    seen: set[int] = set()
+    seen: list[BaseException] = []
     link: BaseException | None = error
-    while link is not None and id(link) not in seen:
-        seen.add(id(link))
+    while link is not None and not any(link is one for one in seen):
+        seen.append(link)
         lacked = _lacked(link)
         if lacked:
             return lacked

@@ -30,7 +30,7 @@ class WorkloadMissing(ScenarioError):
 def refuse_pipes(path: Path, expected: str) -> None:
     """Raise ScenarioError, unread, for what is there and is no file: whoever opens a pipe waits for its writer."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise ScenarioError(f"{path}: a pipe or a device; expected {expected}")
+        raise ScenarioError(f"{path}: not a regular file; expected {expected}")
 
 
 def scenario_error(lines: Sequence[str], untold: int = 0) -> ScenarioError:

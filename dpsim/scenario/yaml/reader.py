@@ -26,7 +26,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from dpsim.scenario.base import KeyPath
-from dpsim.scenario.errors import ScenarioError, path_text, refuse_pipes, scenario_error
+from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
@@ -62,7 +62,6 @@ def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
 
 
 def _read(path: Path) -> bytes:
-    refuse_pipes(path, "a scenario file")
     try:
         with open(path, "rb", opener=_without_waiting) as file:
             about = os.fstat(file.fileno())
