@@ -75,7 +75,7 @@ def ended(folder: Path, name: str, sends: str, *words: str) -> subprocess.Comple
     (folder / "endless.py").write_text(PROTOCOLS)
     (folder / "one.yaml").write_text(scenario(name))
     command = [sys.executable, "-m", "dpsim.cli", *words, "one.yaml", "--module", "endless"]
-    told = {**os.environ, "SENDS": sends, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder)])}
+    told = {**os.environ, "SENDS": sends, "PYTHONPATH": os.pathsep.join([str(ROOT), str(folder), *sys.path])}
     return subprocess.run(command, cwd=folder, env=told, capture_output=True, text=True, check=False)
 
 
