@@ -49,9 +49,12 @@ Victims = Callable[[], list[int]]
 def row(what: str, codes: Counter[int], longest: float, before: Left) -> None:
     """A line of the table. What was there before may be gone: a pool of another test, for one."""
     now = Left.now(Path(tempfile.gettempdir()))
-    before = before._replace(files=())
-    now = now._replace(files=tuple(file for file in now.files if "job-" in file or "dpsim-new" in file))
-    left = {name: (then, one) for name, then, one in zip(Left._fields, before, now, strict=True) if one > then}
+    left: dict[str, object] = {
+        name: (then, one) for name, then, one in zip(Left._fields, before[:3], now[:3], strict=False) if one > then
+    }
+    files = [file for file in now.files if "job-" in file or "dpsim-new" in file]
+    if files:
+        left["files"] = files
     said = ", ".join(f"{code} x {count}" for code, count in sorted(codes.items()))
     print(f"\n{what:<46} {sum(codes.values()):>4}  {said:<16} {longest:>6.1f} s  {left or 'nothing'}", flush=True)
     assert not left
