@@ -26,22 +26,23 @@ from dpsim.ops import KIND, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Colle
 from dpsim.words import ranks_text
 
 
-def check(run_index: RunIndex) -> list[Finding]:
+def check(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     """One finding, and one for each rank that waits for a message; none if the run finished, could still move, or the
-    stop is explained by a rank that raised. The first names the limits of the world that take part.
+    stop is explained by a rank that raised, where that is told. The first names the limits of the world that take part.
     """
-    findings = _hang(run_index)
+    findings = _hang(run_index, crash_explains)
     return [limits.takes_part(run_index, one) if not at else one for at, one in enumerate(findings)]
 
 
-def _hang(run_index: RunIndex) -> list[Finding]:
+def _hang(run_index: RunIndex, crash_explains: bool) -> list[Finding]:
     if run_index.run.finished or run_index.run.endless:
         return []
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.waits}
     roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
-    dead = [rank for rank, end in enumerate(run_index.run.ends) if end == "died"]
-    if any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends):
+    dead = [rank for rank, end in enumerate(run_index.run.ends) if end in ("died", "raised")]
+    raised = any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends)
+    if raised and crash_explains:
         return []
     letters = _letters(run_index)
     inversion = order_inversion.in_streams(run_index)
@@ -165,8 +166,8 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     one = next(one for one in stuck if rank in one.missing)
     entry = min((one.joined[waiting] for waiting in one.waits), key=run_index.position)
     record = wanted(entry)
-    died = run_index.end(rank) == "died"
-    klass = "HANG:COLLECTIVE:DEAD_RANK" if died else "HANG:COLLECTIVE:MISSING_RANK"
+    gone = run_index.end(rank) in ("died", "raised")
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if gone else "HANG:COLLECTIVE:MISSING_RANK"
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
@@ -180,14 +181,14 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 
 
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
-    """A rank died with work outstanding that it had issued: all had joined, and it never ends."""
+    """A rank died or raised with work outstanding that it had issued: all had joined, and it never ends."""
     entry = run_index.last(rank)
     culprit = Culprit.of(rank, entry.record) if entry else Culprit(rank, -1, "start", "")
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK",
         message=f"{ranks_text(blocked)} wait for work of rank {rank}, "
-        f"which died after {culprit.site} in step {culprit.step}",
+        f"which {run_index.end(rank)} after {culprit.site} in step {culprit.step}",
         culprit=culprit,
         position=run_index.position(entry) if entry else (0, 0),
     )

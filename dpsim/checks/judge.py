@@ -62,9 +62,17 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     run_index = RunIndex.of(world, run)
     idle = _idle(tuple(off))
     findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(run_index)]
+    if off and "raised" in run.ends and "deadlock" not in idle and not _told(findings, off):
+        findings += deadlock.check(run_index, crash_explains=False)
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     return sorted(findings, key=lambda finding: finding.position) if findings else findings
+
+
+def _told(findings: Sequence[Finding], off: Sequence[str]) -> bool:
+    """Whether somebody hears of a rank that raised, or of a hang: a hang that it explains is left out only then."""
+    heard = [finding for finding in findings if not any(matches(finding.klass, pattern) for pattern in off)]
+    return any(finding.klass.startswith(("CRASH", "HANG")) for finding in heard)
 
 
 @lru_cache(maxsize=64)

@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
 from dpsim.checks import Finding, finding
 from dpsim.checks import judge as judging
 from dpsim.checks.finding import CLASSES, can_match, pattern_problem
 from dpsim.checks.judge import switch_off, switched_off_text
 from dpsim.cli.run_text import as_json, switched_off_lines
+from dpsim.interface import Rank
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario, scenario_from
 from tests.checks.handmade import Made
+from tests.programs import Scripted, run, world_of
 
 CHECKS = Path(finding.__file__).parent
 REQUEST = {"arrival": "0ms", "prompt_tokens": 5, "output_tokens": 6}
@@ -256,3 +260,33 @@ def test_checks_find_only_what_is_in_the_table(file: Path) -> None:
 def test_every_class_of_the_table_is_found_by_a_check() -> None:
     found = [text for file in CHECKS.glob("*.py") if file.name != "finding.py" for _, text in said(file)]
     assert not {known for known in CLASSES if not any(can_match(known, text) for text in found)}
+
+
+# ---- what a crash explains
+
+
+@pytest.mark.parametrize(
+    ("raises", "off", "classes"),
+    [
+        ("before", (), ["CRASH:VALUEERROR"]),
+        ("before", ("CRASH",), ["HANG:COLLECTIVE:DEAD_RANK"]),
+        ("before", ("CRASH:VALUEERROR",), ["HANG:COLLECTIVE:DEAD_RANK"]),
+        ("before", ("CRASH:KEYERROR",), ["CRASH:VALUEERROR"]),
+        ("before", ("CRASH", "HANG"), []),
+        ("after", ("CRASH",), []),
+        ("never", ("CRASH",), []),
+    ],
+)
+def test_a_crash_that_nobody_hears_of_explains_no_hang(raises: str, off: tuple[str, ...], classes: list[str]) -> None:
+    async def script(rank: Rank) -> None:
+        if rank.rank == 1 and raises == "before":
+            raise ValueError
+        await rank.host("dp_cpu").barrier(site="meet")
+        if rank.rank == 1 and raises == "after":
+            raise ValueError
+
+    world = world_of(3, ["dp_cpu"])
+    told = switch_off(judging.judge(world, run(world, script), off), off)[0]
+    assert [one.klass for one in told] == classes
+    verdict = explore_subject(Subject(world, Scripted(script), switched_off=off), "dpor").verdict
+    assert verdict == ("violated" if classes else "proven")
