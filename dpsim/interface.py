@@ -390,7 +390,8 @@ class Rank(ABC):
         """Record a value that every member of this rank's communicator of that kind has to decide equally in this step.
 
         It goes into the trace and to the agreement check; nothing is sent. Plain data, as in a message, and None; NaN
-        is a ValueError, since it does not equal itself.
+        is a ValueError, since it does not equal itself. Compared are those members that decide this label at all: by
+        step, and by count within a step. Between its first and its last one a member may leave out none.
         """
 
     @abstractmethod
