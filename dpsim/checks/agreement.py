@@ -49,12 +49,12 @@ def _first(run_index: RunIndex, communicator: str, label: str, members: dict[int
 
 def _was_due(own: dict[int, list[Entry]], step: int) -> bool:
     """Whether a member that did not decide in a step should have: it did before and after it."""
-    return bool(own) and min(own) < step < max(own)
+    return min(own) < step < max(own)
 
 
 def _missing(run_index: RunIndex, communicator: str, label: str, members: dict[int, list[Entry]]) -> Finding | None:
     """The first step in which a member decided more seldom than another one."""
-    steps = {rank: by_step(entries) for rank, entries in members.items()}
+    steps = {rank: by_step(entries) for rank, entries in members.items() if entries}
     for step in sorted({step for own in steps.values() for step in own}):
         counts = {rank: len(own.get(step, [])) for rank, own in steps.items()}
         most = max(counts.values())
