@@ -18,6 +18,8 @@ A run that stopped without any of these is reported as undecided; a poller is ne
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dpsim.checks import limits, order_inversion
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
@@ -26,48 +28,61 @@ from dpsim.ops import KIND, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Colle
 from dpsim.words import ranks_text
 
 
-def check(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
+def check(run_index: RunIndex) -> list[Finding]:
     """One finding, and one for each rank that waits for a message; none if the run finished, could still move, or the
-    stop is explained by a rank that raised, where that is told. The first names the limits of the world that take part.
+    stop is explained by a rank that raised. The first names the limits of the world that take part.
     """
-    findings = _hang(run_index, crash_explains)
+    findings = _hang(run_index)
     return [limits.takes_part(run_index, one) if not at else one for at, one in enumerate(findings)]
 
 
-def _hang(run_index: RunIndex, crash_explains: bool) -> list[Finding]:
+def every(run_index: RunIndex) -> list[Finding]:
+    """All hangs of a run, each by itself, also beside ranks that raised, died or repeat themselves: for whoever does
+    not want to hear of these.
+    """
+    stuck = find_stuck(run_index)
+    waits = {rank: one for one in stuck for rank in one.waits}
+    roots = _roots(stuck, waits)
+    details = _details(run_index, stuck)
+    findings = _letters(run_index) + [_missing(run_index, stuck, root, details) for root in roots]
+    findings += [_cycle(run_index, waits, path, details) for path in _cycles(waits)]
+    inversions = _in_streams(run_index, stuck, roots), _in_slots(run_index)
+    return findings + [one for one in inversions if one is not None] or _hang(run_index, crash_explains=False)
+
+
+def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     if run_index.run.finished or run_index.run.endless:
         return []
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.waits}
-    roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
-    dead = [rank for rank, end in enumerate(run_index.run.ends) if end in ("died", "raised")]
+    roots = _roots(stuck, waits)
+    gone = [rank for rank, end in enumerate(run_index.run.ends) if end in ("died", "raised")]
     raised = any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends)
     if raised and crash_explains:
         return []
     letters = _letters(run_index)
-    inversion = order_inversion.in_streams(run_index)
-    if not inversion and (not stuck or any(run_index.end(rank) == "blocked" for rank in roots)):
-        inversion = order_inversion.in_streams(run_index, joint=True)
+    inversion = _in_streams(run_index, stuck, roots)
     if inversion:
         return [*letters, inversion]
-    details = tuple(dict.fromkeys(line for one in stuck for line in describe(run_index, one)))
+    details = _details(run_index, stuck)
     held = limits.held_up(run_index, roots, letters, details) if stuck or letters else []
     if held:
         return held
     if roots:
         return [*letters, _missing(run_index, stuck, roots[0], details)]
     if stuck:
-        return [*letters, _cycle(run_index, waits, details)]
+        return [*letters, _cycle(run_index, waits, _cycles(waits)[0], details)]
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked" and not _idle(run_index, rank)]
     if letters or not blocked:
         return letters
     entry = run_index.last(blocked[0])
-    if dead:
-        return [_left_by_the_dead(run_index, dead[0], blocked)]
-    if run_index.world.residency or not run_index.transfers:
-        inversion = order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
-        if inversion:
-            return [inversion]
+    groups = [spec.ranks for spec in run_index.world.communicators if not set(blocked).isdisjoint(spec.ranks)]
+    left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
+    if left is not None:
+        return [_left_by_the_dead(run_index, left, blocked)]
+    inversion = _in_slots(run_index)
+    if inversion:
+        return [inversion]
     return limits.held_up(run_index) or [
         Finding(
             check="deadlock",
@@ -78,6 +93,40 @@ def _hang(run_index: RunIndex, crash_explains: bool) -> list[Finding]:
             position=run_index.position(entry) if entry else (0, 0),
         )
     ]
+
+
+def _roots(stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
+    """Ranks that others wait for, and that wait for nobody."""
+    return sorted({rank for one in stuck for rank in one.missing if rank not in waits})
+
+
+def _details(run_index: RunIndex, stuck: list[Stuck]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for one in stuck for line in describe(run_index, one)))
+
+
+def _in_streams(run_index: RunIndex, stuck: list[Stuck], roots: list[int]) -> Finding | None:
+    inversion = order_inversion.in_streams(run_index)
+    if not inversion and (not stuck or any(run_index.end(rank) == "blocked" for rank in roots)):
+        inversion = order_inversion.in_streams(run_index, joint=True)
+    return inversion
+
+
+def _in_slots(run_index: RunIndex) -> Finding | None:
+    if not run_index.world.residency and run_index.transfers:
+        return None
+    return order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
+
+
+def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
+    """Ranks that wait for each other, in a circle, its first rank at both ends; each circle once."""
+    found: list[list[int]] = []
+    for start in sorted(waits):
+        path = [start]
+        while (following := waits[path[-1]].missing[0]) in waits and following not in path:
+            path.append(following)
+        if following in path and not any(following in cycle for cycle in found):
+            found.append([*path[path.index(following) :], following])
+    return found
 
 
 def _idle(run_index: RunIndex, rank: int) -> bool:
@@ -194,14 +243,7 @@ def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Fin
     )
 
 
-def _cycle(run_index: RunIndex, waits: dict[int, Stuck], details: tuple[str, ...]) -> Finding:
-    path = [min(waits)]
-    while True:
-        following = waits[path[-1]].missing[0]
-        if following in path:
-            path = [*path[path.index(following) :], following]
-            break
-        path.append(following)
+def _cycle(run_index: RunIndex, waits: Mapping[int, Stuck], path: list[int], details: tuple[str, ...]) -> Finding:
     entry = min((waits[rank].joined[rank] for rank in path), key=run_index.position)
     chain = " -> ".join(f"rank {rank} ({waits[rank].communicator} #{waits[rank].seq})" for rank in path)
     kinds = [waits[rank].kind for rank in path]

@@ -18,9 +18,9 @@ from dpsim.ops import KIND, Raised
 from dpsim.words import ranks_text
 
 
-def check(run_index: RunIndex) -> list[Finding]:
+def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
     """One finding for each exception, on however many ranks; one for each rank that died while nobody was left to wait
-    for it.
+    for it, or for `every` one that died.
     """
     findings = []
     alike: dict[tuple[int, str, str], list[Entry]] = {}
@@ -30,7 +30,7 @@ def check(run_index: RunIndex) -> list[Finding]:
             at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
             entry = Entry(rank, at, journal[at])
             alike.setdefault((entry.step, entry.record.site, entry.record.where), []).append(entry)
-        elif end == "died" and "blocked" not in run_index.run.ends:
+        elif end == "died" and (every or "blocked" not in run_index.run.ends):
             step = run_index.reached(rank)
             last = run_index.last(rank)
             culprit = Culprit.of(rank, last.record) if last else Culprit(rank, step, "start", "")

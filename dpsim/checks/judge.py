@@ -15,7 +15,7 @@ not come in a run from which the machine took something away (`Run.lost`): of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from dpsim.checks import agreement, deadlock, fault, ledger, leftover, livelock, race, stale
@@ -48,6 +48,12 @@ CHECKS: dict[str, Check] = {
 }
 
 
+EVERY: dict[str, Callable[[RunIndex], list[Finding]]] = {
+    "fault": partial(fault.check, every=True),
+    "deadlock": deadlock.every,
+}
+"""These leave out what another finding explains. Where nobody wants to hear of that one, they have to tell all."""
+
 OF_ENDS = ("HANG", "LIVELOCK", "CRASH", "DEATH", "LEFTOVER")
 """Classes of findings that tell how ranks ended, or what did not come."""
 
@@ -62,17 +68,12 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     run_index = RunIndex.of(world, run)
     idle = _idle(tuple(off))
     findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(run_index)]
-    if off and "raised" in run.ends and "deadlock" not in idle and not _told(findings, off):
-        findings += deadlock.check(run_index, crash_explains=False)
+    if off and "blocked" in run.ends and not switch_off(findings, off)[0]:
+        findings = [finding for finding in findings if finding.check not in EVERY]
+        findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
     return sorted(findings, key=lambda finding: finding.position) if findings else findings
-
-
-def _told(findings: Sequence[Finding], off: Sequence[str]) -> bool:
-    """Whether somebody hears of a rank that raised, or of a hang: a hang that it explains is left out only then."""
-    heard = [finding for finding in findings if not any(matches(finding.klass, pattern) for pattern in off)]
-    return any(finding.klass.startswith(("CRASH", "HANG")) for finding in heard)
 
 
 @lru_cache(maxsize=64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from dpsim.cli.run_text import as_json, switched_off_lines
 from dpsim.interface import Rank
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario, scenario_from
+from dpsim.world import At, CommunicatorSpec, Fault, World
 from tests.checks.handmade import Made
 from tests.programs import Scripted, run, world_of
 
@@ -290,3 +292,67 @@ def test_a_crash_that_nobody_hears_of_explains_no_hang(raises: str, off: tuple[s
     assert [one.klass for one in told] == classes
     verdict = explore_subject(Subject(world, Scripted(script), switched_off=off), "dpor").verdict
     assert verdict == ("violated" if classes else "proven")
+
+
+async def rests(rank: Rank) -> None:
+    """Rank 0 ends badly or not at all, rank 1 waits for it; 2 and 3 hang by themselves."""
+    if rank.rank > 1:
+        group = rank.host("b")
+        await group.recv(1, "int32", 5 - rank.rank, site="circle")
+    elif rank.rank == 1:
+        await rank.host("a").barrier(site="meet")
+
+
+async def crashes(rank: Rank) -> None:
+    if rank.rank == 0:
+        raise ValueError
+    await rests(rank)
+
+
+async def polls(rank: Rank) -> None:
+    while rank.rank == 0:
+        await rank.mailbox("box").poll("poll")
+    await rests(rank)
+
+
+async def comes(rank: Rank) -> None:
+    if rank.rank == 0:
+        await rank.host("a").barrier(site="meet")
+    await rests(rank)
+
+
+DEAD = "HANG:COLLECTIVE:DEAD_RANK"
+CIRCLE = "HANG:P2P:UNMATCHED_RECV"
+
+
+@pytest.mark.parametrize(
+    ("script", "off", "classes"),
+    [
+        (crashes, (), ["CRASH:VALUEERROR"]),
+        (crashes, ("CRASH",), [DEAD, CIRCLE]),
+        (crashes, ("CRASH", DEAD), [CIRCLE]),
+        (polls, (), ["LIVELOCK:POLL"]),
+        (polls, ("LIVELOCK",), ["HANG:COLLECTIVE:MISSING_RANK", CIRCLE]),
+        (comes, ("CRASH",), [CIRCLE]),
+    ],
+)
+def test_a_hang_of_others_is_told_whatever_is_switched_off(
+    script: Any, off: tuple[str, ...], classes: list[str]
+) -> None:
+    specs = (CommunicatorSpec("a", "a", "host", (0, 1)), CommunicatorSpec("b", "b", "host", (2, 3)))
+    world = World(4, specs)
+    played = run(world, script, choose=lambda *able: 0)
+    told = switch_off(judging.judge(world, played, off), off)[0]
+    assert sorted(one.klass for one in told) == sorted(classes)
+
+
+def test_a_death_is_told_where_no_hang_is() -> None:
+    async def dies(rank: Rank) -> None:
+        await rank.host("h").barrier(site="meet")
+        if rank.rank:
+            await rank.mailbox("box").get("never")
+
+    world = replace(world_of(2, ["h"]), faults=(Fault("die", 0, At("meet", 0)),))
+    off = ("HANG",)
+    told = [switch_off(judging.judge(world, run(world, dies), one), one)[0] for one in (off, ("HANG", "DEATH"))]
+    assert [[one.klass for one in findings] for findings in told] == [["DEATH:RANK"], []]
