@@ -70,7 +70,8 @@ class Kill(NamedTuple):
     """A rank that dies between two ops, and not at one: on the simulation `ns` after the run began, or after the rank
     came to `at`. Where schedules are explored it dies at any point at all from then on, or not at all.
 
-    What the rank began on its host goes on without it; what it began on its device ends for all peers or for none.
+    What the rank began on its host goes on without it. On its device, what ends with all (a part that waits for all
+    members) ends for all peers or for none. What ends early may end for some: a broadcast's receivers, eager sends.
     Two things that a death may do on hardware have to be asked for. `partial`: any of its peers whose part of a
     collective or transfer is not over may be lost with it, on hosts and devices. `loses_mail`: of the messages that the
     rank posted, those that are not delivered yet may be lost; else they arrive.

@@ -18,15 +18,17 @@ def assumed(world: World) -> tuple[str, ...]:
     """Each in a few words; empty if the world has everything.
 
     >>> from dpsim.world import Kill
-    >>> assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]
-    ('only ranks 1, 2 die', 'what the dead began goes on on hosts, and on devices ends for all or for none')
+    >>> for what in assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]:
+    ...     print(what)
+    only ranks 1, 2 die
+    what the dead began goes on on hosts, and on devices what waits for all ends for all or none
     """
     mortal = sorted({kill.rank for kill in world.kills})
     only = f"only {ranks_text(mortal)} die{'s' * (len(mortal) == 1)}"
     words = {
         "no rank dies": not mortal,
         only: 0 < len(mortal) < world.size,
-        "what the dead began goes on on hosts, and on devices ends for all or for none": not all(
+        "what the dead began goes on on hosts, and on devices what waits for all ends for all or none": not all(
             kill.partial for kill in world.kills
         ),
         "what the dead posted arrives": not all(kill.loses_mail for kill in world.kills),

@@ -13,9 +13,9 @@ without a seed. One that is seeded later, or never drawn from, is left alone. Th
 at each line, so it is for a run of which it is known that it moves them.
 
 Only what a program does itself counts: not what the standard library does for it (the names of temporary files), nor
-what a module does when it is imported. XX: numpy's `RandomState()`, and a `default_rng` that was imported by name, are
-seen only where a repeat differs. So are `secrets`, `os.urandom`, `uuid` and clocks, of which most programs make names
-and logs alone.
+what a module does when it is imported. XX: numpy's `RandomState()`, `Generator(PCG64())` and `SeedSequence()` without a
+seed, and a `default_rng` that was imported by name, are seen only where a repeat differs. So are `secrets`,
+`os.urandom`, `uuid` and clocks, of which most programs make names and logs alone.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def test_a_world_that_was_asked_for_everything_assumes_the_layout_alone() -> Non
         (
             replace(EVERYTHING, kills=(Kill(0), Kill(1))),
             [
-                "what the dead began goes on on hosts, and on devices ends for all or for none",
+                "what the dead began goes on on hosts, and on devices what waits for all ends for all or none",
                 "what the dead posted arrives",
             ],
         ),

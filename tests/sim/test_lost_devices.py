@@ -13,12 +13,12 @@ from dpsim.campaign.subject import Subject
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.replay import Replay
-from dpsim.interface import Buffer, Rank
+from dpsim.interface import Buffer, Rank, Stream
 from dpsim.schedule import Footprint, failing_word
 from dpsim.sim.device import Device
 from dpsim.sim.host import Host
 from dpsim.sim.lives import Lives
-from dpsim.world import At, Fault, Kill, World
+from dpsim.world import At, CommunicatorSpec, Fault, Kill, World
 from tests.programs import Script, Scripted, run, set_to, world_of
 from tests.soundness.worlds import all_ends, filled
 from tests.worlds.explored import explored, missed
@@ -64,6 +64,10 @@ DIES = world_of(2, devices=["d"], faults=(Fault("die", 0, At("last", 0)),))
 FAILS = world_of(2, devices=["d"])
 
 
+def fails_on(stream: Stream) -> None:
+    stream.launch("bad", fails, writes=[stream.alloc(1, "int32", "z")])
+
+
 def tolerant(world: World, script: Script, strategy: str = "dpor") -> Explored:
     return explore_subject(Subject(world, Scripted(script), switched_off=TOLERATED), strategy, schedules=200)
 
@@ -92,6 +96,37 @@ def test_where_the_loss_has_no_place_of_its_own_it_is_missed(monkeypatch: pytest
         assert tolerant(DIES, dies_after_the_sum).verdict == "proven", "falsely"
     monkeypatch.setattr(Dpor, "raised", lambda self, rank: None)
     assert len(all_ends(FAILS, fails_beside_the_sum)) == 1
+
+
+async def may_fail_too(rank: Rank) -> None:
+    """Rank 0 always fails. Rank 1 fails beside the sum unless it finds the message, so some schedules alone show it."""
+    if rank.rank == 0:
+        rank.send(1, "told", True, "tell")
+        fails_on(rank.stream("main"))
+        return
+    told = await rank.mailbox("told").poll("poll") if rank.rank == 1 else True
+    x = filled(rank.stream("main"), "x", size=1)
+    rank.device("d").all_reduce(x, rank.stream("main"))
+    if not told:
+        fails_on(rank.stream("other"))
+    if rank.rank == 2:
+        await x.read("read")
+
+
+def test_the_search_is_told_of_every_rank_whose_kernel_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin hears of the first alone, so the device of the other stops as its kernel raises."""
+    world = World(3, (CommunicatorSpec("d", "d", "device", (1, 2)),))
+    broken = ("raised", "raised", "blocked")
+    ends = {("raised", "finished", "finished"), ("raised", "raised", "finished"), broken}
+    assert all_ends(world, may_fail_too) == ends
+    raised = Dpor.raised
+
+    def of_the_first(self: Dpor, rank: int) -> None:
+        if not self.known_to_fail:
+            raised(self, rank)
+
+    monkeypatch.setattr(Dpor, "raised", of_the_first)
+    assert all_ends(world, may_fail_too) == ends - {broken}
 
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio"])
@@ -222,6 +257,28 @@ def test_of_two_that_may_be_killed_either_may_die_alone(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(Lives, "end_of", alone)
     assert explored(case)[1] < outcomes
+
+
+async def sums_beside_a_failure(rank: Rank) -> None:
+    main = rank.stream("main")
+    rank.device("d").all_reduce(main.alloc(1, "int32", "x"), main)
+    if rank.rank == 1:
+        fails_on(rank.stream("other"))
+
+
+def test_who_may_be_killed_may_stand_in_what_another_s_failure_has_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rank 0 need not die. The twin gives no order to a kill and the loss of a device."""
+    world = world_of(2, devices=["d"], kills=(Kill(0),))
+    ends = {("died", "raised"), ("finished", "raised"), ("blocked", "raised")}
+    assert all_ends(world, sums_beside_a_failure) == ends
+    assert missed(case_of(world, sums_beside_a_failure)) == NONE_MISSED
+    end_of = Lives.end_of
+
+    def losses_apart(self: Lives, rank: int, sure: bool = True) -> Footprint:
+        return ((("life", rank), "w"),) if sure else end_of(self, rank, sure)
+
+    monkeypatch.setattr(Lives, "end_of", losses_apart)
+    assert all_ends(world, sums_beside_a_failure) == ends - {("blocked", "raised")}
 
 
 async def sends(rank: Rank) -> None:

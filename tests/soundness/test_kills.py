@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 import pytest
 
 from dpsim.interface import Rank
-from dpsim.world import Kill
-from tests.programs import world_of
+from dpsim.sim import parts
+from dpsim.sim.host import Host
+from dpsim.sim.op import Op
+from dpsim.world import End, Kill
+from tests.programs import Script, world_of
 from tests.soundness.worlds import all_ends, filled
+from tests.worlds.test_machine_gaps import fails
 
 # ---- in a collective
 
@@ -45,3 +51,87 @@ def test_a_death_in_a_collective_may_take_all_peers_with_it_or_none() -> None:
 async def sums_on_the_device(rank: Rank) -> None:
     x = filled(rank.stream("main"), "x")
     rank.device("d").all_reduce(x, rank.stream("main"))
+
+
+# ---- what a device ends early
+
+
+async def broadcasts_on_the_device(rank: Rank) -> None:
+    x = filled(rank.stream("main"), "x", size=1)
+    rank.device("d").broadcast(x, 0, rank.stream("main"))
+    if rank.rank:
+        await x.read("read")
+
+
+def test_parts_that_end_early_end_for_some_peers_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No option of the kill is needed. In the twin each receiver waits for all, so they end together or not at all."""
+    world = world_of(3, devices=["d"], kills=(Kill(0),))
+    one: set[tuple[End, ...]] = {("died", "finished", "blocked"), ("died", "blocked", "finished")}
+    both: set[tuple[End, ...]] = {("died", "blocked", "blocked"), ("died", "finished", "finished")}
+    assert all_ends(world, broadcasts_on_the_device) == one | both | {("finished",) * 3}
+    monkeypatch.setattr(parts, "_wanted", lambda *call: None)
+    assert all_ends(world, broadcasts_on_the_device) == both | {("finished",) * 3}
+
+
+# ---- whom of several the dead left unserved
+
+
+async def serves_after_a_sum(rank: Rank) -> None:
+    await rank.host("h").all_reduce(np.ones(1, np.int32))
+    await rank.mailbox("calls").get("serve", idle=True)
+
+
+async def serves_after_a_sum_on_the_device(rank: Rank) -> None:
+    main = rank.stream("main")
+    x = main.alloc(1, "int32", "x")
+    rank.device("d").all_reduce(x, main)
+    await x.read("read")
+    await rank.mailbox("calls").get("serve", idle=True)
+
+
+@pytest.mark.parametrize("script", [serves_after_a_sum, serves_after_a_sum_on_the_device])
+def test_of_two_that_may_be_killed_either_may_leave_a_peer_unserved(
+    script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who lives stands in the sum only if another died. In the twin rank 1 serves all or none."""
+    world = world_of(3, ["h"], ["d"], kills=(Kill(0, partial=True), Kill(1, partial=True)))
+    dead: Sequence[tuple[End, End]] = [
+        ("died", "died"),
+        ("died", "blocked"),
+        ("died", "finished"),
+        ("blocked", "died"),
+        ("finished", "died"),
+    ]
+    peer: Sequence[End] = ("blocked", "finished")
+    ends: set[tuple[End, ...]] = {(*two, end) for two in dead for end in peer} | {("finished",) * 3}
+    assert all_ends(world, script) == ends
+    serve = Host.parts
+
+    def of_one_victim(self: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
+        with monkeypatch.context() as patch:
+            patch.setattr(self.machine, "partial", self.machine.partial[:1])
+            return serve(self, name, members, end, on_device)
+
+    monkeypatch.setattr(Host, "parts", of_one_victim)
+    assert all_ends(world, script) == ends - {("blocked", "died", "finished"), ("finished", "died", "blocked")}
+
+
+async def fails_before_a_barrier(rank: Rank) -> None:
+    if rank.rank == 0:
+        main = rank.stream("main")
+        main.launch("bad", fails, writes=[main.alloc(1, "int32", "z")])
+    await rank.host("h").barrier()
+
+
+def test_a_host_serves_its_peers_though_its_device_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the kill leaves the peer unserved. In the twin the lost device does so as well."""
+    world = world_of(2, ["h"], kills=(Kill(0, partial=True),))
+    ends: set[tuple[End, ...]] = {("died", "blocked"), ("died", "finished"), ("raised", "finished")}
+    assert all_ends(world, fails_before_a_barrier) == ends
+    serve = Host.parts
+
+    def by_the_device(self: Host, name: str, members: Collection[int], end: Op, on_device: bool) -> Op:
+        return serve(self, name, members, end, on_device=True)
+
+    monkeypatch.setattr(Host, "parts", by_the_device)
+    assert all_ends(world, fails_before_a_barrier) == ends | {("raised", "blocked")}
