@@ -217,7 +217,7 @@ def _become(question: Start, descriptors: Sequence[int]) -> None:
 
 
 def main() -> None:
-    for module in ("torch.distributed", "real.cpu", "real.worker"):  # what a worker would import
+    for module in ("torch.distributed", "msgspec.msgpack", "real.cpu", "real.worker"):  # what a worker would import
         importlib.import_module(module)
     registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us

@@ -18,49 +18,8 @@ from dpsim.world import At, BackendUnavailable, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
-from real.journal_file import JournalFile, journal_size, last_step, read_journal
 from real.waiting import Patience, Unfinished
 from tests.programs import world_of
-from tests.records import raw
-
-VALUE = (False, (8, 8), None, 1.5, "FULL")
-RECORD = raw("decision", "plan", step=4, ordinal=4, where="a.py:88", communicator="dp_cpu", value=VALUE)
-LAUNCH = raw("launch", "fill", step=5, where="a.py:1", stream="main", reads=(), writes=((3, 0, 8),))
-
-
-# ---- the journal file
-
-
-def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
-    file = JournalFile(str(path))
-    file.write(RECORD)
-    file.write(LAUNCH)
-    assert read_journal(path) == [RECORD, LAUNCH]
-    assert journal_size(path) == path.stat().st_size > 0
-    assert last_step(path) == 5
-    file.close()
-
-
-def test_a_record_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    file = JournalFile(str(path))
-    file.write(RECORD)
-    file.close()
-    with path.open("a") as more:
-        more.write('["finished",9,"en')
-    assert read_journal(path) == [RECORD]
-    assert last_step(path) == 4
-
-
-def test_a_record_longer_than_the_tail_has_no_step(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    file = JournalFile(str(path))
-    file.write(raw("raised", "E", step=4, message="long " * 2000))
-    file.close()
-    assert last_step(path) is None
-
 
 # ---- the folder of a pool
 
@@ -167,10 +126,11 @@ def a_world(size: int) -> World:
     return world_of(size, ["dp_cpu"])
 
 
+@pytest.mark.parametrize("missing", ["torch", "msgspec"])
 @pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
-def test_without_torch(backend: type[GlooBackend], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module torch"):
+def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else name)
+    with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module {missing}"):
         backend().run(a_world(1), "dp_batch", {})
 
 
