@@ -15,8 +15,7 @@ looks whether the run has been given up.
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator
@@ -153,21 +152,27 @@ class CudaBuffer(RealBuffer):
 class CudaCommunicator(JournaledDeviceCommunicator):
     """Collectives and transfers over NCCL, on the stream that is named."""
 
-    __slots__ = ("_last", "_moves", "_nccl", "_patience", "_seq")
+    __slots__ = ("_give_up", "_last", "_mark", "_moves", "_nccl", "_seq")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)
-        self._patience = rank.patience
+        self._give_up = rank.patience.give_up
         self._nccl = group
-        self._last: tuple[CudaStream, Any] | None = None
+        self._last: CudaStream | None = None
+        self._mark: Any = None
         self._seq = 0
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        given, wanted = flat(source), flat(output)
+        given = flat(source)
+        wanted = given if source is output else flat(output)
         for issue in issues:
-            with self._on(stream, issue.delay_ns, issue, self._seq):
-                nccl_calls.start(self._nccl, issue, given, given if source is output else wanted)
+            on = self._begin(stream, issue.delay_ns)
+            try:
+                nccl_calls.start(self._nccl, issue, given, wanted)
+            except (RuntimeError, ValueError) as error:
+                self._fail(issue, self._seq, error)
+            self._end(on)
             self._seq += 1
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
@@ -176,8 +181,12 @@ class CudaCommunicator(JournaledDeviceCommunicator):
             if self._moves is not None:
                 self._moves.append((issue, memory))
                 continue
-            with self._on(stream, issue.delay_ns, issue):
+            on = self._begin(stream, issue.delay_ns)
+            try:
                 nccl_calls.start(self._nccl, issue, memory, memory)
+            except (RuntimeError, ValueError) as error:
+                self._fail(issue, None, error)
+            self._end(on)
 
     def _open(self, stream: Stream) -> None:
         self._moves = []
@@ -185,23 +194,36 @@ class CudaCommunicator(JournaledDeviceCommunicator):
     def _close(self, stream: Stream) -> None:
         moves, self._moves = self._moves or [], None
         if moves:
-            with self._on(stream, sum(issue.delay_ns for issue, _ in moves), moves[0][0]):
+            on = self._begin(stream, sum(issue.delay_ns for issue, _ in moves))
+            try:
                 nccl_calls.exchange(self._nccl, moves)
+            except (RuntimeError, ValueError) as error:
+                self._fail(moves[0][0], None, error)
+            self._end(on)
 
-    @contextmanager
-    def _on(self, stream: Stream, delay_ns: int, issue: Issue, seq: int | None = None) -> Generator[None, None, None]:
-        """On this stream, behind what the communicator did last. Errors get the issue's name."""
-        on = of_this_backend(stream, CudaStream)
-        self._patience.check()  # a host that never waits has to hear of it somewhere
+    def _begin(self, stream: Stream, delay_ns: int) -> CudaStream:
+        """On this stream, behind what the communicator did last."""
+        on = stream if type(stream) is CudaStream else of_this_backend(stream, CudaStream)
+        if self._give_up.is_set():  # a host that never waits has to hear of it somewhere
+            raise Unfinished
         if delay_ns:
             on._spin(delay_ns)
-        if self._last is not None and self._last[0] is not on:
-            on.handle.wait_event(self._last[1])
+        if self._last is not on and self._last is not None:
+            on.handle.wait_event(self._mark)
         on.enter()
-        try:
-            yield
-        except (RuntimeError, ValueError) as error:
-            if self._patience.give_up.is_set():  # the communicator was aborted under this call
-                raise Unfinished from error
-            raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
-        self._last = on, on.mark()
+        return on
+
+    def _end(self, on: CudaStream) -> None:
+        """An event behind it, the same one each time: a stream waits for what is before the event when it is told to
+        wait, not for what the event is recorded behind later.
+        """
+        if self._mark is None:
+            self._mark = on.calls.event()
+        self._mark.record(on.handle)
+        self._last = on
+
+    def _fail(self, issue: Issue, seq: int | None, error: Exception) -> NoReturn:
+        """Raise the error with the issue's name."""
+        if self._give_up.is_set():  # the communicator was aborted under this call
+            raise Unfinished from error
+        raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error

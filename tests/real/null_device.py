@@ -94,18 +94,24 @@ class NullGroup:
         self.calls = calls
         self.work = NullWork() if works else None
         self.given: list[Any] = []
+        self.fails: Callable[[], None] | None = None
+        """What happens in a call that fails."""
 
     def rank(self) -> int:
         return 0
 
     def allreduce(self, tensors: list[Any], options: Any) -> Any:
-        self.given.append((tensors, options))
-        self.calls.told.append(f"allreduce on {self.calls.now}")
-        return self.work
+        return self._call("allreduce", tensors, options)
 
     def broadcast(self, tensors: list[Any], options: Any) -> Any:
+        return self._call("broadcast", tensors, options)
+
+    def _call(self, name: str, tensors: list[Any], options: Any) -> Any:
+        if self.fails is not None:
+            self.fails()
+            raise RuntimeError("it fails")
         self.given.append((tensors, options))
-        self.calls.told.append(f"broadcast on {self.calls.now}")
+        self.calls.told.append(f"{name} on {self.calls.now}")
         return self.work
 
 

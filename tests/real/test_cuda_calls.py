@@ -11,6 +11,9 @@ from dpsim.backend.kernel_call import KernelError
 
 pytest.importorskip("torch")
 
+from real.cuda_streams import CudaCommunicator
+from real.rank import CollectiveError
+from real.waiting import Unfinished
 from tests.real.null_device import NullCalls, null_rank
 
 ENTERS = {"main is current", "side is current"}
@@ -70,3 +73,50 @@ def test_each_op_is_on_its_own_stream(calls: NullCalls) -> None:
         op()
         assert calls.now == 1, "the op went to another stream"
     assert "allreduce on 1" in calls.told
+
+
+# ---- the order of a communicator
+
+
+def test_a_communicator_has_one_event_that_is_recorded_anew(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    main, side, group = rank.stream("main"), rank.stream("side"), rank.device("dp")
+    buffer = main.alloc(4, "int32", "buffer")
+    for stream in (main, main, side, main):
+        group.all_reduce(buffer, stream)
+    assert [what for what in calls.told if what not in ENTERS] == [
+        "allreduce on 1",
+        "event 0 on main",
+        "allreduce on 1",
+        "event 0 on main",
+        "side waits for event 0 on main",
+        "allreduce on 2",
+        "event 0 on side",
+        "main waits for event 0 on side",
+        "allreduce on 1",
+        "event 0 on main",
+    ]
+
+
+def test_communicators_do_not_wait_for_one_another(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    main, side = rank.stream("main"), rank.stream("side")
+    buffer = main.alloc(4, "int32", "buffer")
+    rank.device("dp").all_reduce(buffer, main)
+    rank.device("ep").all_reduce(buffer, side)
+    assert not [what for what in calls.told if "waits" in what]
+
+
+def test_a_collective_that_fails_has_its_name_or_is_given_up(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    main, group = rank.stream("main"), rank.device("dp")
+    assert isinstance(group, CudaCommunicator)
+    buffer = main.alloc(4, "int32", "buffer")
+    group.all_reduce(buffer, main)
+    group._nccl.process_group.fails = lambda: None
+    with pytest.raises(CollectiveError, match=r"all_reduce int32\[4\] on dp #1 of rank 0: it fails"):
+        group.all_reduce(buffer, main)
+    group._nccl.process_group.fails = rank.patience.give_up.set
+    for _ in range(2):  # within the call, and before it
+        with pytest.raises(Unfinished):
+            group.all_reduce(buffer, main)
