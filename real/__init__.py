@@ -14,7 +14,7 @@ GPUs.
     mail.py            mailboxes: a UNIX socket a rank
     cpu.py             the device of gloo: streams are threads
     cuda.py            the device of NCCL
-    cuda_calls.py      what its ops need of torch, looked up once
+    cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_streams.py    its streams, events, buffers and communicators
     communicators.py   torch's process groups: made directly, cached, abandoned
     calls.py           what the collectives of both libraries have in common

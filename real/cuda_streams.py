@@ -27,7 +27,7 @@ from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
-from real.cuda_calls import CudaCalls
+from real.cuda_calls import CudaCalls, Landing
 from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished
 
@@ -130,16 +130,20 @@ class CudaBuffer(RealBuffer):
         return CudaBuffer(stream, (stop - start, *self.shape[1:]), self.dtype, None)
 
     def _copy(self, stream: Stream) -> Outcome:
-        on: CudaStream = of_this_backend(stream, CudaStream)
-        calls = on.calls
+        on: CudaStream = stream if type(stream) is CudaStream else of_this_backend(stream, CudaStream)
+        form = self.shape, self.dtype
+        free = on.calls.landings[form]
+        landing = free.pop() if free else Landing(on.calls, form)
+        pinned, array = landing.view(form)
         on.enter()
-        pinned = calls.empty(self.shape, dtype=calls.dtypes[self.dtype], pin_memory=True)
-        pinned.copy_(self.tensor, non_blocking=True)
-        mark = on.mark()
+        pinned.copy_(self._whole if self.base is None else self.tensor, non_blocking=True)
+        mark = landing.mark
+        mark.record(on.handle)
 
         def outcome() -> Generator[Any, Any, HostArray]:
             on.rank.patience.until(mark.query)
-            copy: HostArray = pinned.numpy().copy()
+            copy: HostArray = array.copy()
+            free.append(landing)
             return copy
             yield
 

@@ -17,7 +17,7 @@ from dpsim.interface import DeviceCommunicator
 from dpsim.ops import DTYPES, RawRecord
 from dpsim.world import CommunicatorSpec
 from real.communicators import Group
-from real.cuda_calls import CudaCalls
+from real.cuda_calls import CudaCalls, Landings
 from real.cuda_streams import CudaCommunicator, CudaStream
 from real.mail import Mail
 from real.rank import Device, RealRank, RealStream
@@ -74,7 +74,8 @@ class NullCalls(CudaCalls):
         self.set_current = self._set_current
         self.empty = self._empty
         self.event = lambda: NullEvent(self)
-        self.dtypes = {name: getattr(torch, name) for name in DTYPES}
+        self.dtypes = {name: getattr(torch, name) for name in (*DTYPES, "uint8")}
+        self.landings = Landings()
 
     def _set_current(self, stream: NullStream) -> None:
         self.now = stream.cuda_stream

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from dpsim.backend.kernel_call import KernelError
+from dpsim.interface import Buffer
+from dpsim.ops import DType
 
 pytest.importorskip("torch")
 
@@ -120,3 +122,90 @@ def test_a_collective_that_fails_has_its_name_or_is_given_up(calls: NullCalls) -
     for _ in range(2):  # within the call, and before it
         with pytest.raises(Unfinished):
             group.all_reduce(buffer, main)
+
+
+# ---- reads
+
+
+def awaited(work: Any) -> Any:
+    """What a read learns."""
+    with pytest.raises(StopIteration) as ended:
+        next(work.__await__())
+    return ended.value.value
+
+
+def read(buffer: Buffer) -> Any:
+    return awaited(buffer.read("read"))
+
+
+def test_reads_use_pinned_memory_again(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    main = rank.stream("main")
+    buffer = main.alloc((2, 3), "int32", "buffer")
+    answers = []
+    for value in range(5):
+        main.launch("fill", fill, writes=[buffer], args=(value,))
+        answers.append(read(buffer))
+    assert [answer.tolist() for answer in answers] == [[[value] * 3] * 2 for value in range(5)]
+    assert (calls.blocks, calls.events) == (1, 1)
+
+
+def test_reads_that_are_under_way_have_memory_of_their_own(calls: NullCalls) -> None:
+    """Also on another stream; and one that is copied out late has what was there when it was issued."""
+    rank = null_rank(calls)
+    main, side = rank.stream("main"), rank.stream("side")
+    buffer = main.alloc(4, "int32", "buffer")
+    works = []
+    for value, stream in enumerate((main, side, main)):
+        main.launch("fill", fill, writes=[buffer], args=(value,))
+        works.append(buffer.read("read", stream))
+    assert calls.blocks == 3
+    assert [awaited(work).tolist() for work in reversed(works)] == [[value] * 4 for value in (2, 1, 0)]
+    assert [read(buffer).tolist() for _ in range(4)] == [[2] * 4] * 4
+    assert calls.blocks == 3
+
+
+def test_a_read_that_was_given_up_keeps_its_memory(calls: NullCalls) -> None:
+    """The copy may still be on its way into it; so does one that nobody awaits."""
+    rank = null_rank(calls)
+    buffer = rank.stream("main").alloc(4, "int32", "buffer")
+    buffer.read("nobody")
+    work = buffer.read("read")
+    calls.passed = lambda: False
+    rank.patience.give_up.set()
+    with pytest.raises(Unfinished):
+        next(work.__await__())
+    calls.passed = lambda: True
+    rank.patience.give_up.clear()
+    read(buffer)
+    assert calls.blocks == 3
+
+
+def test_forms_of_about_one_size_share_memory(calls: NullCalls) -> None:
+    """There is only so much pinned memory that can be taken without waiting for the device."""
+    main = null_rank(calls).stream("main")
+    forms: list[tuple[tuple[int, ...], DType]] = [
+        ((4,), "int32"),
+        ((2, 2), "int32"),
+        ((3,), "float32"),
+        ((2,), "int64"),
+    ]
+    for count in range(3):
+        for value, (shape, dtype) in enumerate(forms):
+            buffer = main.alloc(shape, dtype, "buffer")
+            main.launch("fill", fill, writes=[buffer], args=(value + count,))
+            answer = read(buffer)
+            assert (answer.shape, answer.dtype) == (shape, dtype)
+            assert (answer == value + count).all()
+    assert calls.blocks == 1
+    assert read(main.alloc((0, 3), "int64", "empty")).shape == (0, 3)
+    assert read(main.alloc((), "int64", "number")).shape == ()
+    assert calls.blocks == 3
+
+
+def test_a_view_is_read_where_it_lies(calls: NullCalls) -> None:
+    main = null_rank(calls).stream("main")
+    buffer = main.alloc((4, 2), "int32", "buffer")
+    main.launch("fill", fill, writes=[buffer.view(1, 3)], args=(5,))
+    assert read(buffer.view(1, 4)).tolist() == [[5, 5], [5, 5], [0, 0]]
+    assert read(buffer.tagged("t")).tolist() == [[0, 0], [5, 5], [5, 5], [0, 0]]
