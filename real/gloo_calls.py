@@ -16,6 +16,7 @@ tag, so those between two ranks match in the order of their issue.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from dpsim.backend.issue import Issue
@@ -39,9 +40,10 @@ class Pending:
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
 
-    def wait(self) -> None:
+    def wait(self, timeout: timedelta | None = None) -> None:
+        """Until they are done. Raises RuntimeError if one takes longer than `timeout`; then ask again."""
         for work in self._works:
-            work.wait()
+            work.wait() if timeout is None else work.wait(timeout)
         if self._finish is not None:
             self._finish()
 

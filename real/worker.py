@@ -48,7 +48,7 @@ from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused, Troubled
 from real.rank import Device, RealRank
-from real.waiting import Dismissed, Patience, Unfinished
+from real.waiting import Dismissed, Patience, Unfinished, cores
 
 LEAVE_SECONDS = 1.0
 """So long the main thread has to leave its job by itself before the communicators are aborted under it."""
@@ -175,7 +175,7 @@ class Worker:
         except OSError as error:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
         journal = RankJournal(self.rank, job.world, file.write).thread()
-        patience = Patience(self._give_up, self._polls, self._dismissed)
+        patience = Patience(self._give_up, self._polls, self._dismissed, crowded=job.world.size > cores())
         rank = RealRank(journal, self._device, groups, patience, self._mail, job.world.size)
         started = time.monotonic_ns()
         end: End = "finished"

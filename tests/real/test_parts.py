@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from dpsim.world import At, BackendUnavailable, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
-from real.waiting import Patience, Unfinished
 from tests.programs import world_of
 
 # ---- the folder of a pool
@@ -60,57 +58,6 @@ def test_the_folders_of_others_are_left_alone(temporary: Path, monkeypatch: pyte
     monkeypatch.undo()
     _remove_if_stale(theirs)
     assert not theirs.exists()
-
-
-# ---- waiting
-
-
-class Work:
-    """What torch gives for a collective on host memory."""
-
-    def __init__(self, error: str = "", polls: int = 0) -> None:
-        self.error = error
-        self.polls = polls
-
-    def is_completed(self) -> bool:
-        self.polls -= 1
-        return self.polls < 0
-
-    def wait(self) -> None:
-        assert self.polls <= 0, "waited in C for what was not complete"
-        if self.error:
-            raise RuntimeError(self.error)
-
-
-@pytest.mark.parametrize("polls", [False, True])
-def test_the_process_of_a_peer_is_gone(polls: bool) -> None:
-    patience = Patience(threading.Event(), polls)
-    with pytest.raises(Unfinished):
-        patience.work(Work("[pair.cc:553] Connection closed by peer [127.0.0.1]:4009. This is typically ..."))
-    with pytest.raises(RuntimeError, match="another"):
-        patience.work(Work("another error"))
-
-
-def test_a_polling_host_gives_up() -> None:
-    give_up = threading.Event()
-    patience = Patience(give_up, polls=True)
-    patience.work(Work(polls=5))
-    asked = 0
-
-    def ready() -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 1000:
-            give_up.set()
-        return False
-
-    with pytest.raises(Unfinished):
-        patience.until(ready)
-    assert asked == 1000
-    assert patience.waited_ns > 0
-    for wait in (patience.check, lambda: patience.sleep(10**15), lambda: patience.event(threading.Event())):
-        with pytest.raises(Unfinished):
-            wait()
 
 
 # ---- what is there
