@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 
 from dpsim.interface import HostArray
 from dpsim.ops import DTYPES
+from real.calls import torch_dtype
 
 Form: TypeAlias = tuple[tuple[int, ...], str]
 """Shape and dtype."""
@@ -39,7 +40,7 @@ class CudaCalls:
         self.set_current = torch.cuda.set_stream
         self.empty = torch.empty
         self.event = torch.cuda.Event
-        self.dtypes = {name: getattr(torch, name) for name in (*DTYPES, "uint8")}
+        self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
         self.landings = Landings()
 
 

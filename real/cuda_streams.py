@@ -28,7 +28,7 @@ from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landing
-from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, arguments, flat, was_written
+from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, arguments, flat, tensor, was_written
 from real.waiting import Unfinished
 
 
@@ -168,12 +168,15 @@ class CudaCommunicator(JournaledDeviceCommunicator):
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
-        given = flat(source)
-        wanted = given if source is output else flat(output)
         for issue in issues:
+            in_place = nccl_calls.IN_PLACE.get(issue.op) if source is output and not issue.altered else None
             on = self._begin(stream, issue.delay_ns)
             try:
-                nccl_calls.start(self._nccl, issue, given, wanted)
+                if in_place is not None:  # most are so
+                    in_place(self._nccl, issue, tensor(output))
+                else:
+                    given = flat(source)
+                    nccl_calls.start(self._nccl, issue, given, given if source is output else flat(output))
             except (RuntimeError, ValueError) as error:
                 self._fail(issue, self._seq, error)
             self._end(on)

@@ -16,6 +16,7 @@ from dpsim.backend.journal import RankJournal
 from dpsim.interface import DeviceCommunicator
 from dpsim.ops import DTYPES, RawRecord
 from dpsim.world import CommunicatorSpec
+from real.calls import torch_dtype
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landings
 from real.cuda_streams import CudaCommunicator, CudaStream
@@ -62,8 +63,6 @@ class NullCalls(CudaCalls):
     __slots__ = ("blocks", "events", "now", "passed", "told")
 
     def __init__(self) -> None:
-        import torch
-
         self.told: list[str] = []
         self.events = 0
         self.blocks = 0
@@ -74,7 +73,7 @@ class NullCalls(CudaCalls):
         self.set_current = self._set_current
         self.empty = self._empty
         self.event = lambda: NullEvent(self)
-        self.dtypes = {name: getattr(torch, name) for name in (*DTYPES, "uint8")}
+        self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
         self.landings = Landings()
 
     def _set_current(self, stream: NullStream) -> None:
@@ -153,9 +152,9 @@ class NullDevice(Device):
         return {}
 
 
-def null_rank(calls: NullCalls, sink: Callable[[RawRecord], None] = lambda record: None) -> RealRank:
+def null_rank(calls: NullCalls, sink: Callable[[RawRecord], None] = lambda record: None, **changes: Any) -> RealRank:
     """Rank 0 of two, on a device that does nothing."""
-    world = make_world()
+    world = make_world(**changes)
     groups = [Group(spec, NullGroup(calls, works=spec.domain == "host")) for spec in world.communicators]
     patience = Patience(threading.Event(), polls=True)
     journal = RankJournal(0, world, sink).thread()

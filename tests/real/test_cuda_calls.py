@@ -5,18 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpsim.backend.kernel_call import KernelError
-from dpsim.interface import Buffer
+from dpsim.interface import Buffer, HostArray
 from dpsim.ops import DType
+from dpsim.world import At, Fault
 
 pytest.importorskip("torch")
 
+from torch.distributed.distributed_c10d import ReduceOp
+
 from real.cuda_streams import CudaCommunicator
-from real.rank import CollectiveError
+from real.rank import CollectiveError, GlooHostCommunicator, tensor
 from real.waiting import Unfinished
-from tests.real.null_device import NullCalls, null_rank
+from tests.real.null_device import NullCalls, NullGroup, null_rank
 
 ENTERS = {"main is current", "side is current"}
 
@@ -209,3 +213,58 @@ def test_a_view_is_read_where_it_lies(calls: NullCalls) -> None:
     main.launch("fill", fill, writes=[buffer.view(1, 3)], args=(5,))
     assert read(buffer.view(1, 4)).tolist() == [[5, 5], [5, 5], [0, 0]]
     assert read(buffer.tagged("t")).tolist() == [[0, 0], [5, 5], [5, 5], [0, 0]]
+
+
+# ---- collectives
+
+
+def group_of(communicator: object) -> NullGroup:
+    """What a communicator of a rank calls."""
+    assert isinstance(communicator, CudaCommunicator | GlooHostCommunicator)
+    group = communicator._nccl if isinstance(communicator, CudaCommunicator) else communicator._group
+    made: NullGroup = group.process_group
+    return made
+
+
+def test_a_collective_in_place_is_given_its_own_memory(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    main, device = rank.stream("main"), rank.device("dp")
+    buffer = main.alloc((2, 2), "int32", "buffer")
+    device.all_reduce(buffer, main, op="max")
+    device.broadcast(buffer.view(1, 2), 1, main)
+    device.all_reduce(buffer, main, op="max")
+    [(reduced, max_), (spread, from_1), (_, again)] = group_of(device).given
+    assert reduced[0].data_ptr() == tensor(buffer).data_ptr()
+    assert spread[0].data_ptr() == tensor(buffer)[1:].data_ptr()
+    assert spread[0].numel() == 2
+    assert max_ is again, "options are made once"
+    assert (max_.reduceOp, max_.asyncOp) == (ReduceOp.MAX, False)
+    assert (from_1.rootRank, from_1.asyncOp) == (1, False)
+
+
+def test_an_altered_collective_goes_out_as_it_is_announced(calls: NullCalls) -> None:
+    """With memory of its own, since the program's has not that size."""
+    fault = Fault("alter", 0, At("sum", 0), {"count": 7})
+    rank = null_rank(calls, faults=(fault,))
+    main, device = rank.stream("main"), rank.device("dp")
+    buffer = main.alloc(4, "int32", "buffer")
+    for _ in range(2):
+        device.all_reduce(buffer, main, site="sum")
+    assert [tensors[0].numel() for tensors, _ in group_of(device).given] == [7, 4]
+
+
+def test_a_host_collective_goes_out_on_one_copy(calls: NullCalls) -> None:
+    rank = null_rank(calls)
+    host = rank.host("dp_cpu")
+    mine = np.arange(6, dtype=np.int32).reshape(3, 2).T
+    work = host.all_reduce(mine, site="sum")
+    [([sent], options)] = group_of(host).given
+    assert options.asyncOp
+    mine[:] = 0  # the program may do that at once
+    answer = awaited(work)
+    assert answer.__array_interface__["data"][0] == sent.data_ptr(), "the copy that went out is what comes back"
+    assert answer.tolist() == [[0, 2, 4], [1, 3, 5]]
+    assert answer.flags.writeable
+    odds: list[HostArray] = [np.broadcast_to(np.int64(3), (4,)), np.zeros(0, np.float32), np.zeros((), np.int32)]
+    for odd in odds:
+        assert awaited(host.all_reduce(odd)).shape == odd.shape
