@@ -89,8 +89,7 @@ class JournaledStream(OwnStream):
             raise
         if delay:
             self._spin(delay)
-        address = f"rank {journal.rank} {site}[{journal.ordinal}]"
-        self._launch(KernelCall(address, kernel, reads, writes, args, cost))
+        self._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
 
     def record(self) -> Event:
         journal = self.journal
