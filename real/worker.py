@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -113,6 +114,7 @@ class Worker:
         except Exception as error:
             self._send(refused(0, "machine", error))
             return
+        gc.freeze()  # what torch has made stays: the collector need not go through it in the middle of a step
         self._send(Ready(0, versions))
         while True:
             message = self._messages.get()
