@@ -51,21 +51,19 @@ class Landing:
     sees to it that it is not used before the copy is done.
     """
 
-    __slots__ = ("_block", "_dtypes", "_views", "mark")
+    __slots__ = ("_block", "_dtypes", "mark", "views")
 
     def __init__(self, calls: CudaCalls, form: Form) -> None:
         self._block = calls.empty(block_size(form), dtype=calls.dtypes["uint8"], pin_memory=True)
         self._dtypes = calls.dtypes
-        self._views: dict[Form, tuple[Any, HostArray]] = {}
+        self.views: dict[Form, tuple[Any, HostArray]] = {}
         self.mark = calls.event()
 
     def view(self, form: Form) -> tuple[Any, HostArray]:
-        """Its memory as a tensor of that form, and as an array."""
-        view = self._views.get(form)
-        if view is None:
-            shape, dtype = form
-            tensor = self._block[: math.prod(shape) * DTYPES[dtype]].view(self._dtypes[dtype]).view(shape)
-            view = self._views[form] = tensor, tensor.numpy()
+        """Its memory as a tensor of that form, and as an array. Made once; then it is in `views`."""
+        shape, dtype = form
+        tensor = self._block[: math.prod(shape) * DTYPES[dtype]].view(self._dtypes[dtype]).view(shape)
+        view = self.views[form] = tensor, tensor.numpy()
         return view
 
 

@@ -28,7 +28,7 @@ from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landing
-from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, arguments, flat, tensor, was_written
+from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, flat, tensor, was_written
 from real.waiting import Unfinished
 
 
@@ -70,8 +70,12 @@ class CudaStream(RealStream):
         return CudaBuffer(self, shape, dtype, calls.empty(shape, dtype=calls.dtypes[dtype], device=calls.device))
 
     def _launch(self, call: KernelCall) -> None:
-        reads, writes = arguments(call)
-        self.enter()
+        # As `arguments` and `enter`, written out: launches are what a program does most often.
+        writes = [one._whole if type(one) is CudaBuffer and one.base is None else tensor(one) for one in call.writes]
+        reads = [tensor(one).data for one in call.reads]
+        calls = self.calls
+        if calls.current(calls.index) != self._number:
+            calls.set_current(self.handle)
         call.run(reads, writes, was_written)
 
     def _record(self, number: int) -> JournaledEvent:
@@ -134,7 +138,7 @@ class CudaBuffer(RealBuffer):
         form = self.shape, self.dtype
         free = on.calls.landings[form]
         landing = free.pop() if free else Landing(on.calls, form)
-        pinned, array = landing.view(form)
+        pinned, array = landing.views.get(form) or landing.view(form)
         on.enter()
         pinned.copy_(self._whole if self.base is None else self.tensor, non_blocking=True)
         mark = landing.mark

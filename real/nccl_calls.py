@@ -174,7 +174,9 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
 
 
 def _reduce_in_place(group: Group, issue: Issue, tensor: Any) -> None:
-    _hold_stream(group.process_group.allreduce([tensor], reduction(issue.reduce, False)))
+    work = group.process_group.allreduce([tensor], reduction(issue.reduce, False))
+    if work is not None:
+        work.wait()
 
 
 def _spread_in_place(group: Group, issue: Issue, tensor: Any) -> None:

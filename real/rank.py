@@ -262,4 +262,6 @@ def was_written(read: Any) -> bool:
 
 def tensor(buffer: Buffer) -> Any:
     """Raises TypeError for a buffer of another backend."""
+    if isinstance(buffer, RealBuffer) and buffer.base is None:
+        return buffer._whole
     return of_this_backend(buffer, RealBuffer).tensor
