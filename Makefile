@@ -5,6 +5,7 @@
 #   make test                         install with torch and the test tools, then lint, type-check and test
 #   make slow                         the campaigns that `make test` leaves out; up to half an hour
 #   make bench                        measure the speed of the simulated machine; some minutes (benchmarks/RESULTS.md)
+#   make bench-gpu                    what the contract costs on two GPUs, over plain torch (benchmarks/RESULTS_GPU.md)
 #   make PYTHON=python3.12 test       with another Python (after `make clean`, if .venv exists)
 #
 # A file .venv/.installed-* says that an installation is complete and newer than what it was made from, so a second call installs
@@ -20,13 +21,14 @@ INSTALL_PROJECT := $(INSTALL) --no-build-isolation
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help run test slow bench clean
+.PHONY: help run test slow bench bench-gpu clean
 
 help:
 	@echo 'make run    install into .venv (without torch) and run $(SCENARIO)'
 	@echo 'make test   install into .venv (with torch) and run linters, type checker, import contracts and tests'
 	@echo 'make slow   install likewise and run the campaigns that make test leaves out'
 	@echo 'make bench  measure the simulated machine and write benchmarks/RESULTS.md'
+	@echo 'make bench-gpu  measure the contract on two GPUs, over plain torch, and write benchmarks/RESULTS_GPU.md'
 	@echo 'make clean  remove .venv, caches and build results'
 
 run: .venv/.installed-core
@@ -50,6 +52,9 @@ slow: .venv/.installed-test
 
 bench: .venv/.installed-test
 	@$(BIN)/python -m benchmarks
+
+bench-gpu: .venv/.installed-test
+	@$(BIN)/python -m benchmarks.gpu
 
 .venv/.created:
 	@command -v $(PYTHON) >/dev/null || { echo 'error: no $(PYTHON) found; name a Python 3.11 or newer: make PYTHON=/path/to/python3' >&2; exit 1; }

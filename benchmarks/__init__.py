@@ -16,5 +16,10 @@ process, so that what else runs on the machine disturbs less.
     untimed.py       ops per second where there is no time, and the cost of a tiny run
     bars.py          what has to be reached; report.py writes RESULTS.md and results.json
 
+On GPUs, next to plain torch, `make bench-gpu`:
+
+    gpu.py           ratios over plain torch in the same worker, their bars, RESULTS_GPU.md and results_gpu.json
+    gpu_ways.py      what is compared: the same work through the contract and in plain torch
+
 Nothing here is a test: a test that looks at a clock fails for reasons of its own. Nothing of `dpsim` imports this.
 """

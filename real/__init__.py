@@ -14,13 +14,15 @@ GPUs.
     mail.py            mailboxes: a UNIX socket a rank
     cpu.py             the device of gloo: streams are threads
     cuda.py            the device of NCCL
+    cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_streams.py    its streams, events, buffers and communicators
     communicators.py   torch's process groups: made directly, cached, abandoned
     calls.py           what the collectives of both libraries have in common
     gloo_calls.py      collectives and transfers over gloo
     nccl_calls.py      and over NCCL
     waiting.py         how a host waits, and how it is made to give up
-    journal_file.py    a journal that can be read while its writer is stuck
+    journal_file.py    a journal, as its rank writes it: a mapped file
+    journal_reader.py  and as the parent reads it, also while the rank is stuck or dead
 
 Importing any of it does not import torch; using it does. The package imports `dpsim`'s contract and what all backends
 share, never the other way round.

@@ -21,6 +21,9 @@ from dpsim.registry import protocol
 from dpsim.world import BackendUnavailable, Progress, Run, World
 from real.pool import Pool
 
+NEEDED = ("torch", "msgspec")
+"""What the extra `real` installs."""
+
 
 class TorchBackend:
     """What both have in common. Made without arguments, and without any effect until the first run."""
@@ -35,10 +38,10 @@ class TorchBackend:
     def unavailable(self, size: int) -> str | None:
         if os.name != "posix":
             return f"the {self.name} backend needs a POSIX system: its workers get their sockets passed by number"
-        if importlib.util.find_spec("torch") is None:
-            return (
-                f"the {self.name} backend needs the module torch, and there is none (pip install 'dpsim-ranks[real]')"
-            )
+        for module in NEEDED:
+            if importlib.util.find_spec(module) is None:
+                cure = "pip install 'dpsim-ranks[real]'"
+                return f"the {self.name} backend needs the module {module}, and there is none ({cure})"
         return None
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:

@@ -12,6 +12,7 @@ as it fits, as a library would read and write beside the memory that the program
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, NamedTuple
 
 from dpsim.backend.issue import Issue
@@ -37,6 +38,38 @@ class Sizes(NamedTuple):
         return sum(self.output[:index]), sum(self.output[: index + 1])
 
 
+@cache
+def torch_dtype(name: str) -> Any:
+    """torch's dtype of that name."""
+    import torch
+
+    return getattr(torch, name)
+
+
+@cache
+def reduction(reduce: str | None, runs_on: bool) -> Any:
+    """Options of an all_reduce, made once: torch takes what it needs of them when it is called. `runs_on`: the call
+    starts something, and what it gives is waited for.
+    """
+    from torch.distributed import distributed_c10d as c10d
+
+    options = c10d.AllreduceOptions()
+    options.reduceOp = getattr(c10d.ReduceOp, (reduce or "sum").upper())
+    options.asyncOp = runs_on
+    return options
+
+
+@cache
+def spreading(root: int, runs_on: bool) -> Any:
+    """Options of a broadcast from that position in the group."""
+    from torch.distributed import distributed_c10d as c10d
+
+    options = c10d.BroadcastOptions()
+    options.rootRank = root
+    options.asyncOp = runs_on
+    return options
+
+
 def result_count(issue: Issue, index: int, members: int) -> int:
     """Elements that the issue gives this member."""
     if issue.op == "all_gather":
@@ -50,11 +83,11 @@ def result_count(issue: Issue, index: int, members: int) -> int:
 
 def staged_source(source: Any, issue: Issue) -> Any:
     """`source`, flat, with the count and type that the issue announces: itself if it has them."""
-    import torch
-
-    dtype = getattr(torch, issue.dtype)
+    dtype = torch_dtype(issue.dtype)
     if (source.numel(), source.dtype) == (issue.count, dtype):
         return source
+    import torch
+
     wire = torch.zeros(issue.count, dtype=dtype, device=source.device)
     copy_as_fits(wire, source)
     return wire
@@ -62,11 +95,11 @@ def staged_source(source: Any, issue: Issue) -> Any:
 
 def staged_output(output: Any, issue: Issue, count: int) -> Any:
     """`output`, flat, with the count and type of the issue's result: itself if it has them."""
-    import torch
-
-    dtype = getattr(torch, issue.dtype)
+    dtype = torch_dtype(issue.dtype)
     if (output.numel(), output.dtype) == (count, dtype):
         return output
+    import torch
+
     return torch.zeros(count, dtype=dtype, device=output.device)
 
 

@@ -32,6 +32,7 @@ from dpsim.interface import Buffer, DeviceCommunicator, HostArray, Stream
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls
+from real.calls import torch_dtype
 from real.communicators import Group
 from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished, peer_gone
@@ -102,10 +103,13 @@ class Turns:
 class CpuStream(RealStream):
     """A thread and its queue."""
 
-    __slots__ = ("_queue",)
+    __slots__ = ("_empty", "_queue")
 
     def __init__(self, rank: RealRank, name: str) -> None:
+        from torch import empty
+
         super().__init__(rank, name)
+        self._empty = empty
         self._queue: queue.SimpleQueue[Callable[[], object] | threading.Event | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
 
@@ -142,9 +146,7 @@ class CpuStream(RealStream):
                     self.rank.fail(error)
 
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
-        import torch
-
-        return CpuBuffer(self, shape, dtype, torch.empty(shape, dtype=getattr(torch, dtype)))
+        return CpuBuffer(self, shape, dtype, self._empty(shape, dtype=torch_dtype(dtype)))
 
     def _launch(self, call: KernelCall) -> None:
         reads, writes = arguments(call)

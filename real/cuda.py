@@ -23,7 +23,8 @@ import numpy as np
 from dpsim.interface import DeviceCommunicator
 from dpsim.world import CommunicatorSpec
 from real.communicators import Group
-from real.cuda_streams import CudaCommunicator, CudaStream, mark_on
+from real.cuda_calls import CudaCalls, mark_on
+from real.cuda_streams import CudaCommunicator, CudaStream
 from real.nccl_calls import connect_nccl
 from real.rank import Device, RealRank, RealStream
 from real.waiting import Patience
@@ -43,6 +44,7 @@ class CudaDevice(Device):
 
         torch.cuda.set_device(index)
         self.device = torch.device("cuda", index)
+        self._calls = CudaCalls(self.device)
         self._give_up = give_up
         self._streams: dict[str, Any] = {}
         self._aborts: dict[Any, threading.Thread] = {}
@@ -67,7 +69,7 @@ class CudaDevice(Device):
         return process_group
 
     def stream(self, rank: RealRank, name: str) -> RealStream:
-        return CudaStream(rank, name, self.handle(name), self.cycles_per_ns)
+        return CudaStream(rank, name, self.handle(name), self._calls, self.cycles_per_ns)
 
     def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
         return CudaCommunicator(rank, group)

@@ -15,7 +15,8 @@ A server that was ended or stopped is `Lost`, and so are its workers.
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
     server.close()                                                         # and with it all its workers
 
-Prior art: `multiprocessing.forkserver`, which would import the user's main module in each process; Android's zygote.
+Prior art: Android's zygote; `multiprocessing.forkserver`, which takes twice as long to start a process, imports the
+user's main module in it, and gives it the environment and the output of the server's start.
 """
 
 from __future__ import annotations
@@ -217,7 +218,7 @@ def _become(question: Start, descriptors: Sequence[int]) -> None:
 
 
 def main() -> None:
-    for module in ("torch.distributed", "real.cpu", "real.worker"):  # what a worker would import
+    for module in ("torch.distributed", "msgspec.msgpack", "real.cpu", "real.worker"):  # what a worker would import
         importlib.import_module(module)
     registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us

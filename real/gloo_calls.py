@@ -16,11 +16,12 @@ tag, so those between two ranks match in the order of their issue.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import Any
 
 from dpsim.backend.issue import Issue
 from dpsim.world import CommunicatorSpec
-from real.calls import Sizes, copy_as_fits, result_count, staged_output, staged_source
+from real.calls import Sizes, copy_as_fits, reduction, result_count, spreading, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -39,9 +40,10 @@ class Pending:
     def is_completed(self) -> bool:
         return all(work.is_completed() for work in self._works)
 
-    def wait(self) -> None:
+    def wait(self, timeout: timedelta | None = None) -> None:
+        """Until they are done. Raises RuntimeError if one takes longer than `timeout`; then ask again."""
         for work in self._works:
-            work.wait()
+            work.wait() if timeout is None else work.wait(timeout)
         if self._finish is not None:
             self._finish()
 
@@ -86,12 +88,12 @@ _Started = tuple[list[Any], Callable[[], None] | None]
 
 def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     copy_as_fits(result, source)
-    return [_reduce(group, issue, result)], None
+    return [_reduce_in_place(group, issue, result)], None
 
 
 def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     copy_as_fits(result, source)
-    return [_spread(group, group.member(issue.root), result)], None
+    return [_spread_in_place(group, issue, result)], None
 
 
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
@@ -112,7 +114,7 @@ def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> _Starte
 def _reduce_scatter(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     whole = source.clone()
     first, end = Sizes.of(issue, len(group.spec.ranks)).piece(group.position)
-    return [_reduce(group, issue, whole)], lambda: copy_as_fits(result, whole[first:end])
+    return [_reduce_in_place(group, issue, whole)], lambda: copy_as_fits(result, whole[first:end])
 
 
 def _all_to_all(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
@@ -135,19 +137,20 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
 }
 
 
-def _reduce(group: Group, issue: Issue, tensor: Any) -> Any:
-    from torch.distributed import distributed_c10d as c10d
+def _reduce_in_place(group: Group, issue: Issue, tensor: Any) -> Any:
+    return group.process_group.allreduce([tensor], reduction(issue.reduce, True))
 
-    options = c10d.AllreduceOptions()
-    options.reduceOp = getattr(c10d.ReduceOp, (issue.reduce or "sum").upper())
-    options.asyncOp = True
-    return group.process_group.allreduce([tensor], options)
+
+def _spread_in_place(group: Group, issue: Issue, tensor: Any) -> Any:
+    return _spread(group, group.member(issue.root), tensor)
+
+
+IN_PLACE: dict[str, Callable[[Group, Issue, Any], Any]] = {
+    "all_reduce": _reduce_in_place,
+    "broadcast": _spread_in_place,
+}
+"""The same on a tensor of just what the issue announces, where input and result are one. Gives torch's Work."""
 
 
 def _spread(group: Group, index: int, tensor: Any) -> Any:
-    from torch.distributed import distributed_c10d as c10d
-
-    options = c10d.BroadcastOptions()
-    options.rootRank = index
-    options.asyncOp = True
-    return group.process_group.broadcast([tensor], options)
+    return group.process_group.broadcast([tensor], spreading(index, True))

@@ -25,7 +25,7 @@ import threading
 from typing import Any
 
 from dpsim.interface import Frozen
-from real.journal_file import tuples
+from real.journal_reader import tuples
 from real.waiting import Patience, Unfinished
 
 CHUNK = 1 << 16

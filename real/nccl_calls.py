@@ -19,11 +19,12 @@ exchange something, outside of any journal.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from dpsim.backend.issue import Issue
 from dpsim.world import CommunicatorSpec
-from real.calls import Sizes, copy_as_fits, result_count, staged_output, staged_source
+from real.calls import Sizes, copy_as_fits, reduction, result_count, spreading, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 
 TAG = 0
@@ -103,6 +104,7 @@ def _hold_stream(*works: Any) -> None:
             work.wait()
 
 
+@cache
 def _options(kind: str) -> Any:
     from torch.distributed import distributed_c10d as c10d
 
@@ -113,17 +115,13 @@ def _options(kind: str) -> Any:
 
 
 def _all_reduce(group: Group, issue: Issue, source: Any, result: Any) -> None:
-    from torch.distributed import distributed_c10d as c10d
-
     copy_as_fits(result, source)
-    options = _options("AllreduceOptions")
-    options.reduceOp = getattr(c10d.ReduceOp, (issue.reduce or "sum").upper())
-    _hold_stream(group.process_group.allreduce([result], options))
+    _reduce_in_place(group, issue, result)
 
 
 def _broadcast(group: Group, issue: Issue, source: Any, result: Any) -> None:
     copy_as_fits(result, source)
-    _spread(group, group.member(issue.root), result)
+    _spread_in_place(group, issue, result)
 
 
 def _all_gather(group: Group, issue: Issue, source: Any, result: Any) -> None:
@@ -175,7 +173,22 @@ _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], None]] = {
 }
 
 
+def _reduce_in_place(group: Group, issue: Issue, tensor: Any) -> None:
+    work = group.process_group.allreduce([tensor], reduction(issue.reduce, False))
+    if work is not None:
+        work.wait()
+
+
+def _spread_in_place(group: Group, issue: Issue, tensor: Any) -> None:
+    _spread(group, group.member(issue.root), tensor)
+
+
+IN_PLACE: dict[str, Callable[[Group, Issue, Any], None]] = {
+    "all_reduce": _reduce_in_place,
+    "broadcast": _spread_in_place,
+}
+"""The same on a tensor of just what the issue announces, where input and result are one: nothing is staged."""
+
+
 def _spread(group: Group, index: int, tensor: Any) -> None:
-    options = _options("BroadcastOptions")
-    options.rootRank = index
-    _hold_stream(group.process_group.broadcast([tensor], options))
+    _hold_stream(group.process_group.broadcast([tensor], spreading(index, False)))

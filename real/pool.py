@@ -44,7 +44,7 @@ from dpsim.world import BackendUnavailable, CommunicatorSpec, Lost, Progress, Ru
 from real.child import Child, speaking
 from real.folder import PoolFolder
 from real.fork_server import LOOKS, ForkServer
-from real.journal_file import read_journal
+from real.journal_reader import read_journal
 from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
 from real.store import loopback_store
 from real.watch import Watch
@@ -220,7 +220,7 @@ class Pool:
     def _run(self, world: World, program: str, args: Any, progress: Progress | None, folder: Path) -> Run:
         self._number += 1
         children = self._children[: world.size]
-        paths = [folder / f"rank-{child.rank}.jsonl" for child in children]
+        paths = [folder / f"rank-{child.rank}.journal" for child in children]
         for child, path in zip(children, paths, strict=True):
             child.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
         self._gather(children, Prepared, self._number)

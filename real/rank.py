@@ -185,16 +185,26 @@ class RealRank(JournaledRank):
 class GlooHostCommunicator(JournaledHostCommunicator):
     """Host collectives and transfers over gloo."""
 
-    __slots__ = ("_group", "_patience")
+    __slots__ = ("_from_numpy", "_group", "_patience")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
+        from torch import from_numpy
+
         super().__init__(rank.journal, group.spec)
+        self._from_numpy = from_numpy
         self._patience = rank.patience
         self._group = group
 
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
-        import torch
-
+        if len(issues) == 1 and shape == array.shape:
+            [issue] = issues
+            in_place = gloo_calls.IN_PLACE.get(issue.op)
+            if in_place is not None and not (issue.altered or issue.delay_ns):  # most are so: one copy
+                result = np.array(array, order="C")
+                try:
+                    return self._awaited(in_place(self._group, issue, self._from_numpy(result)), result)
+                except RuntimeError as error:
+                    self._patience.blame(error)
         result = np.zeros(math.prod(shape), array.dtype)
         size = min(result.size, array.size)
         result[:size] = array.reshape(-1)[:size]
@@ -204,14 +214,19 @@ class GlooHostCommunicator(JournaledHostCommunicator):
             # A repeated one has memory of its own: both are under way at the same time.
             result, source = result.copy(), np.array(array.reshape(-1))
             try:
-                last = gloo_calls.start(self._group, issue, torch.from_numpy(source), torch.from_numpy(result))
+                last = gloo_calls.start(self._group, issue, self._from_numpy(source), self._from_numpy(result))
             except RuntimeError as error:
                 self._patience.blame(error)
 
+        return self._awaited(last, result.reshape(shape))
+
+    def _awaited(self, work: Any, result: HostArray) -> Outcome:
+        """The result when the work is done; None: there is none."""
+
         def outcome() -> Generator[Any, Any, HostArray]:
-            if last is not None:
-                self._patience.work(last)
-            return result.reshape(shape)
+            if work is not None:
+                self._patience.work(work)
+            return result
             yield
 
         return outcome
@@ -247,4 +262,6 @@ def was_written(read: Any) -> bool:
 
 def tensor(buffer: Buffer) -> Any:
     """Raises TypeError for a buffer of another backend."""
+    if isinstance(buffer, RealBuffer) and buffer.base is None:
+        return buffer._whole
     return of_this_backend(buffer, RealBuffer).tensor

@@ -17,22 +17,31 @@ and not "raised".
 
 from __future__ import annotations
 
+import contextlib
+import os
 import queue
 import threading
 import time
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from dpsim.interface import Frozen
 
-SPIN_NS = 50_000
-"""A collective on NVLink takes 20 to 100 us: this long it is polled without a pause."""
+SPIN_NS = 2_000_000
+"""A collective on NVLink takes 20 to 100 us, one of gloo 200: this long it is polled without a pause. A pause of 20 us
+takes 75, which is the slack of the kernel's timers.
+"""
+
+POLLS = 32
+"""So many polls lie between two looks at the clock and at whether the run has been given up."""
 
 BRIEF_NS = 20_000_000
 """For so long the pauses between two polls are short. A longer wait is a slow peer or a hang: spare the core."""
 
 GLANCE_SECONDS = 0.05
-"""So often a host that waits for a message looks whether it should go on waiting."""
+GLANCE = timedelta(seconds=GLANCE_SECONDS)
+"""So often a host that sleeps until it is woken looks whether it should go on waiting."""
 
 # What gloo says when the other end of a connection is gone. It has no type of its own for it.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
@@ -49,32 +58,44 @@ class Dismissed(BaseException):
 class Patience:
     """How one rank waits, and how long it did (`waited_ns`, without injected delays and sleeps)."""
 
-    def __init__(self, give_up: threading.Event, polls: bool, dismissed: threading.Event | None = None) -> None:
+    def __init__(
+        self,
+        give_up: threading.Event,
+        polls: bool,
+        dismissed: threading.Event | None = None,
+        crowded: bool = False,
+    ) -> None:
+        """`crowded`: other ranks wait for the cores, so a poll is at their cost."""
         self.give_up = give_up
         self.dismissed = dismissed or threading.Event()
         self.polls = polls
+        self._crowded = crowded
         self.waited_ns = 0
 
     def until(self, ready: Callable[[], bool]) -> None:
         """Poll until `ready()`. Raises Unfinished once the run has been given up."""
-        begun = time.perf_counter_ns()
+        now = time.perf_counter_ns
+        begun = now()
         try:
+            while now() - begun < SPIN_NS:
+                for _ in range(POLLS):
+                    if ready():
+                        return
+                self.check()
             while not ready():
                 self.check()
-                waited = time.perf_counter_ns() - begun
-                if waited > SPIN_NS:
-                    time.sleep(20e-6 if waited < BRIEF_NS else 500e-6)
+                time.sleep(20e-6 if now() - begun < BRIEF_NS else 500e-6)
         finally:
-            self.waited_ns += time.perf_counter_ns() - begun
+            self.waited_ns += now() - begun
 
     def event(self, event: threading.Event) -> None:
         """Until a thread of this process sets `event`."""
-        if self.polls:
-            self.until(event.is_set)
-            return
         begun = time.perf_counter_ns()
-        event.wait()
-        self.waited_ns += time.perf_counter_ns() - begun
+        try:
+            while not event.wait(GLANCE_SECONDS if self.polls else None):
+                self.check()
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
 
     def message(self, box: queue.SimpleQueue[Frozen], idle: bool) -> Frozen:
         """The next message of a box. A thread of this process puts them there, so that even a host that does not poll
@@ -96,15 +117,31 @@ class Patience:
         """Until a torch `Work` on host memory (or a `gloo_calls.Pending`) is done. Raises its error, or Unfinished if
         the error is a lost peer.
         """
-        if self.polls:
-            if not getattr(work, "can_be_polled", True):
-                work = _Watched(work)
+        if self.polls and not getattr(work, "can_be_polled", True):
+            work = _Watched(work)
+            self.event(work.done)
+        elif self.polls and self._crowded:
+            self._doze(work)
+        elif self.polls:
             self.until(work.is_completed)
         begun = time.perf_counter_ns()
         try:
             work.wait()
         except RuntimeError as error:
             self.blame(error)
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
+
+    def _doze(self, work: Any) -> None:
+        """Sleep within torch until a work is completed, and be back now and then. torch raises one error for a wait
+        that was too short and for a work that failed; the latter raises it again.
+        """
+        begun = time.perf_counter_ns()
+        try:
+            while not work.is_completed():
+                self.check()
+                with contextlib.suppress(RuntimeError):
+                    work.wait(GLANCE)
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 
@@ -126,19 +163,15 @@ class Patience:
 
 
 class _Watched:
-    """A work that can only be waited for, made one that can be polled, by a thread that waits."""
+    """A work that can only be waited for, with a thread that waits: `done` once it is over."""
 
     def __init__(self, work: Any) -> None:
         self._work = work
-        self._done = threading.Event()
+        self.done = threading.Event()
         self._error: BaseException | None = None
         threading.Thread(target=self._run, name="transfer", daemon=True).start()
 
-    def is_completed(self) -> bool:
-        return self._done.is_set()
-
     def wait(self) -> None:
-        self._done.wait()
         if self._error is not None:
             raise self._error
 
@@ -147,7 +180,12 @@ class _Watched:
             self._work.wait()
         except BaseException as error:
             self._error = error
-        self._done.set()
+        self.done.set()
+
+
+def cores() -> int:
+    """Those that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def peer_gone(error: RuntimeError) -> bool:

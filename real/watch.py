@@ -28,7 +28,7 @@ from pathlib import Path
 
 from dpsim.world import End, Progress, World
 from real.child import Child, speaking
-from real.journal_file import Standing, died_as_planned, journal_size, last_step, standing
+from real.journal_reader import Standing, died_as_planned, journal_size, last_step, standing
 from real.messages import Dismiss, Ended, Troubled
 
 POLL_SECONDS = 0.05

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import importlib
 import json
 import os
@@ -48,7 +49,7 @@ from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused, Troubled
 from real.rank import Device, RealRank
-from real.waiting import Dismissed, Patience, Unfinished
+from real.waiting import Dismissed, Patience, Unfinished, cores
 
 LEAVE_SECONDS = 1.0
 """So long the main thread has to leave its job by itself before the communicators are aborted under it."""
@@ -113,6 +114,7 @@ class Worker:
         except Exception as error:
             self._send(refused(0, "machine", error))
             return
+        gc.freeze()  # what torch has made stays: the collector need not go through it in the middle of a step
         self._send(Ready(0, versions))
         while True:
             message = self._messages.get()
@@ -175,7 +177,7 @@ class Worker:
         except OSError as error:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
         journal = RankJournal(self.rank, job.world, file.write).thread()
-        patience = Patience(self._give_up, self._polls, self._dismissed)
+        patience = Patience(self._give_up, self._polls, self._dismissed, crowded=job.world.size > cores())
         rank = RealRank(journal, self._device, groups, patience, self._mail, job.world.size)
         started = time.monotonic_ns()
         end: End = "finished"

@@ -17,7 +17,7 @@ from dpsim.interface import Buffer, Frozen, Kernel
 
 
 class KernelCall:
-    """`address`: of the launch, as "rank 0 fill[2]". `reads` come first among the kernel's arguments, then `writes`,
+    """`address`: rank, site and ordinal of the launch. `reads` come first among the kernel's arguments, then `writes`,
     then `args`. `cost`: in ns, where the program says it.
     """
 
@@ -25,7 +25,7 @@ class KernelCall:
 
     def __init__(
         self,
-        address: str,
+        address: tuple[int, str, int],
         kernel: Kernel,
         reads: Sequence[Buffer],
         writes: Sequence[Buffer],
@@ -45,11 +45,13 @@ class KernelCall:
         `written`: whether an array of `reads` was written; where the library refuses that by itself it is left out.
         """
         try:
-            refuse_result(self.kernel(*reads, *writes, *self.args))
+            result = self.kernel(*reads, *writes, *self.args)
+            if result is not None:
+                refuse_result(result)
             if written is not None and any(map(written, reads)):
                 raise WroteWhatItReads
         except (Exception, SystemExit) as error:
-            raise KernelError.of(self.address, self.kernel, error) from error
+            raise KernelError.of("rank {} {}[{}]".format(*self.address), self.kernel, error) from error
 
 
 def check_kernel(kernel: Any, site: str) -> None:

@@ -20,6 +20,8 @@ from dpsim.interface import (
 )
 from dpsim.ops import DTYPES, DType
 
+INT = frozenset({int})
+
 
 class JournaledEvent(Event):
     """A point in a stream; `number` counts the events of the rank."""
@@ -57,7 +59,10 @@ class JournaledStream(OwnStream):
         self.name = name
 
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
-        shape = (shape,) if type(shape) is int and shape >= 0 else shape_of(shape, site)
+        if type(shape) is int and shape >= 0:
+            shape = (shape,)
+        elif type(shape) is not tuple or not INT.issuperset(map(type, shape)) or min(shape, default=0) < 0:
+            shape = shape_of(shape, site)
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site)
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
@@ -83,14 +88,13 @@ class JournaledStream(OwnStream):
             cost = whole(cost, "the cost", site, 0)
         journal = self.journal
         try:
-            delay = journal.note("launch", site, (self.name, refs(reads), refs(writes)))
+            delay = journal.note("launch", site, (self.name, refs(reads) if reads else (), refs(writes)))
         except (AttributeError, TypeError):
             check_buffers(site, reads, writes)
             raise
         if delay:
             self._spin(delay)
-        address = f"rank {journal.rank} {site}[{journal.ordinal}]"
-        self._launch(KernelCall(address, kernel, reads, writes, args, cost))
+        self._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
 
     def record(self) -> Event:
         journal = self.journal

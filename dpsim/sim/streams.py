@@ -66,7 +66,8 @@ class SimStream(JournaledStream, DeviceStream):
             args = (*map(array_of, (*reads, *writes)), *call.args)  # which says what is wrong
         if cost is None:
             cost = device.costs.kernel
-        op = Launch(call.address, cost, call.kernel, host.device_lives, device.rank, args)
+        rank, site, ordinal = call.address
+        op = Launch(f"rank {rank} {site}[{ordinal}]", cost, call.kernel, host.device_lives, device.rank, args)
         op.device = device
         if chain.queue is not None:
             chain.make_room(host)

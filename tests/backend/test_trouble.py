@@ -45,7 +45,7 @@ def test_wherever_in_the_chain_it_lies() -> None:
         raise MemoryError
 
     with pytest.raises(KernelError) as raised:
-        KernelCall("rank 0 k[0]", exhaust, [], [], (), None).run([], [])
+        KernelCall((0, "k", 0), exhaust, [], [], (), None).run([], [])
     assert trouble(raised.value) == "no memory"
     cycle = ValueError()
     cycle.__context__ = cycle

@@ -18,6 +18,9 @@ from dpsim.interface import Buffer, Rank
 from dpsim.program import Program
 from dpsim.registry import register_protocol
 
+FILLS = "x" * (1 << 20)
+"""More than a journal has room for without asking the disk."""
+
 
 @register_protocol("real_rounds")
 class Rounds(Program[Any]):
@@ -264,10 +267,13 @@ class Lacks(Program[Any]):
     async def lack(self, rank: Rank, what: str) -> None:
         if what == "disk":
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
-        elif what == "disk within a record":
+            rank.decide("after", FILLS, "dp_cpu")
+        elif what == "disk later":
             opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_file()]
-            journal = next(Path(one) for one in opened if one.endswith(f"rank-{rank.rank}.jsonl"))
-            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 9, resource.RLIM_INFINITY))
+            journal = next(Path(one) for one in opened if one.endswith(f"rank-{rank.rank}.journal"))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size, resource.RLIM_INFINITY))
+            while True:
+                rank.decide("more", "more " * 10_000, "dp_cpu")
         elif what == "descriptors":
             resource.setrlimit(resource.RLIMIT_NOFILE, (3, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
             open(os.devnull)  # noqa: SIM115  # it fails
@@ -282,7 +288,7 @@ class Lacks(Program[Any]):
         elif what == "caught disk":
             resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
             with contextlib.suppress(BaseException):
-                rank.decide("after", 1, "dp_cpu")
+                rank.decide("after", FILLS, "dp_cpu")
         elif what == "exit":
             os._exit(7)
         else:

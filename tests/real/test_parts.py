@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,49 +17,7 @@ from dpsim.world import At, BackendUnavailable, Kill, World
 from real import backend as backends
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
-from real.journal_file import JournalFile, journal_size, last_step, read_journal
-from real.waiting import Patience, Unfinished
 from tests.programs import world_of
-from tests.records import raw
-
-VALUE = (False, (8, 8), None, 1.5, "FULL")
-RECORD = raw("decision", "plan", step=4, ordinal=4, where="a.py:88", communicator="dp_cpu", value=VALUE)
-LAUNCH = raw("launch", "fill", step=5, where="a.py:1", stream="main", reads=(), writes=((3, 0, 8),))
-
-
-# ---- the journal file
-
-
-def test_a_journal_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
-    file = JournalFile(str(path))
-    file.write(RECORD)
-    file.write(LAUNCH)
-    assert read_journal(path) == [RECORD, LAUNCH]
-    assert journal_size(path) == path.stat().st_size > 0
-    assert last_step(path) == 5
-    file.close()
-
-
-def test_a_record_that_was_cut_short_is_left_out(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    file = JournalFile(str(path))
-    file.write(RECORD)
-    file.close()
-    with path.open("a") as more:
-        more.write('["finished",9,"en')
-    assert read_journal(path) == [RECORD]
-    assert last_step(path) == 4
-
-
-def test_a_record_longer_than_the_tail_has_no_step(tmp_path: Path) -> None:
-    path = tmp_path / "journal"
-    file = JournalFile(str(path))
-    file.write(raw("raised", "E", step=4, message="long " * 2000))
-    file.close()
-    assert last_step(path) is None
-
 
 # ---- the folder of a pool
 
@@ -103,57 +60,6 @@ def test_the_folders_of_others_are_left_alone(temporary: Path, monkeypatch: pyte
     assert not theirs.exists()
 
 
-# ---- waiting
-
-
-class Work:
-    """What torch gives for a collective on host memory."""
-
-    def __init__(self, error: str = "", polls: int = 0) -> None:
-        self.error = error
-        self.polls = polls
-
-    def is_completed(self) -> bool:
-        self.polls -= 1
-        return self.polls < 0
-
-    def wait(self) -> None:
-        assert self.polls <= 0, "waited in C for what was not complete"
-        if self.error:
-            raise RuntimeError(self.error)
-
-
-@pytest.mark.parametrize("polls", [False, True])
-def test_the_process_of_a_peer_is_gone(polls: bool) -> None:
-    patience = Patience(threading.Event(), polls)
-    with pytest.raises(Unfinished):
-        patience.work(Work("[pair.cc:553] Connection closed by peer [127.0.0.1]:4009. This is typically ..."))
-    with pytest.raises(RuntimeError, match="another"):
-        patience.work(Work("another error"))
-
-
-def test_a_polling_host_gives_up() -> None:
-    give_up = threading.Event()
-    patience = Patience(give_up, polls=True)
-    patience.work(Work(polls=5))
-    asked = 0
-
-    def ready() -> bool:
-        nonlocal asked
-        asked += 1
-        if asked == 1000:
-            give_up.set()
-        return False
-
-    with pytest.raises(Unfinished):
-        patience.until(ready)
-    assert asked == 1000
-    assert patience.waited_ns > 0
-    for wait in (patience.check, lambda: patience.sleep(10**15), lambda: patience.event(threading.Event())):
-        with pytest.raises(Unfinished):
-            wait()
-
-
 # ---- what is there
 
 
@@ -167,10 +73,11 @@ def a_world(size: int) -> World:
     return world_of(size, ["dp_cpu"])
 
 
+@pytest.mark.parametrize("missing", ["torch", "msgspec"])
 @pytest.mark.parametrize("backend", [GlooBackend, NcclBackend])
-def test_without_torch(backend: type[GlooBackend], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module torch"):
+def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else name)
+    with pytest.raises(BackendUnavailable, match=f"the {backend.name} backend needs the module {missing}"):
         backend().run(a_world(1), "dp_batch", {})
 
 

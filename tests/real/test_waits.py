@@ -10,7 +10,8 @@ import pytest
 from dpsim.ops import MAIN, SITE
 from dpsim.world import End, Run, World
 from real.backend import TorchBackend
-from real.journal_file import JournalFile, Standing, standing
+from real.journal_file import JournalFile
+from real.journal_reader import Standing, standing
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.records import all_reduce, raw

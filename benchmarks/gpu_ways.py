@@ -1,0 +1,169 @@
+"""What `benchmarks.gpu` compares: the same work through the contract, and in plain torch on the same process groups, in
+one worker and in turn. Processes of one build differ by half among themselves, so a ratio is taken within one.
+
+    coordination   an eager step: a table is filled by five torch ops, summed over the ranks, and read
+    launches       20 kernels of one torch op each, and a read
+    host sum       an all_reduce of host memory over gloo
+    broadcast      from one stream to another and back, with a broadcast on the other
+
+Rank 0's times of each turn are in its journal, as decisions: (plain torch, the contract), microseconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.registry import register_protocol
+from real.rank import RealRank
+
+PROGRAM = "bench_gpu"
+HOST_SUM = "host sum"
+
+Way: TypeAlias = Callable[[], Awaitable[object]]
+Ways: TypeAlias = dict[str, tuple[Way, Way]]
+"""Plain torch and the contract, by name."""
+
+COUNTS = {"coordination": 60, "launches": 30, HOST_SUM: 60, "broadcast": 40}
+"""How often each is done in a turn; the median counts."""
+
+COLD = 8
+"""So many before are not counted: whoever was at work before has left other code in the caches."""
+
+COLUMN = 1, 2, 3, 4
+
+
+@register_protocol(PROGRAM)
+class Beside(Program[Mapping[str, Any]]):
+    """`turns`: one more is done, and not counted. `gpu`: not only what needs none."""
+
+    def prepare(self, args: Any) -> Mapping[str, Any]:
+        given: Mapping[str, Any] = args
+        return given
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        import torch
+
+        assert isinstance(rank, RealRank)
+        ways = {**(device_ways(rank) if prepared["gpu"] else {}), **host_ways(rank)}
+        for rank.step in range(prepared["turns"] + 1):
+            for name, (plain, ours) in ways.items():
+                if prepared["gpu"]:  # as torch begins; an op of the contract leaves its own stream the current one
+                    torch.cuda.set_stream(torch.cuda.default_stream())
+                took = await median_us(plain, COUNTS[name]), await median_us(ours, COUNTS[name])
+                if rank.step:
+                    rank.decide(name.replace(" ", "_"), took, "dp_cpu")
+        await rank.host("dp_cpu").barrier(site="end")
+
+
+async def median_us(way: Way, count: int) -> float:
+    gc.collect()
+    took = []
+    for _ in range(COLD + count):
+        begun = time.perf_counter_ns()
+        await way()
+        took.append(time.perf_counter_ns() - begun)
+    return statistics.median(took[COLD:]) / 1e3
+
+
+def host_ways(rank: RealRank) -> Ways:
+    import torch
+    from torch.distributed import distributed_c10d as c10d
+
+    group: Any = rank.host("dp_cpu")
+    process_group = group._group.process_group
+    options = c10d.AllreduceOptions()
+    options.asyncOp = True
+
+    async def plain() -> None:
+        table = torch.zeros((4, group.size), dtype=torch.int32)
+        table[:, group.index] = 7
+        process_group.allreduce([table], options).wait()
+
+    async def ours() -> None:
+        table = np.zeros((4, group.size), np.int32)
+        table[:, group.index] = 7
+        await group.all_reduce(table, site="host")
+
+    return {HOST_SUM: (plain, ours)}
+
+
+def device_ways(rank: RealRank) -> Ways:
+    import torch
+    from torch.distributed import distributed_c10d as c10d
+
+    group: Any = rank.device("dp")
+    main, side = rank.stream("main"), rank.stream("side")
+    process_group, device = group._nccl.process_group, torch.device("cuda", rank.rank)
+    default, other = torch.cuda.default_stream(device), torch.cuda.Stream(device)
+    summing, telling = c10d.AllreduceOptions(), c10d.BroadcastOptions()
+    summing.asyncOp = telling.asyncOp = False  # on the current stream
+
+    async def plain_coordination() -> None:
+        table = torch.empty((4, group.size), dtype=torch.int32, device=device)
+        fill(table, group.index, COLUMN)
+        process_group.allreduce([table], summing)
+        table.cpu()
+
+    async def coordination() -> None:
+        table = main.alloc((4, group.size), "int32", "table")
+        main.launch("fill", fill, writes=[table], args=(group.index, COLUMN))
+        group.all_reduce(table, main, site="agree")
+        await table.read("read")
+        table.free()
+
+    async def plain_launches() -> None:
+        numbers = torch.empty(256, dtype=torch.int32, device=device)
+        for _ in range(20):
+            increment(numbers)
+        numbers.cpu()
+
+    async def launches() -> None:
+        numbers = main.alloc(256, "int32", "numbers")
+        for _ in range(20):
+            main.launch("increment", increment, writes=[numbers])
+        await numbers.read("read")
+        numbers.free()
+
+    async def plain_broadcast() -> None:
+        tokens = torch.empty(64, dtype=torch.int32, device=device)
+        increment(tokens)
+        other.wait_stream(default)
+        with torch.cuda.stream(other):
+            process_group.broadcast([tokens], telling)
+        default.wait_stream(other)
+        tokens.cpu()
+
+    async def broadcast() -> None:
+        tokens = main.alloc(64, "int32", "tokens")
+        main.launch("increment", increment, writes=[tokens])
+        side.wait_stream(main)
+        group.broadcast(tokens, 0, side, site="tell")
+        main.wait_stream(side)
+        await tokens.read("read")
+        tokens.free()
+
+    return {
+        "coordination": (plain_coordination, coordination),
+        "launches": (plain_launches, launches),
+        "broadcast": (plain_broadcast, broadcast),
+    }
+
+
+def fill(table: Any, index: int, column: tuple[int, ...]) -> None:
+    """Kernel: five torch ops."""
+    table[:] = 0
+    for row, value in enumerate(column):
+        table[row, index] = value
+
+
+def increment(numbers: Any) -> None:
+    """Kernel: one torch op."""
+    numbers += 1

@@ -1,0 +1,96 @@
+"""What the ops on a GPU need of torch, looked up once, and pinned memory that reads use again.
+
+Python runs several times as slowly between calls of CUDA as in a loop of its own, so at every op few calls count, and
+not fast ones. One `CudaCalls` is made for each device and lives as long as its worker. Tests make one of functions that
+reach no device.
+
+    calls = CudaCalls(torch.device("cuda", 0))
+    free = calls.landings[(4, 2), "int32"]                      # for reads of that form
+    landing = free.pop() if free else Landing(calls, ((4, 2), "int32"))
+    pinned, array = landing.view(((4, 2), "int32"))             # one memory: torch's view of it and numpy's
+    ...                                                         # copy into it, wait for landing.mark, copy it out
+    free.append(landing)
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeAlias
+
+from dpsim.interface import HostArray
+from dpsim.ops import DTYPES
+from real.calls import torch_dtype
+
+Form: TypeAlias = tuple[tuple[int, ...], str]
+"""Shape and dtype."""
+
+
+class CudaCalls:
+    """The functions of torch that every op calls, for one device."""
+
+    __slots__ = ("current", "device", "dtypes", "empty", "event", "index", "landings", "set_current")
+
+    def __init__(self, device: Any) -> None:
+        import torch
+
+        self.device = device
+        self.index = device.index
+        self.current = torch._C._cuda_getCurrentRawStream
+        """The number of the device's current stream: a tenth of a microsecond."""
+        self.set_current = torch.cuda.set_stream
+        self.empty = torch.empty
+        self.event = torch.cuda.Event
+        self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
+        self.landings = Landings()
+
+
+class Landing:
+    """Pinned memory into which a read copies, and the event behind the copy.
+
+    Who takes one gives it back when he has copied it out. One whose read nobody awaits is lost, and torch's allocator
+    sees to it that it is not used before the copy is done.
+    """
+
+    __slots__ = ("_block", "_dtypes", "mark", "views")
+
+    def __init__(self, calls: CudaCalls, form: Form) -> None:
+        self._block = calls.empty(block_size(form), dtype=calls.dtypes["uint8"], pin_memory=True)
+        self._dtypes = calls.dtypes
+        self.views: dict[Form, tuple[Any, HostArray]] = {}
+        self.mark = calls.event()
+
+    def view(self, form: Form) -> tuple[Any, HostArray]:
+        """Its memory as a tensor of that form, and as an array. Made once; then it is in `views`."""
+        shape, dtype = form
+        tensor = self._block[: math.prod(shape) * DTYPES[dtype]].view(self._dtypes[dtype]).view(shape)
+        view = self.views[form] = tensor, tensor.numpy()
+        return view
+
+
+class Landings(dict[Form, list[Landing]]):
+    """Those that are free, by form. Forms of about one size share a list, so that there are no more of them than reads
+    were under way at a time: to take pinned memory may wait for the device, and what a device has at its start
+    (`CudaDevice`) has to last.
+    """
+
+    def __init__(self) -> None:
+        self._by_size: dict[int, list[Landing]] = {}
+
+    def __missing__(self, form: Form) -> list[Landing]:
+        free = self[form] = self._by_size.setdefault(block_size(form), [])
+        return free
+
+
+def block_size(form: Form) -> int:
+    """Bytes of the block for it: a power of two, as torch's allocator of pinned memory has them."""
+    shape, dtype = form
+    return 1 << max(2, (math.prod(shape) * DTYPES[dtype] - 1).bit_length())
+
+
+def mark_on(stream: Any) -> Any:
+    """An event behind all that is on the stream now."""
+    import torch
+
+    mark = torch.cuda.Event()
+    mark.record(stream)
+    return mark

@@ -1,0 +1,128 @@
+"""A journal in a file, as the parent reads it, also while the rank that writes it runs, is stuck or is dead.
+
+How much of the file counts is in its head (`journal_file`): its size says nothing, and what lies behind the committed
+length is a record that was cut short by a kill, or nothing at all. The head is read as it is written, 8 aligned bytes
+of mapped memory at once.
+
+    read_journal(path)          # all complete records
+    last_step(path)             # of the last one: for the progress line
+    standing(path)              # where the rank stands, if it does not move
+
+Neither MessagePack nor JSON knows tuples: the writer turns them into arrays, and here all arrays become tuples again,
+which gives the record that was written, since records hold nothing but plain data (`dpsim.backend.plain`).
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from pathlib import Path
+from typing import Any, BinaryIO, NamedTuple
+
+from dpsim.ops import INJECTED_WHAT, KIND, ORDINAL, SLEEP_NS, STEP, STREAM, TAKE_HOW, THREAD, RawRecord
+from real.journal_file import HEAD, LENGTH
+
+JSON = b"["
+"""What such a record begins with, and no array of MessagePack does."""
+
+
+def read_journal(path: Path) -> list[RawRecord]:
+    """All complete records of a journal; none if the file does not exist (yet)."""
+    try:
+        with path.open("rb") as file:
+            end = _committed(file)
+            file.seek(HEAD)
+            data = file.read(end - HEAD)
+    except FileNotFoundError:
+        return []
+    records, end = [], len(data)
+    while end:
+        end -= LENGTH.size
+        [size] = LENGTH.unpack_from(data, end)
+        records.append(_record(data[end - size : end]))
+        end -= size
+    records.reverse()
+    return records
+
+
+def journal_size(path: Path) -> int:
+    """Bytes of the records that have been written so far."""
+    try:
+        with path.open("rb") as file:
+            return _committed(file) - HEAD
+    except FileNotFoundError:
+        return 0
+
+
+def last_step(path: Path) -> int | None:
+    """The step of the last complete record, or None if there is none."""
+    try:
+        with path.open("rb") as file:
+            end = _committed(file) - LENGTH.size
+            if end < HEAD:
+                return None
+            file.seek(end)
+            [size] = LENGTH.unpack(file.read(LENGTH.size))
+            file.seek(max(HEAD, end - size))
+            return int(_record(file.read(size))[STEP])
+    except (FileNotFoundError, LookupError, TypeError, ValueError):  # its bytes may come later than the length
+        return None
+
+
+def _committed(file: BinaryIO) -> int:
+    """Where the last complete record ends."""
+    try:
+        mapped = mmap.mmap(file.fileno(), HEAD, access=mmap.ACCESS_READ)
+    except ValueError:  # the file has been made, and nothing else
+        return HEAD
+    with mapped, memoryview(mapped) as head, head.cast("Q") as number:
+        return max(HEAD, int(number[0]))
+
+
+def _record(data: bytes) -> RawRecord:
+    from msgspec import msgpack
+
+    record: RawRecord = tuples(json.loads(data) if data[:1] == JSON else msgpack.decode(data))
+    return record
+
+
+class Standing(NamedTuple):
+    """Where a rank stands that does not move: in idle gets alone, or in a sleep of so long."""
+
+    idle: bool
+    sleep_ns: int
+
+
+def standing(path: Path) -> Standing:
+    """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
+    return; one that never awaits what it started is not called so.
+    """
+    pending: dict[tuple[Any, ...], RawRecord] = {}
+    repeated = set()
+    for record in read_journal(path):
+        address, kind = record[THREAD : ORDINAL + 1], record[KIND]
+        if kind == "injected" and record[INJECTED_WHAT] == "repeat":
+            repeated.add(address)  # of the two the program awaits the second
+        elif kind == "learned":
+            pending.pop(address, None)
+        elif _learns(record) and address not in repeated:
+            pending[address] = record
+    idle = bool(pending) and all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
+    sleeps = [record[SLEEP_NS] for record in pending.values() if record[KIND] == "sleep"]
+    return Standing(idle, max(sleeps, default=0))
+
+
+def died_as_planned(path: Path) -> bool:
+    """Whether the scenario wanted the rank to die where it is."""
+    return any(record[KIND] == "injected" and record[INJECTED_WHAT] == "die" for record in read_journal(path))
+
+
+def _learns(record: RawRecord) -> bool:
+    return record[KIND] in ("read", "ask", "take", "sleep") or (
+        record[KIND] in ("collective", "transfer") and record[STREAM] is None
+    )
+
+
+def tuples(value: Any) -> Any:
+    """What was written, from what a reader made of its tuples."""
+    return tuple(tuples(item) for item in value) if isinstance(value, list) else value

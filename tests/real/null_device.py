@@ -1,0 +1,161 @@
+"""A GPU that does nothing, for tests of what the host does at each op: memory is main memory, streams and events only
+write down what they are told, and a process group answers at once.
+
+    rank = null_rank(calls)
+    rank.stream("main").launch("fill", fill, writes=[buffer])
+    calls.told                                  # ["main is current", ...]
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from dpsim.backend.journal import RankJournal
+from dpsim.interface import DeviceCommunicator
+from dpsim.ops import DTYPES, RawRecord
+from dpsim.world import CommunicatorSpec
+from real.calls import torch_dtype
+from real.communicators import Group
+from real.cuda_calls import CudaCalls, Landings
+from real.cuda_streams import CudaCommunicator, CudaStream
+from real.mail import Mail
+from real.rank import Device, RealRank, RealStream
+from real.waiting import Patience
+from tests.real.worlds import make_world
+
+NO_STREAM = 0
+
+
+class NullStream:
+    """`cuda_stream`: its number."""
+
+    def __init__(self, calls: NullCalls, name: str, number: int) -> None:
+        self.calls = calls
+        self.name = name
+        self.cuda_stream = number
+
+    def wait_event(self, event: NullEvent) -> None:
+        self.calls.told.append(f"{self.name} waits for event {event.number} on {event.stream}")
+
+
+class NullEvent:
+    """It has passed as soon as it is recorded, unless `calls.passed` says otherwise."""
+
+    def __init__(self, calls: NullCalls) -> None:
+        self.calls = calls
+        self.number = calls.events
+        self.stream = ""
+        calls.events += 1
+
+    def record(self, stream: NullStream) -> None:
+        self.stream = stream.name
+        self.calls.told.append(f"event {self.number} on {stream.name}")
+
+    def query(self) -> bool:
+        return self.calls.passed()
+
+
+class NullCalls(CudaCalls):
+    """What a device calls in the place of torch. `told`: what its streams, events and process groups were told."""
+
+    __slots__ = ("blocks", "events", "now", "passed", "told")
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.events = 0
+        self.blocks = 0
+        self.now = NO_STREAM
+        self.passed: Callable[[], bool] = lambda: True
+        self.device, self.index = "cpu", 0
+        self.current = lambda index: self.now
+        self.set_current = self._set_current
+        self.empty = self._empty
+        self.event = lambda: NullEvent(self)
+        self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
+        self.landings = Landings()
+
+    def _set_current(self, stream: NullStream) -> None:
+        self.now = stream.cuda_stream
+        self.told.append(f"{stream.name} is current")
+
+    def _empty(self, shape: Any, dtype: Any, device: str = "", pin_memory: bool = False) -> Any:
+        import torch
+
+        self.blocks += pin_memory
+        return torch.zeros(shape, dtype=dtype)
+
+
+class NullGroup:
+    """A process group whose every call is done when it returns. `works`: it gives something to wait for."""
+
+    def __init__(self, calls: NullCalls, works: bool) -> None:
+        self.calls = calls
+        self.work = NullWork() if works else None
+        self.given: list[Any] = []
+        self.fails: Callable[[], None] | None = None
+        """What happens in a call that fails."""
+
+    def rank(self) -> int:
+        return 0
+
+    def allreduce(self, tensors: list[Any], options: Any) -> Any:
+        return self._call("allreduce", tensors, options)
+
+    def broadcast(self, tensors: list[Any], options: Any) -> Any:
+        return self._call("broadcast", tensors, options)
+
+    def _call(self, name: str, tensors: list[Any], options: Any) -> Any:
+        if self.fails is not None:
+            self.fails()
+            raise RuntimeError("it fails")
+        self.given.append((tensors, options))
+        self.calls.told.append(f"{name} on {self.calls.now}")
+        return self.work
+
+
+class NullWork:
+    """What is done already."""
+
+    def is_completed(self) -> bool:
+        return True
+
+    def wait(self, timeout: object = None) -> bool:
+        return True
+
+
+class NullDevice(Device):
+    """Streams are numbered from 1 in the order in which they are asked for."""
+
+    def __init__(self, calls: NullCalls) -> None:
+        self.calls = calls
+        self.handles: dict[str, NullStream] = {}
+
+    def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
+        raise AssertionError("nobody is there")
+
+    def stream(self, rank: RealRank, name: str) -> RealStream:
+        handle = self.handles.setdefault(name, NullStream(self.calls, name, len(self.handles) + 1))
+        return CudaStream(rank, name, handle, self.calls, 1.0)
+
+    def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
+        return CudaCommunicator(rank, group)
+
+    def abort(self, process_groups: Iterable[Any]) -> None:
+        pass
+
+    def is_idle(self, seconds: float) -> bool:
+        return True
+
+    def versions(self) -> dict[str, str]:
+        return {}
+
+
+def null_rank(calls: NullCalls, sink: Callable[[RawRecord], None] = lambda record: None, **changes: Any) -> RealRank:
+    """Rank 0 of two, on a device that does nothing."""
+    world = make_world(**changes)
+    groups = [Group(spec, NullGroup(calls, works=spec.domain == "host")) for spec in world.communicators]
+    patience = Patience(threading.Event(), polls=True)
+    journal = RankJournal(0, world, sink).thread()
+    return RealRank(journal, NullDevice(calls), groups, patience, cast(Mail, None), world.size)

@@ -1,0 +1,148 @@
+"""How many Python functions of ours each op calls on a real backend.
+
+Between calls of CUDA each costs several times what it costs in a loop, and time cannot be tested; this number can. It
+is counted on a device that does nothing, with a journal that is written. Functions of torch and of the test do not
+count, nor does a comprehension, which is a function up to Python 3.11.
+
+A number that has grown is a slower op on GPUs: look what came in. One that has shrunk is to be written down here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from dpsim.interface import Rank
+from real.journal_file import JournalFile
+from tests import ROOT
+from tests.real.null_device import NullCalls, null_rank
+
+OURS = tuple(f"{ROOT / package}/" for package in ("dpsim", "real"))
+
+
+def called(op: Callable[[], object]) -> Counter[str]:
+    """Functions of ours that this calls, with how often."""
+    found: Counter[str] = Counter()
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(OURS) and not code.co_name.startswith("<"):
+            found[code.co_qualname] += 1
+
+    before = sys.getprofile()
+    sys.setprofile(look)
+    try:
+        op()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+@pytest.fixture
+def rank(tmp_path: Path) -> Iterator[Rank]:
+    file = JournalFile(str(tmp_path / "journal"))
+    yield null_rank(NullCalls(), file.write)
+    file.close()
+
+
+def fill(*buffers: Any) -> None:
+    """Kernel."""
+
+
+def awaited(work: Any) -> None:
+    for _ in work.__await__():
+        raise AssertionError("it suspends")
+
+
+def alloc(rank: Rank) -> Callable[[], object]:
+    main = rank.stream("main")
+    return lambda: main.alloc((4, 2), "int32", "buffer")
+
+
+def free(rank: Rank) -> Callable[[], object]:
+    buffers = [rank.stream("main").alloc(4, "int32", "buffer") for _ in range(3)]
+    return lambda: buffers.pop().free()
+
+
+def launch(rank: Rank) -> Callable[[], object]:
+    main = rank.stream("main")
+    buffer = main.alloc(4, "int32", "buffer")
+    return lambda: main.launch("fill", fill, writes=[buffer], args=(3,))
+
+
+def launch_that_reads(rank: Rank) -> Callable[[], object]:
+    main = rank.stream("main")
+    one, other = main.alloc(4, "int32", "buffer"), main.alloc(4, "int32", "buffer")
+    return lambda: main.launch("fill", fill, reads=[one], writes=[other])
+
+
+def all_reduce(rank: Rank) -> Callable[[], object]:
+    main, group = rank.stream("main"), rank.device("dp")
+    buffer = main.alloc(4, "int32", "buffer")
+    return lambda: group.all_reduce(buffer, main, site="sum")
+
+
+def broadcast_between_streams(rank: Rank) -> Callable[[], object]:
+    main, side, group = rank.stream("main"), rank.stream("side"), rank.device("dp")
+    buffer = main.alloc(4, "int32", "buffer")
+
+    def op() -> None:
+        group.all_reduce(buffer, main, site="sum")
+        side.wait_stream(main)
+        group.broadcast(buffer, 0, side, site="tell")
+
+    return op
+
+
+def read(rank: Rank) -> Callable[[], object]:
+    buffer = rank.stream("main").alloc(4, "int32", "buffer")
+    return lambda: awaited(buffer.read("read"))
+
+
+def host_all_reduce(rank: Rank) -> Callable[[], object]:
+    group, mine = rank.host("dp_cpu"), np.zeros((4, 2), np.int32)
+    return lambda: awaited(group.all_reduce(mine, site="sum"))
+
+
+@pytest.mark.parametrize(
+    ("op", "calls"),
+    [
+        (alloc, 10),
+        (free, 5),
+        (launch, 7),
+        (launch_that_reads, 10),
+        (all_reduce, 15),
+        (broadcast_between_streams, 44),
+        (read, 12),
+        (host_all_reduce, 17),
+    ],
+)
+def test_calls_of_an_op(rank: Rank, op: Callable[[Rank], Callable[[], object]], calls: int) -> None:
+    once = op(rank)
+    once()  # what is looked up once
+    found = called(once)
+    assert found.total() == calls, dict(found)
+
+
+def test_a_layer_more_is_seen(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same op, with a function of ours around one that it calls."""
+    from real.cuda_streams import CudaStream
+
+    once = alloc(rank)
+    once()
+    before = called(once).total()
+    source = "def enter(self): return inner(self)"
+    code = compile(source, f"{ROOT}/real/cuda_streams.py", "exec")
+    names: dict[str, Any] = {"inner": CudaStream.enter}
+    exec(code, names)
+    monkeypatch.setattr(CudaStream, "enter", names["enter"])
+    assert called(once).total() == before + 1

@@ -1,0 +1,254 @@
+"""Journals in files: what is read is what was written, whatever becomes of the writer."""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import signal
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsim.ops import RawRecord
+from real import journal_file
+from real.journal_file import HEAD, LENGTH, WINDOW, JournalFile, NoJournal
+from real.journal_reader import journal_size, last_step, read_journal
+from tests.records import raw
+
+pytest.importorskip("msgspec")
+
+VALUE = (False, (8, 8), None, 1.5, "FULL")
+RECORD = raw("decision", "plan", step=4, ordinal=4, where="a.py:88", communicator="dp_cpu", value=VALUE)
+LAUNCH = raw("launch", "fill", step=5, where="a.py:1", stream="main", reads=(), writes=((3, 0, 8),))
+
+
+def decided(value: Any) -> RawRecord:
+    return raw("decision", "plan", communicator="dp_cpu", value=value)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "journal"
+
+
+def in_a_fork(act: Callable[[], object]) -> int:
+    """The process id of a copy of this one, which does that and no more."""
+    process = os.fork()
+    if not process:
+        try:
+            act()
+        finally:
+            os._exit(0)
+    return process
+
+
+def test_a_journal_is_read_as_it_was_written(path: Path) -> None:
+    assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
+    file = JournalFile(str(path))
+    assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
+    file.write(RECORD)
+    size = journal_size(path)
+    file.write(LAUNCH)
+    assert read_journal(path) == [RECORD, LAUNCH]
+    assert 0 < size < journal_size(path) < path.stat().st_size
+    assert last_step(path) == 5
+    file.close()
+    assert read_journal(path) == [RECORD, LAUNCH]
+
+
+def test_a_file_that_has_only_been_made_is_an_empty_journal(path: Path) -> None:
+    for content in (b"", bytes(WINDOW)):
+        path.write_bytes(content)
+        assert (read_journal(path), journal_size(path), last_step(path)) == ([], 0, None)
+
+
+def test_a_record_that_was_cut_short_is_left_out(path: Path) -> None:
+    """The bytes are there, but not in the committed length; killed in between, a writer leaves just that."""
+    file = JournalFile(str(path))
+    file.write(RECORD)
+    with path.open("r+b") as more:
+        more.seek(HEAD + journal_size(path))
+        more.write(b'["finished",9,"en')
+    assert (read_journal(path), last_step(path)) == ([RECORD], 4)
+    file.write(LAUNCH)
+    assert (read_journal(path), last_step(path)) == ([RECORD, LAUNCH], 5)
+    file.close()
+
+
+def test_a_length_that_comes_before_its_record_is_put_up_with(path: Path) -> None:
+    """As a processor may show it that reorders stores: no step this time, and no error."""
+    file = JournalFile(str(path))
+    file.write(RECORD)
+    file.close()
+    end = HEAD + journal_size(path)
+    for tail in (bytes(60), bytes(56) + LENGTH.pack(50), bytes(56) + LENGTH.pack(1 << 31), b"\x2a" + LENGTH.pack(1)):
+        with path.open("r+b") as more:
+            more.write((end + len(tail)).to_bytes(HEAD, "little"))
+            more.seek(end)
+            more.write(tail)
+        assert last_step(path) is None
+
+
+def test_records_go_on_behind_a_window(path: Path) -> None:
+    """Windows end within records, and a record may be longer than a window."""
+    file = JournalFile(str(path))
+    records = [decided("x" * size) for size in (40_000,) * 60 + (WINDOW - 100, 3 * WINDOW, 7, 0)]
+    for record in records:
+        file.write(record)
+    assert read_journal(path) == records
+    assert last_step(path) == 0
+    file.close()
+
+
+class Plan(NamedTuple):
+    ranks: int
+    mode: str
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters()),
+    lambda children: st.lists(children, max_size=3).map(tuple) | st.builds(Plan, st.integers(), st.text()),
+    max_leaves=8,
+)
+
+
+def exact(value: Any) -> Any:
+    """A value with its types, since 1 == 1.0 == True; a named tuple comes back without its names."""
+    return [exact(item) for item in value] if isinstance(value, tuple) else (type(value), value)
+
+
+@settings(max_examples=30)
+@given(st.lists(plain, max_size=10))
+def test_plain_data_comes_back_as_it_was(values: list[Any]) -> None:
+    """Also what MessagePack lacks: large integers, halves of surrogate pairs. A tag is within a record of the
+    contract's own.
+    """
+    records = [decided(value) for value in values]
+    records += [raw("launch", "fill", stream="main", reads=((3, 0, 8, value),), writes=()) for value in values]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "journal"
+        file = JournalFile(str(path))
+        for record in records:
+            file.write(record)
+        file.close()
+        assert exact(tuple(read_journal(path))) == exact(tuple(records))
+
+
+@pytest.mark.parametrize("value", [{1}, b"x", frozenset(), object()])
+def test_what_a_program_gave_is_written_strictly(path: Path, value: Any) -> None:
+    file = JournalFile(str(path))
+    with pytest.raises(TypeError, match="is not JSON serializable"):
+        file.write(decided(value))
+    file.write(LAUNCH)
+    assert read_journal(path) == [LAUNCH]
+    file.close()
+
+
+# ---- a disk that is full
+
+
+def test_a_disk_without_room_for_a_window(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = JournalFile(str(path))
+    file.write(LAUNCH)
+
+    def full(file: int, first: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(journal_file, "take_room", full)
+    with pytest.raises(NoJournal, match="the journal could not be written: no space left on device"):
+        file.write(decided("x" * WINDOW))
+    with pytest.raises(NoJournal, match="no space left"):
+        file.write(LAUNCH)  # for which there would be room
+    assert file.failed == "the journal could not be written: no space left on device"
+    assert read_journal(path) == [LAUNCH]
+    file.close()
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else 0
+    with pytest.raises(OSError, match="No space left"):
+        JournalFile(str(path) + ".other")
+    assert before == (len(os.listdir("/proc/self/fd")) if before else 0)
+
+
+def test_nothing_is_written_to_a_journal_that_was_closed(path: Path) -> None:
+    file = JournalFile(str(path))
+    write = file.write
+    file.close()
+    with pytest.raises(NoJournal):
+        write(decided("x" * WINDOW))
+
+
+# ---- a writer that is stuck or dead
+
+
+def test_it_is_read_while_python_s_lock_is_held(path: Path) -> None:
+    heard, tell = os.pipe()
+
+    def stuck() -> None:
+        file = JournalFile(str(path))
+        file.write(LAUNCH)
+        os.write(tell, b"!")
+        ctypes.PyDLL(None).pause()  # in C, for ever, and no other thread of Python runs
+
+    process = in_a_fork(stuck)
+    try:
+        assert os.read(heard, 1)
+        assert (read_journal(path), last_step(path)) == ([LAUNCH], 5)
+    finally:
+        os.kill(process, signal.SIGKILL)
+        os.waitpid(process, 0)
+        os.close(heard)
+        os.close(tell)
+
+
+def test_no_record_is_lost_whose_write_returned(path: Path) -> None:
+    """Killed while it writes as fast as it can, with a count of the writes that returned in shared memory."""
+    shared = mmap.mmap(-1, 8)
+    returned = memoryview(shared).cast("Q")
+
+    def writes() -> None:
+        file = JournalFile(str(path))
+        while True:
+            number = returned[0]
+            file.write(raw("probe", "late", step=number // 10, ordinal=number, where="x" * (number % 200)))
+            returned[0] = number + 1
+
+    process = in_a_fork(writes)
+    while returned[0] < 20_000:  # two windows and more; meanwhile it is read as it grows
+        step = last_step(path)
+        assert step is None or step <= returned[0] // 10
+    os.kill(process, signal.SIGKILL)
+    os.waitpid(process, 0)
+    found = read_journal(path)
+    assert len(found) in (returned[0], returned[0] + 1)
+    for number, record in enumerate(found):
+        assert record == raw("probe", "late", step=number // 10, ordinal=number, where="x" * (number % 200))
+    assert last_step(path) == (len(found) - 1) // 10
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_it_was_killed_within_a_record(path: Path, whole: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the first half of its bytes, or after all of them: before the committed length, which comes last."""
+
+    class Dies(mmap.mmap):
+        def __setitem__(self, place: Any, data: Any) -> None:
+            if b"finished" in data:
+                end = place.stop if whole else (place.start + place.stop) // 2
+                super().__setitem__(slice(place.start, end), data[: end - place.start])
+                os.kill(os.getpid(), signal.SIGKILL)
+            super().__setitem__(place, data)
+
+    def writes() -> None:
+        monkeypatch.setattr(mmap, "mmap", Dies)
+        file = JournalFile(str(path))
+        file.write(LAUNCH)
+        file.write(raw("finished", "end"))
+
+    _, status = os.waitpid(in_a_fork(writes), 0)
+    assert status == signal.SIGKILL
+    assert read_journal(path) == [LAUNCH]

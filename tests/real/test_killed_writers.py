@@ -1,0 +1,60 @@
+"""Ranks that are killed at random moments leave journals that read back to their last whole record.
+
+Two things show that. What is read is a beginning of what the same rank writes in a healthy run; and no op is missing of
+which a peer knows: a peer that came out of a sum knows that this rank had gone into it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+
+import pytest
+
+from dpsim.ops import KIND, ORDINAL, SITE, RawRecord
+from dpsim.world import World
+from real import pool
+from real.backend import TorchBackend
+from real.watch import Watch
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.trouble import later
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+ROUNDS = 400
+
+
+def sums(journal: list[RawRecord], kind: str) -> set[tuple[str, int]]:
+    """The host's sums that it went into ("collective") or came out of ("learned"), by site and ordinal."""
+    places = (record[SITE : ORDINAL + 1] for record in journal if record[KIND] == kind)
+    return {(site, ordinal) for site, ordinal in places if site in ("host", "end")}
+
+
+@pytest.mark.parametrize("backend", ["gloo"], indirect=True)
+@pytest.mark.parametrize("times", [10, pytest.param(200, marks=pytest.mark.slow)])
+def test_every_journal_reads_back_to_its_last_whole_record(
+    backend: TorchBackend, world: World, times: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = {"rounds": ROUNDS}
+    whole = backend.run(world, "real_rounds", args).journals
+    draw = random.Random("killed")
+    victim, lengths = 0, []
+
+    class Killing(Watch):
+        def observe(self) -> None:
+            with later(draw.uniform(0, 0.15), lambda: os.kill(backend.pool.processes[victim], signal.SIGKILL)):
+                super().observe()
+
+    monkeypatch.setattr(pool, "Watch", Killing)
+    for _ in range(times):
+        victim = draw.randrange(world.size)
+        run = backend.run(world, "real_rounds", args)
+        assert run.finished or run.lost == f"the process of rank {victim} was ended by SIGKILL"
+        for journal, expected in zip(run.journals, whole, strict=True):
+            assert journal == expected[: len(journal)]
+        assert sums(run.journals[1 - victim], "learned") <= sums(run.journals[victim], "collective")
+        lengths.append(len(run.journals[victim]))
+    assert min(lengths) < len(whole[0])
+    print(f"\n{times} kills left journals of {min(lengths)} to {max(lengths)} records, of {len(whole[0])}")

@@ -1,0 +1,37 @@
+"""Mailboxes: one reader for all senders, which no sender can hold up."""
+
+from __future__ import annotations
+
+import socket
+import tempfile
+from collections.abc import Iterator
+
+import pytest
+
+from real.mail import Mail
+
+
+@pytest.fixture
+def folder() -> Iterator[str]:
+    with tempfile.TemporaryDirectory() as folder:  # the path of a socket has to be short
+        yield folder
+
+
+def test_a_sender_that_stops_within_a_message_holds_nobody_up(folder: str) -> None:
+    """It may have been stopped or killed there. A reader that waits for the rest of a message would wait with it."""
+    mail = Mail(folder, 0)
+    mail.begin(7)
+    senders = [socket.socket(socket.AF_UNIX) for _ in range(2)]
+    for sender in senders:
+        sender.connect(f"{folder}/0")
+    slow, quick = senders
+    slow.sendall(b'[7,"box",')
+    quick.sendall(b'[7,"box",["quick",1]]\n[6,"box","of another job"]\n')
+    box = mail.box("box")
+    assert box.get(timeout=60) == ("quick", 1)
+    slow.sendall(b'["slow",2]]\n[7,"bo')
+    slow.close()
+    assert box.get(timeout=60) == ("slow", 2)
+    quick.sendall(b'[7,"box","last"]\n')
+    assert box.get(timeout=60) == "last"
+    quick.close()
