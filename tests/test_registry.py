@@ -8,11 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from dpsim import registry
+from dpsim.program import Arguments
+from dpsim.scenario import ScenarioError, scenario_from, to_world
 
 
 @pytest.fixture
@@ -66,6 +68,120 @@ WRONG: list[tuple[Callable[[], Any], str]] = [
 def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
     with pytest.raises(TypeError, match=said):
         wrong()
+
+
+# ---- variants: the program that runs
+
+
+class Own(registry.Program):  # type: ignore[type-arg]
+    """Takes no notice of its variants; derived from it they need none."""
+
+    async def run(self, rank: Any, prepared: Any) -> None: ...
+
+
+class Asks(Own):
+    """Looks its variant up, the first time that it prepares anything."""
+
+    known: ClassVar[dict[str, type[Any]]] = {}
+
+    def prepare(self, args: Arguments) -> Any:
+        if args.variant is not None and args.variant not in self.known:
+            self.known[args.variant] = registry.variant(args.variant).make
+        return self.known.get(args.variant or "")
+
+
+class Piece:
+    pass
+
+
+class Pieces(Own):
+    """Has a piece that can be replaced."""
+
+    def prepare(self, args: Arguments) -> Any:
+        return registry.with_variant(self, args, {Piece: Piece})[Piece]
+
+
+def given(variant: str | None) -> Arguments:
+    return Arguments({}, {}, (), 1, "default", variant)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any], type[Any]], tuple[Any, Any]]:
+    """What is prepared of a protocol and of a variant of it, registered for one test."""
+    registry.protocols()
+    for table in ("_protocols", "_variants"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    monkeypatch.setattr(registry, "_heeded", set())
+    monkeypatch.setattr(Asks, "known", {})
+
+    def prepare(program: type[Any], made: type[Any]) -> tuple[Any, Any]:
+        registry.register_protocol("own")(program)
+        registry.register_variant("OWN-1", protocol="own", expected="HANG")(made)
+        assert type(registry.prepared("own", given(None))[0]) is program
+        return registry.prepared("own", given("OWN-1"))
+
+    return prepare
+
+
+Prepare = Callable[[type[Any], type[Any]], tuple[Any, Any]]
+
+
+def derived(*bases: type[Any]) -> type[Any]:
+    return type("Derived", bases, {})
+
+
+@pytest.mark.parametrize("program", [Own, Asks, Pieces])
+def test_a_variant_of_the_program_runs_in_its_place(own: Prepare, program: type[Any]) -> None:
+    made = derived(program)
+    assert type(own(program, made)[0]) is made
+
+
+@pytest.mark.parametrize(("program", "made"), [(Asks, Something), (Pieces, derived(Piece))])
+def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any], made: type[Any]) -> None:
+    for _ in range(2):  # what was learned may be kept
+        instance, prepared = own(program, made)
+        assert (type(instance), prepared) == (program, made)
+
+
+@pytest.mark.parametrize("made", [Something, derived(registry.Program, Piece)])
+def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
+    """The healthy protocol would run under its name."""
+    if issubclass(made, registry.Program):
+        made = type("Other", (made,), {"run": Own.run})
+    with pytest.raises(registry.Unsuitable, match=r"own takes no notice of its variant OWN-1; make .* from Own, or "):
+        own(Own, made)
+
+
+def test_a_variant_that_replaces_nothing_is_refused(own: Prepare) -> None:
+    with pytest.raises(registry.Unsuitable, match=r"OWN-1 is Something, .*; expected a class .* one of Piece, Pieces"):
+        own(Pieces, Something)
+
+
+@pytest.mark.parametrize("name", ["dp_batch", "pp_tokens"])
+def test_shipped_protocols_refuse_what_replaces_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(registry, "_variants", {**registry._variants})
+    registry.register_variant("JUNK", protocol=name, expected="HANG")(Something)
+    scenario = scenario_from(
+        {
+            "name": "x",
+            "protocol": {"name": name, "variant": "JUNK"},
+            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+        }
+    )
+    with pytest.raises(ScenarioError, match=f"x: the variant JUNK is Something, which replaces nothing in {name}"):
+        to_world.prepare(scenario)
+
+
+def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
+    own(Asks, Something)
+    assert registry.variant("OWN-1").form == "default"
+    with pytest.raises(registry.UnknownName, match="no protocol is registered as 'owm'; did you mean 'own'"):
+        registry.register_variant("OWN-2", protocol="owm", expected="HANG")(Something)
+
+
+def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
+    with pytest.raises(TypeError, match="has no run"):
+        own(Asks, derived(registry.Program))
 
 
 # ---- modules as they are named to a command
