@@ -122,8 +122,8 @@ class ScenarioItem(pytest.Item):
 
     def _modules(self) -> list[str]:
         """What the command has to import that registers the protocol, which this process knows: a conftest, say."""
-        from dpsim.registry import names_to_import
         from dpsim.scenario import ScenarioError
+        from dpsim.scenario.modules import names_to_import
 
         try:
             choice = self._file.scenario.protocol

@@ -23,14 +23,10 @@ place. Any other is a piece, for which `prepare` asks (`variant`, or `with_varia
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from dpsim.program import Arguments, Program, Unsuitable, refuse_no_program
@@ -211,50 +207,9 @@ def modules() -> list[str]:
     return sorted(_owners())
 
 
-# ---- modules, as they are named to a command
-
-
-def import_named(word: str) -> None:
-    """Import a module by its dotted name, from the present folder too, or by the path of its file. A file is imported
-    as pytest would do it: under the name that it has below the first folder that is no package.
-
-    Raises what the module raises, and ImportError where there is none, or another one of that name.
-    """
-    if not word.endswith(".py") and os.sep not in word:
-        sys.path.insert(0, os.getcwd())
-        importlib.import_module(word)
-        return
-    file = Path(word).resolve()
-    if not file.is_file():
-        raise ImportError("there is no such file")
-    folder, name = file.parent, file.stem
-    while (folder / "__init__.py").is_file():
-        folder, name = folder.parent, f"{folder.name}.{name}"
-    sys.path.insert(0, str(folder))
-    found = importlib.import_module(name)
-    if not os.path.samefile(getattr(found, "__file__", None) or os.devnull, file):
-        raise ImportError(f"there is another module {name}, {found!r}; rename the file")
-
-
-def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
-    """What `import_named` has to import before a protocol and its variant are known; what comes with dpsim or is found
-    by entry points need not. The paths of files that lie in the present folder, so that a log can be read elsewhere;
-    else dotted names.
-    """
-    owners: list[type[Any]] = [protocol(protocol_name).program]
-    owners += [] if variant_name is None else [variant(variant_name).make]
-    modules = dict.fromkeys(owner.__module__ for owner in owners)
-    return [_named(module) for module in modules if module.partition(".")[0] != "dpsim" and module not in _found]
-
-
-def _named(module: str) -> str:
-    file: str | None = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
-        return module
-    here = os.path.relpath(file)
-    if not here.startswith(os.pardir) and "site-packages" not in Path(here).parts:
-        return here
-    return file if module == "__main__" else module
+def known_without_import(module: str) -> bool:
+    """Whether a module comes with dpsim or is found by entry points, so that nobody has to name it."""
+    return module.partition(".")[0] == "dpsim" or module in _found
 
 
 def packages() -> set[str]:
@@ -320,9 +275,8 @@ __all__ = [
     "UnknownName",
     "Unsuitable",
     "VariantEntry",
-    "import_named",
+    "known_without_import",
     "modules",
-    "names_to_import",
     "packages",
     "prepared",
     "protocol",

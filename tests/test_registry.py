@@ -1,13 +1,12 @@
 """Entry points that cannot be imported: what is wrong is said to whoever misses a name, and nobody loses anything. What
-is registered by mistake is refused where it is registered. And modules as they are named to a command.
+is registered by mistake is refused where it is registered. And which program runs for a variant.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -15,6 +14,10 @@ import pytest
 from dpsim import registry
 from dpsim.program import Arguments
 from dpsim.scenario import ScenarioError, scenario_from, to_world
+from dpsim.sim.backend import SimBackend
+from dpsim.world import World
+from real.messages import Job
+from real.worker import resolve
 
 
 @pytest.fixture
@@ -136,6 +139,24 @@ def test_a_variant_of_the_program_runs_in_its_place(own: Prepare, program: type[
     assert type(own(program, made)[0]) is made
 
 
+def test_every_backend_runs_it(own: Prepare) -> None:
+    """The simulation by its name, and a worker of gloo or NCCL."""
+    made = derived(Own)
+    seen: list[type[Any]] = []
+
+    async def run(self: Any, rank: Any, prepared: Any) -> None:
+        seen.append(type(self))
+
+    made.run = run  # type: ignore[attr-defined]
+    own(Own, made)
+    backend = SimBackend()
+    backend.run(World(size=1, communicators=()), "own", given(None))
+    backend.run(World(size=1, communicators=()), "own", given("OWN-1"))
+    assert seen == [made]
+    job = Job(0, 0, World(size=1, communicators=()), "own", given("OWN-1"), [], sys.path, "")
+    assert type(resolve(job)[0]) is made
+
+
 @pytest.mark.parametrize(("program", "made"), [(Asks, Something), (Pieces, derived(Piece))])
 def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any], made: type[Any]) -> None:
     for _ in range(2):  # what was learned may be kept
@@ -182,74 +203,3 @@ def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
 def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
     with pytest.raises(TypeError, match="has no run"):
         own(Asks, derived(registry.Program))
-
-
-# ---- modules as they are named to a command
-
-
-def layout(folder: Path, *names: str) -> None:
-    """Files, each with its own name in it."""
-    for name in names:
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"NAME = {name!r}\n" if not name.endswith("__init__.py") else "")
-
-
-@pytest.fixture
-def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder to be in; what is imported from it is forgotten."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize(
-    ("word", "module"),
-    [
-        ("plug_one.py", "plug_one"),
-        ("deep/plug_two.py", "plug_two"),
-        ("deep/pack/plug_three.py", "pack.plug_three"),
-        ("plug_one", "plug_one"),
-        ("deep/with-dash.py", "with-dash"),
-    ],
-)
-def test_a_module_by_its_name_or_its_path(imports: Path, word: str, module: str) -> None:
-    files = ["plug_one.py", "deep/plug_two.py", "deep/pack/__init__.py", "deep/pack/plug_three.py", "deep/with-dash.py"]
-    layout(imports, *files)
-    registry.import_named(word)
-    assert vars(sys.modules[module])["NAME"] == (word if "." in word else f"{word}.py")
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("missing.py", "there is no such file"),
-        ("deep", "No module named 'deep'"),
-        ("json.py", "there is another module json, .*; rename the file"),
-    ],
-)
-def test_a_module_that_is_not_there(imports: Path, word: str, said: str) -> None:
-    layout(imports, "json.py")
-    with pytest.raises(ImportError, match=said):
-        registry.import_named(word)
-
-
-def test_what_a_command_has_to_import(imports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    registry.protocols()
-    for table in ("_protocols", "_variants"):
-        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
-    assert registry.names_to_import("dp_batch", "M-DP-1") == []
-    text = "from dpsim.registry import *\n@register_protocol('mine')\nclass Mine(Program):\n"
-    text += "    async def run(self, rank, prepared): ...\n"
-    (imports / "tests").mkdir()
-    (imports / "tests" / "plug_mine.py").write_text(text)
-    registry.import_named("tests/plug_mine.py")
-    assert registry.names_to_import("mine", None) == ["tests/plug_mine.py"]
-    monkeypatch.chdir(imports / "tests")
-    assert registry.names_to_import("mine", None) == ["plug_mine.py"]
-    monkeypatch.chdir("/")
-    monkeypatch.setattr(registry, "_found", {"plug_mine"})
-    assert registry.names_to_import("mine", None) == [], "an entry point finds it"
