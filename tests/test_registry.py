@@ -147,7 +147,7 @@ def test_every_backend_runs_it(own: Prepare) -> None:
     async def run(self: Any, rank: Any, prepared: Any) -> None:
         seen.append(type(self))
 
-    made.run = run  # type: ignore[attr-defined]
+    made.run = run
     own(Own, made)
     backend = SimBackend()
     backend.run(World(size=1, communicators=()), "own", given(None))
