@@ -20,7 +20,8 @@ which `dpsim.testing.holds` failed is tried with that failure first the next tim
 In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest. It looks at no
 test but its items and those that use its fixture; the marker `gpu` means to all others what it meant before. A YAML
 file is looked at only if its path fits the ini option `dpsim_scenarios` or was given on the command line, and is left
-alone unless it has one of a scenario's keys at its top level. What fits and is left alone is named below "collected".
+alone unless it looks like a scenario: two of a scenario's keys at its top level, or one and a word that only scenarios
+have. What fits and is left alone is named below "collected". A suite with other YAML in `scenarios/` names its own:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
@@ -57,7 +58,8 @@ if TYPE_CHECKING:
 
 PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
-SCENARIO_KEYS = ("protocol", "workload", "topology")  # a file with none of them, nor one misspelt, is somebody else's
+SCENARIO_KEYS = ("protocol", "workload", "topology", "faults", "delays")  # a load test has one of them, perhaps
+SCENARIO_WORDS = re.compile(r"""\b(prompt_tokens|azure_csv|(data|tensor|pipeline)_parallel_size)["']?\s*:""")
 FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
 GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
 MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
@@ -120,8 +122,8 @@ class ScenarioItem(pytest.Item):
 
     def _modules(self) -> list[str]:
         """What the command has to import that registers the protocol, which this process knows: a conftest, say."""
-        from dpsim.registry import names_to_import
         from dpsim.scenario import ScenarioError
+        from dpsim.scenario.modules import names_to_import
 
         try:
             choice = self._file.scenario.protocol
@@ -286,11 +288,12 @@ def why_left_alone(path: Path) -> str | None:
             return "no regular file"
         if about.st_size > MAX_BYTES:
             return f"larger than {MAX_BYTES >> 20} MiB"
-        keys = TOP_KEY.findall(path.read_text("utf-8", "replace"))
+        text = path.read_text("utf-8", "replace")
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    known = any(difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.75) for key in keys)
-    return None if known else "no scenario"
+    near = [difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.8) for key in TOP_KEY.findall(text)]
+    known = {key for one in near for key in one}
+    return None if len(known) > 1 or (known and SCENARIO_WORDS.search(text)) else "no scenario"
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:

@@ -76,8 +76,7 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
         scenario = scenario_from(trace.header.scenario)
     except ValueError as error:
         raise TraceError(
-            f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version, or "
-            "does it need --module?"
+            f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version?"
         ) from None
     if trace.schedule is None:
         result = run_scenario(scenario, base=_base(trace, scenario))

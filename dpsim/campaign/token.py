@@ -78,8 +78,7 @@ def read_token(word: str) -> Token:
     try:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
     except ScenarioError as error:
-        first = str(error).partition("\n")[0]
-        raise TokenError(f"{first}; if a module of yours registers the name, import it: --module") from None
+        raise TokenError(str(error).partition("\n")[0]) from None
     return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
 
 

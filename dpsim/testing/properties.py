@@ -159,7 +159,7 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
 def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> str:
     """What to type to see the failure again: in a test that pytest runs, the test; else the command line's."""
     from dpsim.campaign.token import MOST_SCHEDULES, Token
-    from dpsim.registry import names_to_import
+    from dpsim.scenario.modules import names_to_import
 
     shown = explored.shown[0]
     token = Token(

@@ -114,7 +114,7 @@ def test_a_word_that_is_refused(word: str, said: str) -> None:
 
 def test_the_module_that_is_missing_is_asked_for() -> None:
     said = refused(of(scenario=TEXT + "protocol: mine\n"))
-    assert said.endswith("if a module of yours registers the name, import it: --module")
+    assert said.endswith("if a module of yours registers it, import it (--module; in tests, conftest.py)")
 
 
 def test_a_bomb_is_not_unpacked() -> None:

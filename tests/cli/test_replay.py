@@ -229,7 +229,7 @@ def test_a_scenario_of_nobody(trace: str) -> None:
     edit(trace, renamed)
     said = bad(trace)
     assert "forgotten" in said
-    assert "does it need --module?" in said or "--module" in said
+    assert "--module" in said
 
 
 def test_the_schedule_of_a_trace(trace: str) -> None:
