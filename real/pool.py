@@ -42,8 +42,9 @@ from dpsim.program import SharedState
 from dpsim.registry import modules
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
+from real.clock import Clock
 from real.folder import PoolFolder
-from real.fork_server import LOOKS, ForkServer
+from real.fork_server import LOOKS, POLL_SECONDS, ForkServer
 from real.journal_file import read_journal
 from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
 from real.store import loopback_store
@@ -182,13 +183,13 @@ class Pool:
     def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
         """The answer of each worker, by rank: a message of that kind about that job."""
         answers: dict[int, Any] = {}
-        deadline, looks = time.monotonic() + SETUP_SECONDS, 0
+        clock, looks = Clock(POLL_SECONDS), 0
         while len(answers) < len(children):
             pending = [child for child in children if child.rank not in answers]
-            ready = speaking(pending, 1.0)
+            ready = speaking(pending, POLL_SECONDS)
             stopped = [] if ready else [child for child in pending if is_stopped(child.process.pid)]
             looks = looks + 1 if stopped else 0
-            if looks == LOOKS or time.monotonic() > deadline:
+            if looks == LOOKS or clock.seconds() > SETUP_SECONDS:
                 ranks = ", ".join(str(child.rank) for child in stopped or pending)
                 why = "was stopped" if stopped else f"does not answer for {SETUP_SECONDS:g} s"
                 raise Lost(f"{self.backend}: during set-up (no {kind.__name__}) the process of rank {ranks} {why}")
