@@ -6,9 +6,9 @@
     limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
 
 No memory, no room on a disk, no descriptor, no thread: whoever raised that was stopped by this machine, wherever in the
-chain of an exception it lies. A process that SIGKILL or SIGTERM ended was ended from outside, by the out-of-memory
-killer or by somebody; SIGABRT, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend says so
-in `Run.lost`, or raises `dpsim.world.Lost` where there is no run yet.
+chain of an exception it lies. A process that one of `ENDS` ended was ended from outside, by the out-of-memory killer, a
+limit or somebody; SIGABRT, SIGBUS, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend
+says so in `Run.lost`, or raises `dpsim.world.Lost` where there is no run yet.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from pathlib import Path
 TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 """Errors of calls that found the machine, or a limit on this process, exhausted."""
 
-ENDS = (signal.SIGKILL, signal.SIGTERM)
-"""Signals with which somebody else ends a process."""
+ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+"""Signals with which somebody else ends a process: the system, a user, a terminal that closed, a limit on its time."""
 
 NO_THREAD = "can't start new thread"
 """What Python says then, in an exception that has no type of its own."""

@@ -61,6 +61,8 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
         pytest.param("memory in a kernel", "rank 1: no memory", marks=pytest.mark.slow),
         ("SIGKILL", "the process of rank 1 was ended by SIGKILL"),
         pytest.param("SIGTERM", "the process of rank 1 was ended by SIGTERM", marks=pytest.mark.slow),
+        pytest.param("SIGHUP", "the process of rank 1 was ended by SIGHUP", marks=pytest.mark.slow),
+        ("SIGXCPU", "the process of rank 1 was ended by SIGXCPU"),
         ("SIGSTOP", "the process of rank 1 was stopped and did not go on"),
     ],
 )
@@ -93,6 +95,7 @@ def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> N
     [
         ("SIGABRT", "SIGABRT"),
         pytest.param("SIGSEGV", "SIGSEGV", marks=pytest.mark.slow),
+        pytest.param("SIGBUS", "SIGBUS", marks=pytest.mark.slow),
         pytest.param("exit", "exit status 7", marks=pytest.mark.slow),
     ],
 )
