@@ -36,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsim.backend.trouble import is_stopped
+from dpsim.backend.trouble import free_descriptors, is_stopped
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.program import SharedState
 from dpsim.registry import modules
@@ -55,6 +55,9 @@ SETUP_SECONDS = 180.0
 
 RECOVERY_SECONDS = 8.0
 """For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
+
+DESCRIPTORS, DESCRIPTORS_A_RANK = 64, 4
+"""What must be free before workers are started. A pool of four ranks ran with 38, libraries of torch included."""
 
 MOST_GENERATIONS = 16
 """Abandoned communicators hold threads and sockets. After so many generations the workers are replaced."""
@@ -147,6 +150,10 @@ class Pool:
         if any(child.has_ended() for child in self._children):  # while it was idle: somebody killed it
             self.kill()
         missing = range(len(self._children), size)
+        needed = DESCRIPTORS + DESCRIPTORS_A_RANK * len(missing)
+        if missing and free_descriptors(needed) < needed:  # torch would abort, or wait for ever
+            free = f"{needed} file descriptors are needed, and {free_descriptors(needed)} are free (see ulimit -n)"
+            raise Lost(f"{self.backend}: no start of {len(missing)} workers: {free}")
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         if self._device == "cuda":
