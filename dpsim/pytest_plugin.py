@@ -481,7 +481,7 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
         return  # nothing is imported: whatever this test has patched may be patched still
     from dpsim.testing.saved import name_command
 
-    if error.file is not None:
+    if error.file is not None and error.replay:
         name_command(error.file, error.replay)
     if error.replay and item.config.option.tbstyle in ("auto", "short") and not item.config.option.fulltrace:
         calls = [entry for entry in excinfo.traceback if entry.path == item.path][-1:]
