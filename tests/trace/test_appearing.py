@@ -35,5 +35,5 @@ def test_a_file_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None
 def test_nothing_is_left_of_what_failed(tmp_path: Path) -> None:
     target = tmp_path / "new"
     with pytest.raises(TypeError), appearing(target) as file:
-        file.write(None)  # type: ignore[arg-type]
+        file.write(None)  # type: ignore[call-overload]
     assert not [*tmp_path.iterdir()]
