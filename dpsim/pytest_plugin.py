@@ -40,6 +40,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -272,11 +273,18 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
     chosen = named or any(fits(parts, one) for parts in places for one in patterns)
     if not chosen or any("calibration" in parts[:-1] for parts in places):
         return None
+    if any(map(is_loop, takewhile(lambda folder: not session.isinitpath(folder), file_path.parents))):
+        return None  # pytest goes round forty times
     why = None if named else why_left_alone(file_path)  # one that is named gets the errors of its reader
     if why is not None:
         config.stash.setdefault(LEFT_ALONE, []).append(f"{os.path.join(*places[1])} ({why})")
         return None
     return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def is_loop(folder: Path) -> bool:
+    """Whether a folder is a link to one that it lies in: who follows it meets it again."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def why_left_alone(path: Path) -> str | None:
