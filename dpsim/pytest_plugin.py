@@ -41,6 +41,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,7 @@ LEFT_ALONE_SHOWN = 3
 LEFT_ALONE: pytest.StashKey[list[str]] = pytest.StashKey()
 SAVED: pytest.StashKey[list[SavedFailure]] = pytest.StashKey()
 REPLAY: pytest.StashKey[Token] = pytest.StashKey()
+REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 
 # ---- the file and its items
@@ -273,11 +275,18 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
     chosen = named or any(fits(parts, one) for parts in places for one in patterns)
     if not chosen or any("calibration" in parts[:-1] for parts in places):
         return None
+    if any(map(is_loop, takewhile(lambda folder: not session.isinitpath(folder), file_path.parents))):
+        return None  # pytest goes round forty times
     why = None if named else why_left_alone(file_path)  # one that is named gets the errors of its reader
     if why is not None:
         config.stash.setdefault(LEFT_ALONE, []).append(f"{os.path.join(*places[1])} ({why})")
         return None
     return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def is_loop(folder: Path) -> bool:
+    """Whether a folder is a link to one that it lies in: who follows it meets it again."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def why_left_alone(path: Path) -> str | None:
@@ -339,22 +348,35 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SAVED] = saved_failures(folder)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Read the token, now that the modules of the tests have registered what they register."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> Generator[None]:
+    """Read the token, now that the modules of the tests have registered what they register, and tests were deselected.
+    What pytest could not collect is pytest's to tell.
+    """
+    yield
     word = session.config.getoption("dpsim_replay")
-    if word is None:
+    if word is None or session.testsfailed:
         return
+    why = _read_replay(session.config, word, items)
+    if why is not None and hasattr(session.config, "workerinput"):  # of pytest-xdist: who raises is taken for crashed
+        session.config.stash[REFUSED] = why
+    elif why is not None:
+        raise pytest.UsageError(why)
+
+
+def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> str | None:
+    """Keep the failure that is replayed, or say why there is none."""
     from dpsim.campaign.token import TokenError, read_token
 
     try:
-        session.config.stash[REPLAY] = read_token(word)
+        token = read_token(word)
     except TokenError as error:
-        raise pytest.UsageError(f"--dpsim-replay: {error}") from None
-    if len(session.items) != 1 or not isinstance(session.items[0], pytest.Function):
-        tests = "1 that is a scenario" if len(session.items) == 1 else str(len(session.items))
-        raise pytest.UsageError(
-            f"--dpsim-replay: expected one test, as in the line that was printed; selected: {tests}"
-        )
+        return f"--dpsim-replay: {error}"
+    if len(items) != 1 or not isinstance(items[0], pytest.Function):
+        tests = "1 that is a scenario" if len(items) == 1 else str(len(items))
+        return f"--dpsim-replay: expected one test, as in the line that was printed; selected: {tests}"
+    config.stash[REPLAY] = token
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -389,7 +411,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 # ---- the marker
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if (why := item.config.stash.get(REFUSED, None)) is not None:
+        pytest.fail(why, pytrace=False)
     wanted = gpus_wanted(item)
     if wanted is not None and not isinstance(item, ScenarioItem):  # a scenario knows how many it needs once it is read
         require_gpus(wanted)
@@ -484,7 +509,7 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
         return  # nothing is imported: whatever this test has patched may be patched still
     from dpsim.testing.saved import name_command
 
-    if error.file is not None:
+    if error.file is not None and error.replay:
         name_command(error.file, error.replay)
     if error.replay and item.config.option.tbstyle in ("auto", "short") and not item.config.option.fulltrace:
         calls = [entry for entry in excinfo.traceback if entry.path == item.path][-1:]

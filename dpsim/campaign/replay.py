@@ -97,11 +97,11 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
     return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
 
 
-def replay_token(token: Token, base: Path | None = None) -> Replayed:
+def replay_token(token: Token) -> Replayed:
     """Make the run of a token again, in fallback. Where it had no room for the schedule, the failure is looked for as
-    it was before. `base`: the folder of the scenario's files. Raises ScenarioError for a workload that cannot be read.
+    it was before. Raises Mismatch where it polls for ever now, ScenarioError for what its protocol cannot run.
     """
-    subject = Subject.of(token.scenario, base)
+    subject = Subject.of(token.scenario)
     follow = Replay(token.steps, strict=False)
     follow.begin()
     findings: Sequence[Finding]

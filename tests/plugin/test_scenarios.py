@@ -434,3 +434,16 @@ def loses(*args):
 
 SimBackend.run_program = loses
 """
+
+
+@pytest.mark.parametrize(("link", "found", "below"), [(".", 2, 2), ("..", 2, 4), ("../elsewhere", 4, 2)])
+def test_a_link_in_a_circle_is_not_followed(
+    pytester: pytest.Pytester, scenario: Callable[..., None], healthy: str, link: str, found: int, below: int
+) -> None:
+    """One to another folder is."""
+    scenario("scenarios/one.yaml", healthy)
+    scenario("elsewhere/two.yaml", healthy)
+    (pytester.path / "scenarios" / "link").symlink_to(link)
+    for named, count in (("scenarios", found), ("scenarios/link", below)):  # what is named is looked at
+        result = pytester.runpytest(named, "--collect-only", "-q", "-k", "sim or gloo")
+        assert len([line for line in result.outlines if line.endswith(("::sim", "::gloo"))]) == count
