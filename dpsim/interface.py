@@ -137,9 +137,10 @@ class Stream(ABC):
         The kernel gets the arrays of the buffers (numpy in the simulation, torch elsewhere; write it against the array
         API standard), reads them, writes in place those of `writes` and returns nothing; one that writes what it only
         reads, or returns something, fails. It may touch no others: its footprint is exact by construction. `args` are
-        bound now, plain data (TypeError for an array); a closure is refused (TypeError), since it would read tomorrow's
-        state, and so is what cannot be called. `cost`: nanoseconds of device time in the simulation, None for the
-        backend's default; real hardware ignores it.
+        bound now, plain data (TypeError for an array). The kernel is a plain function: whatever else can be called is
+        refused (TypeError), and so are a closure and a default that is no plain data, since they would read tomorrow's
+        state. `cost`: nanoseconds of device time in the simulation, None for the backend's default; real hardware
+        ignores it.
         """
 
     @abstractmethod

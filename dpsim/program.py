@@ -20,11 +20,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from copyreg import dispatch_table
 from dataclasses import dataclass
 from functools import cache, cached_property
 from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from io import BytesIO
-from pickle import Pickler
+from pickle import DEFAULT_PROTOCOL, Pickler
 from types import FunctionType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -156,8 +157,8 @@ def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, An
 
 def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
     """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change as it
-    is, or not at all. What cannot be pickled is left out, and what remembers results says by `__reduce__` that they are
-    no part of it.
+    is, or not at all. What refuses to be pickled (a lock, a lambda) stands for itself by its type and name, and what
+    lies around it is compared. What remembers results says by `__reduce__` that they are no part of it.
     """
     owners = [*map(vars, _classes(type(program))), vars(program)]
     named = {f"self.{name}": value for owner in owners for name, value in owner.items()}
@@ -173,10 +174,12 @@ def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
             continue
         if name.startswith(_UNSEEN):
             continue
-        with suppress(Exception):  # whatever somebody's own way to be pickled raises
-            stream = BytesIO()
-            _WithoutCaches(stream).dump(value)
-            state[name] = stream.getvalue()
+        for pickler in (_WithoutCaches, _ByName):  # the second is slow, and few need it
+            with suppress(Exception):  # whatever somebody's own way to be pickled raises
+                stream = BytesIO()
+                pickler(stream).dump(value)
+                state[name] = stream.getvalue()
+                break
     return state
 
 
@@ -186,6 +189,11 @@ _UNSEEN = ("self.__", "self._abc_impl")
 _FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
 
 _VALUES = frozenset({int, float, bool, str, bytes, type(None)})
+
+_WALKED = _VALUES | {tuple, list, dict, set, frozenset}
+"""What a pickler goes into, or writes down, by itself."""
+
+_NAMED = (type, FunctionType)
 
 
 def _cannot_change(value: Any) -> bool:
@@ -205,6 +213,23 @@ class _WithoutCaches(Pickler):
             return NotImplemented
         kept = {name: value for name, value in vars(obj).items() if name not in cached}
         return kind, tuple(obj) if isinstance(obj, tuple) else (), kept
+
+
+class _ByName(_WithoutCaches):
+    """Puts the names of things in place of those that cannot be pickled, and of all functions and classes, which may
+    have been made within a function. Nobody reads what it writes.
+    """
+
+    def persistent_id(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind in _WALKED:
+            return None
+        if not isinstance(obj, _NAMED):
+            with suppress(Exception):
+                reduce = dispatch_table.get(kind)
+                if type(reduce(obj) if reduce else obj.__reduce_ex__(DEFAULT_PROTOCOL)) is tuple:
+                    return None  # and no name of something that may not be found
+        return f"{kind.__module__}.{kind.__qualname__} {getattr(obj, '__qualname__', '')}"
 
 
 @cache

@@ -20,7 +20,8 @@ which `dpsim.testing.holds` failed is tried with that failure first the next tim
 In a project without scenarios this plugin does nothing, and importing it imports nothing but pytest. It looks at no
 test but its items and those that use its fixture; the marker `gpu` means to all others what it meant before. A YAML
 file is looked at only if its path fits the ini option `dpsim_scenarios` or was given on the command line, and is left
-alone unless it has one of a scenario's keys at its top level. What fits and is left alone is named below "collected".
+alone unless it looks like a scenario: two of a scenario's keys at its top level, or one and a word that only scenarios
+have. What fits and is left alone is named below "collected". A suite with other YAML in `scenarios/` names its own:
 
     [tool.pytest.ini_options]
     dpsim_scenarios = ["protocols/**/*.yaml"]        # default: **/scenarios/**/*.y*ml
@@ -40,6 +41,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator
 from fnmatch import fnmatchcase
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 
 PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
-SCENARIO_KEYS = ("protocol", "workload", "topology")  # a file with none of them, nor one misspelt, is somebody else's
+SCENARIO_KEYS = ("protocol", "workload", "topology", "faults", "delays")  # a load test has one of them, perhaps
+SCENARIO_WORDS = re.compile(r"""\b(prompt_tokens|azure_csv|(data|tensor|pipeline)_parallel_size)["']?\s*:""")
 FIRST = ("sim", "gloo", "nccl")  # the order of a file's items; backends of others follow by name
 GROUPS = {"nccl": "gpu"}  # backend -> its xdist group, where that is not its name
 MAX_BYTES = 4 << 20  # of a scenario file, as its reader has it, which is not imported for that
@@ -66,6 +69,7 @@ LEFT_ALONE_SHOWN = 3
 LEFT_ALONE: pytest.StashKey[list[str]] = pytest.StashKey()
 SAVED: pytest.StashKey[list[SavedFailure]] = pytest.StashKey()
 REPLAY: pytest.StashKey[Token] = pytest.StashKey()
+REFUSED: pytest.StashKey[str] = pytest.StashKey()
 
 
 # ---- the file and its items
@@ -120,8 +124,8 @@ class ScenarioItem(pytest.Item):
 
     def _modules(self) -> list[str]:
         """What the command has to import that registers the protocol, which this process knows: a conftest, say."""
-        from dpsim.registry import names_to_import
         from dpsim.scenario import ScenarioError
+        from dpsim.scenario.modules import names_to_import
 
         try:
             choice = self._file.scenario.protocol
@@ -271,11 +275,18 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> ScenarioFi
     chosen = named or any(fits(parts, one) for parts in places for one in patterns)
     if not chosen or any("calibration" in parts[:-1] for parts in places):
         return None
+    if any(map(is_loop, takewhile(lambda folder: not session.isinitpath(folder), file_path.parents))):
+        return None  # pytest goes round forty times
     why = None if named else why_left_alone(file_path)  # one that is named gets the errors of its reader
     if why is not None:
         config.stash.setdefault(LEFT_ALONE, []).append(f"{os.path.join(*places[1])} ({why})")
         return None
     return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def is_loop(folder: Path) -> bool:
+    """Whether a folder is a link to one that it lies in: who follows it meets it again."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def why_left_alone(path: Path) -> str | None:
@@ -286,11 +297,12 @@ def why_left_alone(path: Path) -> str | None:
             return "no regular file"
         if about.st_size > MAX_BYTES:
             return f"larger than {MAX_BYTES >> 20} MiB"
-        keys = TOP_KEY.findall(path.read_text("utf-8", "replace"))
+        text = path.read_text("utf-8", "replace")
     except OSError as error:
         return f"cannot be read: {error.strerror}"
-    known = any(difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.75) for key in keys)
-    return None if known else "no scenario"
+    near = [difflib.get_close_matches(key, SCENARIO_KEYS, n=1, cutoff=0.8) for key in TOP_KEY.findall(text)]
+    known = {key for one in near for key in one}
+    return None if len(known) > 1 or (known and SCENARIO_WORDS.search(text)) else "no scenario"
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
@@ -336,22 +348,35 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[SAVED] = saved_failures(folder)
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Read the token, now that the modules of the tests have registered what they register."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, items: list[pytest.Item]) -> Generator[None]:
+    """Read the token, now that the modules of the tests have registered what they register, and tests were deselected.
+    What pytest could not collect is pytest's to tell.
+    """
+    yield
     word = session.config.getoption("dpsim_replay")
-    if word is None:
+    if word is None or session.testsfailed:
         return
+    why = _read_replay(session.config, word, items)
+    if why is not None and hasattr(session.config, "workerinput"):  # of pytest-xdist: who raises is taken for crashed
+        session.config.stash[REFUSED] = why
+    elif why is not None:
+        raise pytest.UsageError(why)
+
+
+def _read_replay(config: pytest.Config, word: str, items: list[pytest.Item]) -> str | None:
+    """Keep the failure that is replayed, or say why there is none."""
     from dpsim.campaign.token import TokenError, read_token
 
     try:
-        session.config.stash[REPLAY] = read_token(word)
+        token = read_token(word)
     except TokenError as error:
-        raise pytest.UsageError(f"--dpsim-replay: {error}") from None
-    if len(session.items) != 1 or not isinstance(session.items[0], pytest.Function):
-        tests = "1 that is a scenario" if len(session.items) == 1 else str(len(session.items))
-        raise pytest.UsageError(
-            f"--dpsim-replay: expected one test, as in the line that was printed; selected: {tests}"
-        )
+        return f"--dpsim-replay: {error}"
+    if len(items) != 1 or not isinstance(items[0], pytest.Function):
+        tests = "1 that is a scenario" if len(items) == 1 else str(len(items))
+        return f"--dpsim-replay: expected one test, as in the line that was printed; selected: {tests}"
+    config.stash[REPLAY] = token
+    return None
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -386,7 +411,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 # ---- the marker
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if (why := item.config.stash.get(REFUSED, None)) is not None:
+        pytest.fail(why, pytrace=False)
     wanted = gpus_wanted(item)
     if wanted is not None and not isinstance(item, ScenarioItem):  # a scenario knows how many it needs once it is read
         require_gpus(wanted)
@@ -481,7 +509,7 @@ def _shorten(item: pytest.Item, report: pytest.TestReport, excinfo: ExceptionInf
         return  # nothing is imported: whatever this test has patched may be patched still
     from dpsim.testing.saved import name_command
 
-    if error.file is not None:
+    if error.file is not None and error.replay:
         name_command(error.file, error.replay)
     if error.replay and item.config.option.tbstyle in ("auto", "short") and not item.config.option.fulltrace:
         calls = [entry for entry in excinfo.traceback if entry.path == item.path][-1:]

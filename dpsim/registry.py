@@ -12,21 +12,24 @@ and looks it up again there. Modules of yours are found through the entry point 
 
 A *form* is a published version of a protocol (`source-000`, `0.14`), equally healthy. A *variant* is a form with
 one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
-twin, with the class of finding that must catch it.
+twin, with the class of finding that must catch it. A variant that is derived from the protocol's program runs in its
+place. Any other is a piece, for which `prepare` asks (`variant`, or `with_variant`):
+
+    @register_variant("HELLO-1", protocol="hello", expected="DISAGREEMENT:GREETING")
+    class Rude(Hello):
+        async def run(self, rank, args):
+            rank.decide("greeting", rank.rank, "dp_cpu")
 """
 
 from __future__ import annotations
 
-import importlib
-import os
-import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from pathlib import Path
 from typing import Any, Literal, TypeVar
 
-from dpsim.program import Program, Unsuitable, refuse_no_program
+from dpsim.program import Arguments, Program, Unsuitable, refuse_no_program
 from dpsim.words import by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
@@ -53,7 +56,7 @@ class ProtocolEntry:
 class VariantEntry:
     """A registered variant of `protocol`, made by changing the healthy form `form`.
 
-    `replaces` is the class of the protocol that `make` stands in for. `expected` is the class pattern of the
+    `make` is derived from the protocol's program, or from a piece of it. `expected` is the class pattern of the
     finding that must catch it; for a variant that harms nothing but speed (or nothing at all) it is None and
     `reason` says why. `twin`: another variant, healthy, from which this one differs in one thing; "" for the form.
     """
@@ -70,6 +73,8 @@ class VariantEntry:
 
 _protocols: dict[str, ProtocolEntry] = {}
 _variants: dict[str, VariantEntry] = {}
+_asked: Counter[str] = Counter()  # how often somebody looked a variant up
+_heeded: set[tuple[str, str]] = set()  # (protocol, variant) of which `prepare` took notice: it may keep what it learned
 _loaded = False
 _failed: list[str] = []
 _found: set[str] = set()  # modules that need not be named: entry points, and what those imported
@@ -96,10 +101,13 @@ def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Ca
 
 
 def register_variant(
-    name: str, *, protocol: str, form: str, expected: str | None, reason: str = "", twin: str = ""
+    name: str, *, protocol: str, form: str | None = None, expected: str | None, reason: str = "", twin: str = ""
 ) -> Callable[[VariantClass], VariantClass]:
     """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
-    reason. `twin`: the healthy variant that it was made from, where the protocol alone has no such place.
+    reason. `form`: left out, the protocol's default. `twin`: the healthy variant that it was made from, where the
+    protocol alone has no such place.
+
+    Raises UnknownName if the form is left out and the protocol is not registered by now.
     """
     if type(name) is not str:
         raise TypeError('register_variant needs a name: write `@register_variant("M-1", ...)` above the class')
@@ -109,7 +117,10 @@ def register_variant(
     def register(make: VariantClass) -> VariantClass:
         if not isinstance(make, type):
             raise TypeError(f"variant {name}: a class is registered, not {make!r}")
-        _add(_variants, name, VariantEntry(name, protocol, form, make, expected, reason, _summary(make), twin), make)
+        if issubclass(make, Program):
+            refuse_no_program(make)
+        of = (_protocols.get(protocol) or _find(_protocols, protocol, "protocol")).forms[0] if form is None else form
+        _add(_variants, name, VariantEntry(name, protocol, of, make, expected, reason, _summary(make), twin), make)
         return make
 
     return register
@@ -124,6 +135,7 @@ def protocol(name: str) -> ProtocolEntry:
 def variant(name: str) -> VariantEntry:
     """The variant of that name. Raises UnknownName with the nearest names."""
     entry: VariantEntry = _find(_variants, name, "variant")
+    _asked[name] += 1
     return entry
 
 
@@ -136,7 +148,57 @@ def variants(protocol: str | None = None) -> list[VariantEntry]:
     """All variants, or those of one protocol, by name: M-DP-2 before M-DP-10."""
     _load()
     chosen = [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
+    _asked.update(entry.name for entry in chosen)
     return sorted(chosen, key=lambda entry: by_number(entry.name))
+
+
+# ---- the program that runs
+
+
+def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
+    """The program of a protocol, or its variant's where that is derived from it, and what it made of the arguments.
+
+    Raises UnknownName, and Unsuitable, also for a variant of which `prepare` takes no notice: the healthy protocol
+    would run under its name.
+    """
+    healthy = protocol(name).program
+    word = args.variant if isinstance(args, Arguments) else None
+    if word is None:
+        program = healthy()
+        return program, program.prepare(args)
+    made = variant(word).make
+    if issubclass(made, healthy):
+        program = made()
+        return program, program.prepare(args)
+    before, program = _asked[word], healthy()
+    result = program.prepare(args)
+    if _asked[word] > before:
+        _heeded.add((name, word))
+    elif (name, word) not in _heeded:
+        raise Unsuitable(
+            f"the protocol {name} takes no notice of its variant {word}; make {made.__qualname__} a class derived "
+            f"from {healthy.__qualname__}, or look it up in {healthy.__qualname__}.prepare (dpsim.registry.variant)"
+        )
+    return program, result
+
+
+def with_variant(
+    program: Program[Any], args: Arguments, pieces: Mapping[type[Any], type[Any]]
+) -> dict[type[Any], type[Any]]:
+    """For `prepare`: the pieces of a program, each under the class that it has to be derived from, the variant's in
+    place of the one that it replaces. Raises Unsuitable if it replaces none.
+    """
+    if args.variant is None:
+        return dict(pieces)
+    entry = variant(args.variant)
+    replaced = {base: entry.make for base in pieces if issubclass(entry.make, base)}
+    if not (replaced or isinstance(program, entry.make)):
+        known = ", ".join(base.__qualname__ for base in [*pieces, type(program)])
+        raise Unsuitable(
+            f"the variant {entry.name} is {entry.make.__qualname__}, which replaces nothing in {entry.protocol}; "
+            f"expected a class derived from one of {known}"
+        )
+    return {**pieces, **replaced}
 
 
 def modules() -> list[str]:
@@ -145,50 +207,9 @@ def modules() -> list[str]:
     return sorted(_owners())
 
 
-# ---- modules, as they are named to a command
-
-
-def import_named(word: str) -> None:
-    """Import a module by its dotted name, from the present folder too, or by the path of its file. A file is imported
-    as pytest would do it: under the name that it has below the first folder that is no package.
-
-    Raises what the module raises, and ImportError where there is none, or another one of that name.
-    """
-    if not word.endswith(".py") and os.sep not in word:
-        sys.path.insert(0, os.getcwd())
-        importlib.import_module(word)
-        return
-    file = Path(word).resolve()
-    if not file.is_file():
-        raise ImportError("there is no such file")
-    folder, name = file.parent, file.stem
-    while (folder / "__init__.py").is_file():
-        folder, name = folder.parent, f"{folder.name}.{name}"
-    sys.path.insert(0, str(folder))
-    found = importlib.import_module(name)
-    if not os.path.samefile(getattr(found, "__file__", None) or os.devnull, file):
-        raise ImportError(f"there is another module {name}, {found!r}; rename the file")
-
-
-def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
-    """What `import_named` has to import before a protocol and its variant are known; what comes with dpsim or is found
-    by entry points need not. The paths of files that lie in the present folder, so that a log can be read elsewhere;
-    else dotted names.
-    """
-    owners: list[type[Any]] = [protocol(protocol_name).program]
-    owners += [] if variant_name is None else [variant(variant_name).make]
-    modules = dict.fromkeys(owner.__module__ for owner in owners)
-    return [_named(module) for module in modules if module.partition(".")[0] != "dpsim" and module not in _found]
-
-
-def _named(module: str) -> str:
-    file: str | None = getattr(sys.modules.get(module), "__file__", None)
-    if file is None:
-        return module
-    here = os.path.relpath(file)
-    if not here.startswith(os.pardir) and "site-packages" not in Path(here).parts:
-        return here
-    return file if module == "__main__" else module
+def known_without_import(module: str) -> bool:
+    """Whether a module comes with dpsim or is found by entry points, so that nobody has to name it."""
+    return module.partition(".")[0] == "dpsim" or module in _found
 
 
 def packages() -> set[str]:
@@ -238,7 +259,9 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
     hint = did_you_mean(name, table)
     failed = "".join(f"; could not be loaded: {one}" for one in _failed)
     failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
-    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are: {', '.join(sorted(table))}){failed}")
+    there = f"(there are: {', '.join(sorted(table))}){failed}"
+    cure = "if a module of yours registers it, import it (--module; in tests, conftest.py)"
+    raise UnknownName(f"no {what} is registered as {name!r}{hint} {there}; {cure}")
 
 
 def _summary(owner: type[Any]) -> str:
@@ -252,14 +275,15 @@ __all__ = [
     "UnknownName",
     "Unsuitable",
     "VariantEntry",
-    "import_named",
+    "known_without_import",
     "modules",
-    "names_to_import",
     "packages",
+    "prepared",
     "protocol",
     "protocols",
     "register_protocol",
     "register_variant",
     "variant",
     "variants",
+    "with_variant",
 ]

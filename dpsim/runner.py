@@ -77,7 +77,12 @@ class Result:
         if self.unclaimed is not None and not never:
             return None
         told = any(self.switched_off.values()) or not_run(list(self.switched_off))
-        remark = switched_off_text(self.switched_off) if told else ""
+        remarks = [switched_off_text(self.switched_off)] if told else []
+        if self.scenario.expect.explored is not None:
+            remarks.append(
+                "expect.explored is of all schedules; of a run it is expect.verdict, held unless it is given"
+            )
+        remark = "; ".join(remarks)
         return self.scenario.expect.expected().unmet(self.verdict, self.primary, never, remark)
 
     @property

@@ -117,3 +117,14 @@ def short(value: object, limit: int = 120) -> str:
     """
     text = str(value)
     return text if len(text) <= limit else f"{text[: limit // 2]} ... {text[-limit // 3 :]}"
+
+
+def printable(text: str) -> str:
+    """A text of strangers for one line: what a terminal obeys, line breaks too, as Python writes it.
+
+    >>> printable("größe\\x1b[31m\\n")
+    'größe\\\\x1b[31m\\\\n'
+    """
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

@@ -8,6 +8,7 @@ GPUs.
     child.py           the parent: a worker process as it is seen from there
     fork_server.py     a process with torch that does nothing but fork: each worker on a CPU is a copy of it
     watch.py           the parent: is anybody moving? how did each rank end?
+    clock.py           the parent: a clock that stands while it was stopped
     messages.py        what the two sides say to one another
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
     rank.py            the contract on torch: ranks, buffers and host communicators

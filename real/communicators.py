@@ -25,8 +25,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.world import CommunicatorSpec
 
-TIMEOUT = timedelta(minutes=10)
-"""For torch's own watchdogs. Deadlines are the parent's business, and theirs must not come first."""
+TIMEOUT = timedelta(days=7)
+"""For torch's own watchdogs. Deadlines are the parent's business, and theirs must not come first; nor after a night in
+which all of us were stopped, which they would count.
+"""
 
 Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
 """(spec, store, index in the group) -> torch's process group. Blocks until every member has called it."""

@@ -37,6 +37,7 @@ from typing import Any, NamedTuple
 from dpsim import registry
 from dpsim.backend.trouble import is_stopped, limit
 from dpsim.world import Lost
+from real.clock import Clock
 
 OUTPUTS = 1, 2
 """Descriptors that a worker has from the parent as they are at its start."""
@@ -44,6 +45,8 @@ OUTPUTS = 1, 2
 
 START_SECONDS = 180.0
 """Until it answers: at first it imports torch, and the machine may be slow."""
+
+POLL_SECONDS = 1.0
 
 LOOKS = 3
 """So many seconds in a row a process has to be seen stopped."""
@@ -117,10 +120,10 @@ class ForkServer:
 
     def _answer(self, seconds: float) -> Any:
         """Its answer, waited for so long, and not where it is stopped."""
-        deadline, looks = time.monotonic() + seconds, 0
-        while not self._link.poll(1.0):
+        clock, looks = Clock(POLL_SECONDS), 0
+        while not self._link.poll(POLL_SECONDS):
             looks = looks + 1 if is_stopped(self.pid) else 0
-            if looks == LOOKS or time.monotonic() > deadline:
+            if looks == LOOKS or clock.seconds() > seconds:
                 raise TimeoutError("it was stopped" if looks else f"no answer for {seconds:g} s")
         return self._link.recv()
 

@@ -36,14 +36,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsim.backend.trouble import is_stopped
+from dpsim.backend.trouble import free_descriptors, is_stopped
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.program import SharedState
 from dpsim.registry import modules
 from dpsim.world import BackendUnavailable, CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
+from real.clock import Clock
 from real.folder import PoolFolder
-from real.fork_server import LOOKS, ForkServer
+from real.fork_server import LOOKS, POLL_SECONDS, ForkServer
 from real.journal_reader import read_journal
 from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
 from real.store import loopback_store
@@ -54,6 +55,9 @@ SETUP_SECONDS = 180.0
 
 RECOVERY_SECONDS = 8.0
 """For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
+
+DESCRIPTORS, DESCRIPTORS_A_RANK = 64, 4
+"""What must be free before workers are started. A pool of four ranks ran with 38, libraries of torch included."""
 
 MOST_GENERATIONS = 16
 """Abandoned communicators hold threads and sockets. After so many generations the workers are replaced."""
@@ -146,6 +150,10 @@ class Pool:
         if any(child.has_ended() for child in self._children):  # while it was idle: somebody killed it
             self.kill()
         missing = range(len(self._children), size)
+        needed = DESCRIPTORS + DESCRIPTORS_A_RANK * len(missing)
+        if missing and free_descriptors(needed) < needed:  # torch would abort, or wait for ever
+            free = f"{needed} file descriptors are needed, and {free_descriptors(needed)} are free (see ulimit -n)"
+            raise Lost(f"{self.backend}: no start of {len(missing)} workers: {free}")
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         if self._device == "cuda":
@@ -182,13 +190,13 @@ class Pool:
     def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
         """The answer of each worker, by rank: a message of that kind about that job."""
         answers: dict[int, Any] = {}
-        deadline, looks = time.monotonic() + SETUP_SECONDS, 0
+        clock, looks = Clock(POLL_SECONDS), 0
         while len(answers) < len(children):
             pending = [child for child in children if child.rank not in answers]
-            ready = speaking(pending, 1.0)
+            ready = speaking(pending, POLL_SECONDS)
             stopped = [] if ready else [child for child in pending if is_stopped(child.process.pid)]
             looks = looks + 1 if stopped else 0
-            if looks == LOOKS or time.monotonic() > deadline:
+            if looks == LOOKS or clock.seconds() > SETUP_SECONDS:
                 ranks = ", ".join(str(child.rank) for child in stopped or pending)
                 why = "was stopped" if stopped else f"does not answer for {SETUP_SECONDS:g} s"
                 raise Lost(f"{self.backend}: during set-up (no {kind.__name__}) the process of rank {ranks} {why}")

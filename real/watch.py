@@ -16,18 +16,21 @@ Where others do hang, the idle ones are not at fault: "finished" too, without an
 
 What a program sleeps is added to the stall as long as it sleeps.
 
+Time in which this process did not run itself, after Ctrl-Z or on a frozen machine, was none of the ranks' either: then
+they get the whole stall anew (`clock`).
+
 What the machine took away is none of the program's: a worker that was ended from outside, though no scenario wanted
 its rank to die, or was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from dpsim.world import End, Progress, World
 from real.child import Child, speaking
+from real.clock import Clock
 from real.journal_reader import Standing, died_as_planned, journal_size, last_step, standing
 from real.messages import Dismiss, Ended, Troubled
 
@@ -75,13 +78,15 @@ class Watch:
 
     def observe(self) -> None:
         """Until every rank has ended, or nobody moves any more."""
-        begun = moved = reported = time.monotonic_ns()
-        size = 0
+        clock = Clock(POLL_SECONDS)
+        now = moved = reported = size = 0
         stands: dict[int, Standing] = {}
         while None in self._ends and not self.lost:
             news = self._collect()
             grown = sum(journal_size(path) for path in self._paths)
-            now = time.monotonic_ns()
+            now = clock.look()
+            if clock.stood:
+                moved = now
             if news or grown != size:
                 moved, size = now, grown
                 stands = {}
@@ -102,7 +107,7 @@ class Watch:
                     moved = now
                     continue
             limit += max((stand.sleep_ns for stand in stands.values()), default=0)
-            late = now - begun > self._world.deadline_ns
+            late = now > self._world.deadline_ns
             if now - moved > limit or late:
                 self._look_who_was_stopped()
             if now - moved > limit:
@@ -114,7 +119,7 @@ class Watch:
             if late:
                 self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
                 break
-        self._conclude(time.monotonic_ns() - begun)
+        self._conclude(now)
 
     def _dismiss(self, rank: int) -> None:
         """Tell a rank that its idle get was its end."""

@@ -241,12 +241,11 @@ def resolve(job: Job) -> tuple[Program[Any], Any]:
         except Exception as error:  # it may have registered something else; but if not, this is why
             failed.append(f"{module}: {type(error).__name__}: {error}")
     try:
-        program = registry.protocol(job.program).program()
+        return registry.prepared(job.program, job.args)
     except registry.UnknownName as error:
         if "__main__" in job.modules:
             failed.append("__main__: a worker has another one; put the protocol into a module of its own")
         raise registry.UnknownName("; ".join([str(error), *failed])) from None
-    return program, program.prepare(job.args)
 
 
 def drive(program: Coroutine[Any, Any, None]) -> None:

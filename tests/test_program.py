@@ -5,8 +5,10 @@ they are run.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache, cached_property
+from threading import Lock
 from typing import Any
 
 import pytest
@@ -186,7 +188,78 @@ def test_what_is_only_looked_at_may_be_shared(what: str) -> None:
     assert holds(Subject(world_of(2, ["h"]), Remembers(what), {"form": Form()})).verdict == "proven"
 
 
-def test_what_cannot_be_pickled_is_left_alone() -> None:
+class Refuses:
+    """Has a way of its own to be pickled, and that fails."""
+
+    def __reduce__(self) -> Any:
+        raise LookupError
+
+
+class Within(Program[Any]):
+    """Keeps a number beside something that cannot be pickled."""
+
+    def __init__(self, beside: Any, changes: bool) -> None:
+        self.changes = changes
+        self.parts: dict[str, Any] = {"beside": [beside, beside], "seen": [0], "form": Form()}
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.stream("main").launch("touch", touch)
+        if self.changes:
+            self.parts["seen"][0] += 1
+        assert self.parts["form"].twice == 6
+        rank.decide("done", True, "h")
+
+
+class Local:
+    """A class that cannot be found by its name."""
+
+    def __init__(self) -> None:
+        class Own:
+            def __init__(self) -> None:
+                self.numbers = [1]
+
+        self.own = Own()
+
+
+BESIDE: dict[str, Callable[[], Any]] = {
+    "lambda": lambda: lambda: 1,
+    "lock": Lock,
+    "generator": lambda: (number for number in range(3)),
+    "object that refuses": Refuses,
+    "class in a function": Local,
+    "function with a cache": lambda: cache(lambda: 1),
+    "module": lambda: random,
+    "pattern, a method and a type": lambda: (re.compile("a"), [].append, int, Refuses),
+}
+
+
+@pytest.mark.parametrize("beside", BESIDE)
+def test_what_lies_around_something_that_cannot_be_pickled_is_compared(beside: str) -> None:
+    world = world_of(2, ["h"])
+    assert holds(Subject(world, Within(BESIDE[beside](), False))).verdict == "proven"
+    with pytest.raises(SharedState, match=r"Within.run .* changed self.parts"):
+        explore_subject(Subject(world, Within(BESIDE[beside](), True)))
+
+
+def test_what_lies_within_something_of_a_class_in_a_function_is_compared() -> None:
+    part = Local()
+    program = Within(part, False)
+    before = state_of(program, None)
+    refuse_changes(program, None, before)
+    part.own.numbers.append(2)
+    with pytest.raises(SharedState):
+        refuse_changes(program, None, before)
+
+
+def test_what_cannot_be_pickled_stands_for_itself() -> None:
     program = Remembers("nothing")
     program.table = {"a": lambda: 1}  # type: ignore[dict-item]
-    refuse_changes(program, [lambda: 3], state_of(program, [lambda: 2]))
+    before = state_of(program, [lambda: 2])
+    refuse_changes(program, [lambda: 3], before)
+    with pytest.raises(SharedState, match="changed prepared"):
+        refuse_changes(program, [Lock()], before)
+
+
+def test_the_usual_state_is_pickled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dpsim.program._ByName.__init__", None)  # the second way, which is slow
+    assert "self.table" in state_of(Remembers("nothing"), None)

@@ -1,18 +1,23 @@
 """Entry points that cannot be imported: what is wrong is said to whoever misses a name, and nobody loses anything. What
-is registered by mistake is refused where it is registered. And modules as they are named to a command.
+is registered by mistake is refused where it is registered. And which program runs for a variant.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from importlib.metadata import EntryPoint, entry_points
-from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from dpsim import registry
+from dpsim.program import Arguments
+from dpsim.scenario import ScenarioError, scenario_from, to_world
+from dpsim.sim.backend import SimBackend
+from dpsim.world import World
+from real.messages import Job
+from real.worker import resolve
 
 
 @pytest.fixture
@@ -68,72 +73,133 @@ def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
         wrong()
 
 
-# ---- modules as they are named to a command
+# ---- variants: the program that runs
 
 
-def layout(folder: Path, *names: str) -> None:
-    """Files, each with its own name in it."""
-    for name in names:
-        file = folder / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(f"NAME = {name!r}\n" if not name.endswith("__init__.py") else "")
+class Own(registry.Program):  # type: ignore[type-arg]
+    """Takes no notice of its variants; derived from it they need none."""
+
+    async def run(self, rank: Any, prepared: Any) -> None: ...
+
+
+class Asks(Own):
+    """Looks its variant up, the first time that it prepares anything."""
+
+    known: ClassVar[dict[str, type[Any]]] = {}
+
+    def prepare(self, args: Arguments) -> Any:
+        if args.variant is not None and args.variant not in self.known:
+            self.known[args.variant] = registry.variant(args.variant).make
+        return self.known.get(args.variant or "")
+
+
+class Piece:
+    pass
+
+
+class Pieces(Own):
+    """Has a piece that can be replaced."""
+
+    def prepare(self, args: Arguments) -> Any:
+        return registry.with_variant(self, args, {Piece: Piece})[Piece]
+
+
+def given(variant: str | None) -> Arguments:
+    return Arguments({}, {}, (), 1, "default", variant)
 
 
 @pytest.fixture
-def imports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Path]:
-    """A folder to be in; what is imported from it is forgotten."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    before = set(sys.modules)
-    yield tmp_path
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
-
-
-@pytest.mark.parametrize(
-    ("word", "module"),
-    [
-        ("plug_one.py", "plug_one"),
-        ("deep/plug_two.py", "plug_two"),
-        ("deep/pack/plug_three.py", "pack.plug_three"),
-        ("plug_one", "plug_one"),
-        ("deep/with-dash.py", "with-dash"),
-    ],
-)
-def test_a_module_by_its_name_or_its_path(imports: Path, word: str, module: str) -> None:
-    files = ["plug_one.py", "deep/plug_two.py", "deep/pack/__init__.py", "deep/pack/plug_three.py", "deep/with-dash.py"]
-    layout(imports, *files)
-    registry.import_named(word)
-    assert vars(sys.modules[module])["NAME"] == (word if "." in word else f"{word}.py")
-
-
-@pytest.mark.parametrize(
-    ("word", "said"),
-    [
-        ("missing.py", "there is no such file"),
-        ("deep", "No module named 'deep'"),
-        ("json.py", "there is another module json, .*; rename the file"),
-    ],
-)
-def test_a_module_that_is_not_there(imports: Path, word: str, said: str) -> None:
-    layout(imports, "json.py")
-    with pytest.raises(ImportError, match=said):
-        registry.import_named(word)
-
-
-def test_what_a_command_has_to_import(imports: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any], type[Any]], tuple[Any, Any]]:
+    """What is prepared of a protocol and of a variant of it, registered for one test."""
     registry.protocols()
     for table in ("_protocols", "_variants"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
-    assert registry.names_to_import("dp_batch", "M-DP-1") == []
-    text = "from dpsim.registry import *\n@register_protocol('mine')\nclass Mine(Program):\n"
-    text += "    async def run(self, rank, prepared): ...\n"
-    (imports / "tests").mkdir()
-    (imports / "tests" / "plug_mine.py").write_text(text)
-    registry.import_named("tests/plug_mine.py")
-    assert registry.names_to_import("mine", None) == ["tests/plug_mine.py"]
-    monkeypatch.chdir(imports / "tests")
-    assert registry.names_to_import("mine", None) == ["plug_mine.py"]
-    monkeypatch.chdir("/")
-    monkeypatch.setattr(registry, "_found", {"plug_mine"})
-    assert registry.names_to_import("mine", None) == [], "an entry point finds it"
+    monkeypatch.setattr(registry, "_heeded", set())
+    monkeypatch.setattr(Asks, "known", {})
+
+    def prepare(program: type[Any], made: type[Any]) -> tuple[Any, Any]:
+        registry.register_protocol("own")(program)
+        registry.register_variant("OWN-1", protocol="own", expected="HANG")(made)
+        assert type(registry.prepared("own", given(None))[0]) is program
+        return registry.prepared("own", given("OWN-1"))
+
+    return prepare
+
+
+Prepare = Callable[[type[Any], type[Any]], tuple[Any, Any]]
+
+
+def derived(*bases: type[Any]) -> type[Any]:
+    return type("Derived", bases, {})
+
+
+@pytest.mark.parametrize("program", [Own, Asks, Pieces])
+def test_a_variant_of_the_program_runs_in_its_place(own: Prepare, program: type[Any]) -> None:
+    made = derived(program)
+    assert type(own(program, made)[0]) is made
+
+
+def test_every_backend_runs_it(own: Prepare) -> None:
+    """The simulation by its name, and a worker of gloo or NCCL."""
+    made = derived(Own)
+    seen: list[type[Any]] = []
+
+    async def run(self: Any, rank: Any, prepared: Any) -> None:
+        seen.append(type(self))
+
+    made.run = run
+    own(Own, made)
+    backend = SimBackend()
+    backend.run(World(size=1, communicators=()), "own", given(None))
+    backend.run(World(size=1, communicators=()), "own", given("OWN-1"))
+    assert seen == [made]
+    job = Job(0, 0, World(size=1, communicators=()), "own", given("OWN-1"), [], sys.path, "")
+    assert type(resolve(job)[0]) is made
+
+
+@pytest.mark.parametrize(("program", "made"), [(Asks, Something), (Pieces, derived(Piece))])
+def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any], made: type[Any]) -> None:
+    for _ in range(2):  # what was learned may be kept
+        instance, prepared = own(program, made)
+        assert (type(instance), prepared) == (program, made)
+
+
+@pytest.mark.parametrize("made", [Something, derived(registry.Program, Piece)])
+def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
+    """The healthy protocol would run under its name."""
+    if issubclass(made, registry.Program):
+        made = type("Other", (made,), {"run": Own.run})
+    with pytest.raises(registry.Unsuitable, match=r"own takes no notice of its variant OWN-1; make .* from Own, or "):
+        own(Own, made)
+
+
+def test_a_variant_that_replaces_nothing_is_refused(own: Prepare) -> None:
+    with pytest.raises(registry.Unsuitable, match=r"OWN-1 is Something, .*; expected a class .* one of Piece, Pieces"):
+        own(Pieces, Something)
+
+
+@pytest.mark.parametrize("name", ["dp_batch", "pp_tokens"])
+def test_shipped_protocols_refuse_what_replaces_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(registry, "_variants", {**registry._variants})
+    registry.register_variant("JUNK", protocol=name, expected="HANG")(Something)
+    scenario = scenario_from(
+        {
+            "name": "x",
+            "protocol": {"name": name, "variant": "JUNK"},
+            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+        }
+    )
+    with pytest.raises(ScenarioError, match=f"x: the variant JUNK is Something, which replaces nothing in {name}"):
+        to_world.prepare(scenario)
+
+
+def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
+    own(Asks, Something)
+    assert registry.variant("OWN-1").form == "default"
+    with pytest.raises(registry.UnknownName, match="no protocol is registered as 'owm'; did you mean 'own'"):
+        registry.register_variant("OWN-2", protocol="owm", expected="HANG")(Something)
+
+
+def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
+    with pytest.raises(TypeError, match="has no run"):
+        own(Asks, derived(registry.Program))

@@ -2,6 +2,10 @@
 
 A call names buffers, not their memory, so it may be issued again later, when the buffers hold something else.
 
+A kernel is a plain function, and all it knows is in `reads`, `writes` and `args`. What else can be called, and a list
+as a default, may hold what the program changes before the stream comes to the kernel: a partial function, a method
+(also a built-in one, of a list), an object. No function of an array library is a kernel either: it returns its result.
+
 A kernel keeps to its footprint, on every backend: it may not write the arrays that it was given to read, also where
 the same buffer is named in `writes`, and it returns nothing.
 """
@@ -9,10 +13,11 @@ the same buffer is named in `writes`, and it returns nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
 from typing import Any
 
 from dpsim.backend.call_site import place_in
-from dpsim.backend.plain import told
+from dpsim.backend.plain import check_plain, told
 from dpsim.interface import Buffer, Frozen, Kernel
 
 
@@ -55,14 +60,23 @@ class KernelCall:
 
 
 def check_kernel(kernel: Any, site: str) -> None:
-    """Raise TypeError for what cannot be called, and for a closure."""
+    """Raise TypeError for what is no plain function, and for one that would read tomorrow's state: a closure, and one
+    with a default that is no plain data.
+    """
     if not callable(kernel):
         raise TypeError(f"{site}: the kernel is {told(kernel)}; a function is needed, as launch(site, kernel, ...)")
-    if getattr(kernel, "__closure__", None):
+    if type(kernel) is not FunctionType:
+        raise TypeError(
+            f"{site}: the kernel is {told(kernel)}, which may hold what changes before it runs; write a plain "
+            "function, and pass the values in args"
+        )
+    if kernel.__closure__:
         raise TypeError(
             f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
             "not as they are now. Pass the values in args"
         )
+    defaults = (*(kernel.__defaults__ or ()), *(kernel.__kwdefaults__ or {}).values())
+    check_plain(defaults, f"a default of the kernel {kernel.__qualname__}", site, compared=False)
 
 
 class KernelError(RuntimeError):

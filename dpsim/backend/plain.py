@@ -17,11 +17,14 @@ an int.
 
 from __future__ import annotations
 
+import re
 from operator import index
 from typing import Any
 
 from dpsim.backend.misuse import CONTRACT, a_or_an
 from dpsim.words import short
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 PLAIN = frozenset({int, float, bool, str, type(None)})
 """The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
@@ -64,10 +67,11 @@ def shape_of(shape: Any, site: str) -> tuple[int, ...]:
 
 
 def told(value: Any, cured: bool = False) -> str:
-    """A value with its type; `cured`: and what plain data to write instead where that is known.
+    """A value with its type; `cured`: and what plain data to write instead where that is known. Without addresses of
+    objects: what is told goes into journals, and a run made again has others.
 
-    >>> told(3.5)
-    '3.5 (float)'
+    >>> told(3.5), told([object()])
+    ('3.5 (float)', '[<object object>] (list)')
     """
     kind = type(value)
     if issubclass(kind, CONTRACT):  # a backend's class would be another one on the next backend
@@ -75,7 +79,9 @@ def told(value: Any, cured: bool = False) -> str:
     name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     if hasattr(kind, "__await__"):
         return f"a {name} (did you forget await?)"
+    cure = ""
     if kind.__module__ == "numpy" and hasattr(value, "ndim"):
         cure = f": write {'tuple(....tolist())' if value.ndim else 'int(...) or float(...)'}" if cured else ""
-        return f"{short(value)} ({name}{cure})"
-    return f"{short(value)} ({name})" if kind.__module__ == "builtins" else f"a {name}"
+    elif kind.__module__ != "builtins":
+        return f"a {name}"
+    return f"{short(_ADDRESS.sub('', str(value)))} ({name}{cure})"

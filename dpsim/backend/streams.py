@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from types import FunctionType
 
 from dpsim.backend.arguments import unknown_dtype
 from dpsim.backend.buffers import JournaledBuffer, OwnStream, check_buffers, of_this_backend, refs
@@ -80,7 +81,7 @@ class JournaledStream(OwnStream):
         args: tuple[Frozen, ...] = (),
         cost: int | None = None,
     ) -> None:
-        if getattr(kernel, "__closure__", False) is not None:  # None: a plain function
+        if type(kernel) is not FunctionType or kernel.__closure__ or kernel.__defaults__ or kernel.__kwdefaults__:
             check_kernel(kernel, site)
         if args and not PLAIN.issuperset(map(type, args)):
             check_plain(tuple(args), "an argument of the kernel", site, compared=False)

@@ -3,16 +3,18 @@
     trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost, and nobody raised anything
     trouble(ValueError("count"))            # "": a finding
     is_stopped(4711)                        # SIGSTOP, a debugger: it will not answer
+    free_descriptors(80)                    # 17 of them: no start of a pool
     limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
 
 No memory, no room on a disk, no descriptor, no thread: whoever raised that was stopped by this machine, wherever in the
-chain of an exception it lies. A process that SIGKILL or SIGTERM ended was ended from outside, by the out-of-memory
-killer or by somebody; SIGABRT, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend says so
-in `Run.lost`, or raises `dpsim.world.Lost` where there is no run yet.
+chain of an exception it lies. A process that one of `ENDS` ended was ended from outside, by the out-of-memory killer, a
+limit or somebody; SIGABRT, SIGBUS, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend
+says so in `Run.lost`, or raises `dpsim.world.Lost` where there is no run yet.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -23,8 +25,8 @@ from pathlib import Path
 TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 """Errors of calls that found the machine, or a limit on this process, exhausted."""
 
-ENDS = (signal.SIGKILL, signal.SIGTERM)
-"""Signals with which somebody else ends a process."""
+ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+"""Signals with which somebody else ends a process: the system, a user, a terminal that closed, a limit on its time."""
 
 NO_THREAD = "can't start new thread"
 """What Python says then, in an exception that has no type of its own."""
@@ -65,6 +67,20 @@ def is_stopped(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
     except (OSError, IndexError):
         return False
+
+
+def free_descriptors(most: int) -> int:
+    """How many descriptors this process can still open, counted up to `most`."""
+    with contextlib.ExitStack() as opened:
+        for count in range(most):
+            try:
+                descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                return count
+            opened.callback(os.close, descriptor)
+    return most
 
 
 def limit(descriptor: int, seconds: float) -> None:

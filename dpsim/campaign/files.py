@@ -191,6 +191,8 @@ def kept(scenario: Scenario, explored: Explored, folder: Path) -> Outcome:
         path = folder / f"{name}-{shown.failure.fingerprint}.jsonl"
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            if path.is_symlink():  # the name is ours: what a link leads to is not to be replaced
+                path.unlink()
             schedule = Schedule(shown.failure.by, tuple(shown.schedule))
             write_judged(path, shown.run, scenario, shown.failure.problem.klass, schedule)
         except (OSError, TraceError) as error:  # the verdict is told all the same

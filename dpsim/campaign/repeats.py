@@ -8,6 +8,8 @@
 Which runs: the first, every one whose number is a power of four, the first of each failure, and the last. So a world
 that has one schedule is run twice, and one of a thousand eight times. A repetition follows the first run's schedule
 strictly; the instance is fresh, and so is what `prepare` made, so state that outlives a run shows as well as a clock.
+Every rank gets an instance of its own, as it would in a process of its own: ranks that talk through `self` and tidy up
+behind them come out differently.
 
 Random numbers are looked for at their source: a run after which the generator of `random` or `numpy.random` is another
 one, and that does not seed it (then the second run would leave it as the first did), is a finding however alike the two
@@ -30,6 +32,8 @@ from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
 from dpsim.explore.strategies.replay import Replay
+from dpsim.interface import Rank
+from dpsim.program import Program
 from dpsim.schedule import CutOff, OutOfTime, Unrepeatable
 from dpsim.world import Run
 
@@ -40,6 +44,17 @@ class Unlike(NamedTuple):
     finding: Finding
     run: Run | None
     schedule: list[str]
+
+
+class OneEach(Program[None]):
+    """A program of which each rank has an instance of its own, with what that prepared, as in a process of its own."""
+
+    def __init__(self, instances: Sequence[tuple[Program[Any], Any]]) -> None:
+        self._instances = instances
+
+    async def run(self, rank: Rank, prepared: None) -> None:
+        program, its = self._instances[rank.rank]
+        await program.run(rank, its)
 
 
 class Repeats:
@@ -89,7 +104,9 @@ class Repeats:
             draw = nondeterminism.unseeded("a generator of its own", taken[0])
         else:
             return None if found is None else Unlike(found, run, schedule)
-        return Unlike(draw if found is None else nondeterminism.with_draw(found, draw), run, schedule)
+        if found is not None:
+            draw = nondeterminism.with_seen(found, f"{draw.culprit} without a seed")
+        return Unlike(draw, run, schedule)
 
     def diverged(self, error: Unrepeatable, schedule: list[str]) -> Unlike:
         """The search came to a schedule that could not be repeated: where two runs along it differ, if these do."""
@@ -108,10 +125,11 @@ class Repeats:
             self._fresh = self._subject.fresh()
         follow.begin()
         machine.strategy = follow
-        program, prepared = self._fresh()
+        world = self._subject.world
+        program = OneEach([self._fresh() for _ in range(world.size)])
         try:
             with within or nullcontext():
-                kept(machine.run_program(self._subject.world, program, prepared, self._tick))
+                kept(machine.run_program(world, program, None, self._tick))
             follow.end(True)
         except OutOfTime:
             raise

@@ -76,8 +76,7 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
         scenario = scenario_from(trace.header.scenario)
     except ValueError as error:
         raise TraceError(
-            f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version, or "
-            "does it need --module?"
+            f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version?"
         ) from None
     if trace.schedule is None:
         result = run_scenario(scenario, base=_base(trace, scenario))
@@ -98,11 +97,11 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
     return Replayed(trace.name, noted, scenario, run, findings, difference, steps, follow.skipped, follow.added)
 
 
-def replay_token(token: Token, base: Path | None = None) -> Replayed:
+def replay_token(token: Token) -> Replayed:
     """Make the run of a token again, in fallback. Where it had no room for the schedule, the failure is looked for as
-    it was before. `base`: the folder of the scenario's files. Raises ScenarioError for a workload that cannot be read.
+    it was before. Raises Mismatch where it polls for ever now, ScenarioError for what its protocol cannot run.
     """
-    subject = Subject.of(token.scenario, base)
+    subject = Subject.of(token.scenario)
     follow = Replay(token.steps, strict=False)
     follow.begin()
     findings: Sequence[Finding]

@@ -16,16 +16,16 @@ from contextlib import suppress
 
 from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import FEW, whereabouts
-from dpsim.campaign.repeats import Repeats
+from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
-from dpsim.checks.finding import Finding
+from dpsim.checks import nondeterminism
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
 from dpsim.ops import KIND, SITE, RawRecord
-from dpsim.program import refuse_changes, state_of
+from dpsim.program import SharedState, refuse_changes, state_of
 from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.sim.environment import rare_collections
-from dpsim.world import Lost, Run
+from dpsim.world import Lost
 
 
 @rare_collections()  # around all runs, up to when what they leave is gone: after each it would look through that
@@ -87,11 +87,19 @@ def search_subject(
         new = bool(problems) and problems[0].what not in known
         known.update(one.what for one in problems)
         unlike = repeats.after(run, asked.schedule, new)
-        return problems if unlike is None else [_problem(unlike.finding, unlike.run)]
+        return problems if unlike is None else [differs(unlike)]
 
     def diverged(error: Unrepeatable, current: Picker) -> Problem:
-        unlike = repeats.diverged(error, current.schedule)
-        return _problem(unlike.finding, unlike.run)
+        return differs(repeats.diverged(error, current.schedule))
+
+    def differs(unlike: Unlike) -> Problem:
+        """A run that did not come out the same again: it is its own evidence, since another one might."""
+        finding = unlike.finding
+        try:
+            refuse_changes(subject.program, subject.prepared, before)
+        except SharedState as error:
+            finding = nondeterminism.with_seen(finding, str(error))
+        return Problem(finding.klass, identity(finding), evidence=(unlike.run, [finding]))
 
     found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
     unlike = None
@@ -101,7 +109,7 @@ def search_subject(
     except Lost as error:
         lost = str(error)
     if unlike is not None and not found.failures:
-        one = _problem(unlike.finding, unlike.run)
+        one = differs(unlike)
         failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
         found.failures[one.what], found.verdict = failure, "violated"
     if not found.failures:
@@ -121,8 +129,3 @@ def _stood(error: CutOff, journals: Sequence[Sequence[RawRecord]]) -> str:
     """Where the ranks of a run stood that was cut off."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
     return f"a run stood here {when}:\n{whereabouts(journals, FEW)}"
-
-
-def _problem(finding: Finding, run: Run | None) -> Problem:
-    """A run that did not come out the same again: it is its own evidence, since another one might."""
-    return Problem(finding.klass, identity(finding), evidence=(run, [finding]))

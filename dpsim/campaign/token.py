@@ -8,8 +8,10 @@ Whoever has the word and the protocol's source has the failure: no file is neede
 A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes of the SHA-256 of a JSON object and
 the object itself, compressed. What comes from a log may be anything, so it is read as a file is: at most `LONGEST`
 characters, which expand to at most `MOST_BYTES`, whatever they say of themselves; the scenario in it is the text of a
-scenario file, and read by the reader of such files; every other field is checked. Whatever the word is, the outcome is
-a `Token` or a `TokenError` in one line.
+scenario file, and read by the reader of such files; every other field is checked, and is printable. A few bytes may
+ask for a huge world, so its size is bounded before anything is made of it (`beyond`); and the word of a stranger opens
+no file, so a workload in it is written out or made up. Whatever the word is, the outcome is a `Token` or a `TokenError`
+in one line.
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):
@@ -36,7 +38,15 @@ LONGEST = 16_384
 """Characters: of what is printed, and of what is read. A word of a command line may be longer, a log is not to be."""
 
 MOST_BYTES = 1 << 20
-MOST_SCHEDULES = 1_000_000
+MOST_SCHEDULES = 100_000
+MOST_RANKS = 64
+MOST_REQUESTS = 1_000
+MOST_TOKENS = 100_000
+"""Of all requests together. Each of these is far above what can be explored."""
+
+MOST_WAITED = 100_000
+"""Steps of the virtual clock up to the last arrival or abort."""
+
 LONGEST_WORD = 1_000
 CHECKED = 4
 
@@ -57,7 +67,9 @@ class Token(NamedTuple):
     schedules: int
 
     def __str__(self) -> str:
-        """The word; empty where it would be too long."""
+        """The word; empty where it would be refused: too long, not printable, or of too large a world."""
+        if beyond(self.scenario) or not all(map(_is_word, self.steps)):
+            return ""
         fields = {**self._asdict(), "scenario": dump_scenario(self.scenario)}
         content = json.dumps(fields, separators=(",", ":")).encode()
         packed = hashlib.sha256(content).digest()[:CHECKED] + zlib.compress(content, 9)
@@ -78,9 +90,32 @@ def read_token(word: str) -> Token:
     try:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
     except ScenarioError as error:
-        first = str(error).partition("\n")[0]
-        raise TokenError(f"{first}; if a module of yours registers the name, import it: --module") from None
+        raise TokenError(str(error).partition("\n")[0]) from None
+    if too_large := beyond(scenario):
+        raise TokenError(f"the token {shown(word, 40)}: {too_large}")
     return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
+
+
+def beyond(scenario: Scenario) -> str:
+    """Why a scenario fits in no token; empty if it does. Counts are told from the text, before any request is made."""
+    workload, size = scenario.workload, scenario.topology.world_size
+    if workload.azure_csv is not None:
+        return "its workload is a file; expected requests that are written out or synthetic"
+    if workload.synthetic is not None:
+        made, longest = workload.synthetic, workload.synthetic.prompt_tokens.max + workload.synthetic.output_tokens.max
+        count = min(made.requests, workload.limit or made.requests)
+        tokens, last = count * longest, int(count / made.rate * 1e9) if made.rate else 0
+    else:
+        requests = (workload.requests or ())[: workload.limit]
+        count, tokens = len(requests), sum(one.prompt_tokens + one.output_tokens for one in requests)
+        last = max((max(one.arrival, one.abort or 0) for one in requests), default=0)
+    counts = {
+        "ranks": (size, MOST_RANKS),
+        "requests": (count, MOST_REQUESTS),
+        "tokens": (tokens, MOST_TOKENS),
+        "steps to the last arrival": (last // workload.step_duration, MOST_WAITED),
+    }
+    return next((f"{n:,} {what}; expected at most {most:,}" for what, (n, most) in counts.items() if n > most), "")
 
 
 def fields_of(word: str) -> dict[str, Any]:
@@ -123,12 +158,10 @@ def _checked(word: str, fields: Any) -> dict[str, Any]:
     steps, schedules = fields["steps"], fields["schedules"]
     wrong = {
         "scenario: expected text": not isinstance(fields["scenario"], str),
-        f"steps: expected a list of up to {MOST_STEPS:,} words": not isinstance(steps, list)
+        f"steps: expected a list of up to {MOST_STEPS:,} printable words": not isinstance(steps, list)
         or len(steps) > MOST_STEPS
-        or not all(isinstance(step, str) and len(step) <= LONGEST_WORD for step in steps),
-        "klass: expected a class of findings": not isinstance(fields["klass"], str)
-        or len(fields["klass"]) > LONGEST_WORD
-        or not fields["klass"].isprintable(),
+        or not all(map(_is_word, steps)),
+        "klass: expected a class of findings": not _is_word(fields["klass"]),
         f"strategy: expected one of {', '.join(STRATEGIES)}": not isinstance(fields["strategy"], str)
         or fields["strategy"] not in STRATEGIES,
         f"schedules: expected a number from 1 to {MOST_SCHEDULES:,}": type(schedules) is not int
@@ -138,3 +171,8 @@ def _checked(word: str, fields: Any) -> dict[str, Any]:
         if so:
             raise TokenError(f"{named}: {what}")
     return fields
+
+
+def _is_word(value: object) -> bool:
+    """Whether a text may be printed as it is: no line breaks, nothing that a terminal obeys."""
+    return isinstance(value, str) and len(value) <= LONGEST_WORD and value.isprintable()

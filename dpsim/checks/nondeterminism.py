@@ -24,6 +24,7 @@ CAUSES = (
     "a run has to be a function of its schedule, and something in this one is not; likely causes:",
     "  random numbers without a seed; a clock; the order of a set; id() or hash() of an object",
     "  state that outlives a run: on a class, in a module, in a default argument",
+    "  state that ranks share, in self or in what prepare made: made again, each rank has its own, as in a process",
 )
 
 
@@ -67,9 +68,9 @@ def unseeded(generator: str, culprit: Culprit | None) -> Finding:
     return Finding("nondeterminism", "NONDETERMINISM:RANDOM", message, culprit, position, CAUSES)
 
 
-def with_draw(found: Finding, draw: Finding) -> Finding:
-    """A difference, and who used such a generator."""
-    return replace(found, details=(*found.details, f"seen: {draw.culprit} without a seed"))
+def with_seen(found: Finding, seen: str) -> Finding:
+    """A difference, and what was seen that explains it."""
+    return replace(found, details=(*found.details, f"seen: {seen}"))
 
 
 def _difference(

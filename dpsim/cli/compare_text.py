@@ -7,7 +7,8 @@
     B  gloo.jsonl
        quickstart on gloo, held, digest 9f2c41d07be3a865
 
-The answer comes first. Where the scenarios of the two differ, a warning at the end says in what.
+The answer comes first. Where the scenarios of the two differ, a warning at the end says in what. What
+comes out of a file is made printable: a terminal obeys nothing of it.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from dataclasses import asdict
 from typing import Any
 
 from dpsim.trace import Difference, Trace, scenario_changes
+from dpsim.words import printable
 
 
 def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:
     """Whether two traces that were compared are equal, the answer first."""
     counts = a.counts
     answer = f"equal: {counts.total()} records, {counts['decision']} decisions, {counts['collective']} collectives"
-    lines = [answer if difference is None else str(difference), ""]
+    lines = [""]
     for name, trace in (("A", a), ("B", b)):
         header = trace.header
         verdict = header.verdict + (f" ({header.klass})" if header.klass else "")
@@ -34,7 +36,7 @@ def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:
     if changes:
         lines += ["", f"warning: the scenarios differ in {len(changes)} place{'s' * (len(changes) != 1)}:"]
         lines += [f"  {change}" for change in changes]
-    return "\n".join(lines)
+    return "\n".join([answer if difference is None else str(difference), *map(printable, lines)])
 
 
 def as_json(a: Trace, b: Trace, difference: Difference | None) -> dict[str, Any]:

@@ -29,6 +29,7 @@ from typing import Any, NoReturn, Self, TextIO
 import typer
 
 from dpsim.cli.protocol_errors import raised_by_protocol
+from dpsim.words import printable
 
 NOT_MET = 1
 BAD_INPUT = 2
@@ -72,7 +73,7 @@ def note(text: str) -> None:
 
 def fail(message: str, code: int) -> NoReturn:
     """Say on stderr what is wrong, and end."""
-    note("\n".join(f"dpsim: {line}" for line in (message or "unknown error").splitlines()))
+    note("\n".join(f"dpsim: {printable(line)}" for line in (message or "unknown error").splitlines()))
     raise typer.Exit(code)
 
 

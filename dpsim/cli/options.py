@@ -35,7 +35,7 @@ Off = Annotated[
 
 def import_modules(modules: Iterable[str] | None) -> None:
     """Import a user's modules, named or by the paths of their files. One that cannot be imported is bad input."""
-    from dpsim.registry import import_named
+    from dpsim.scenario.modules import import_named
 
     for module in modules or ():
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.cli.console import painted
 from dpsim.diagnose.report import report
 from dpsim.explore.normal_form import folded
+from dpsim.words import printable
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed
@@ -19,8 +20,8 @@ def as_text(replayed: Replayed) -> str:
     """What does not hold in the run, and whether it is that of the trace."""
     lines = [report(replayed.run, replayed.findings), ""] if replayed.findings else []
     for what, words in (("skipped", replayed.skipped), ("added", replayed.added)):
-        lines += [f"{what}: {line}" for line in folded(words)]
-    lines.append(painted(replayed.summary(), good=replayed.same))
+        lines += [f"{what}: {printable(line)}" for line in folded(words)]
+    lines.append(painted(printable(replayed.summary()), good=replayed.same))
     if replayed.difference is not None:
         lines.append(str(replayed.difference))
     return "\n".join(lines)

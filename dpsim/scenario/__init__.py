@@ -14,12 +14,13 @@
     errors.py          what is wrong with a scenario, as one exception
     to_world.py        what a backend is told: a world, a program, its arguments
     locate.py          from what a user types to a file
+    modules.py         from what a user types to the modules that register protocols
     schema.py          JSON Schema for editors
     small.py           every small scenario like a given one
     strategies.py      Hypothesis strategies: scenarios to draw
 
-The names below are the package's public face. `locate`, `schema`, `small` and `strategies` are imported by name, and
-only `strategies` imports Hypothesis.
+The names below are the package's public face. `locate`, `modules`, `schema`, `small` and `strategies` are imported by
+name, and only `strategies` imports Hypothesis.
 """
 
 from dpsim.scenario.edit import scenario_from, with_limit, with_workload

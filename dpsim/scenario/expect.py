@@ -3,6 +3,9 @@
     expect: {verdict: violated, class: "HANG:*", culprit: {rank: 1}}     # of a run, and of all schedules
     expect: {explored: {class: "HANG:*"}}                                # a run holds, some schedule hangs
     expect: {explored: proven}                                           # and no schedule may be left to try
+    expect: {verdict: violated, explored: violated}                      # the first run breaks something, too
+
+`explored` says nothing about a run: of that, `verdict` is held unless it is given.
 
 The judge is `dpsim.checks.expected`; here are the words of a file, and what is refused: a class that no finding has, a
 class or a culprit where nothing is to be found.
@@ -89,7 +92,9 @@ class Expect(ExpectAny):
     verdict: Literal["held", "violated"] = "held"
     """Left out: held, or violated if class or culprit are given."""
     explored: Annotated[ExpectExplored | None, BeforeValidator(_verdict_alone)] = None
-    """Of all schedules, where that is something else than of a run. Left out: the same."""
+    """Of all schedules, where that is something else than of a run, of which the verdict above counts, held by default.
+    Left out: the same.
+    """
 
     def of_all(self) -> Expected:
         """What must come of all schedules."""

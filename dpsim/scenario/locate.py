@@ -12,6 +12,7 @@ from the clone as well), and inside the package as `_scenarios/` in a wheel. Not
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from dpsim.words import nearest, question
@@ -34,7 +35,7 @@ def scenario_path(name: str) -> Path:
     bare = given.as_posix().removeprefix("scenarios/").removesuffix(".yaml")
     if folder is not None and bare in names:
         return folder / f"{bare}.yaml"
-    what = "a folder, not a scenario file" if given.is_dir() else f"no file in {Path.cwd()}"
+    what = _what_is(given)
     if not names:
         raise ScenarioNotFound(f"no scenario {name!r}: {what}, and no scenarios came with dpsim in {_PACKAGE}")
     hint = question(_meant(bare, names))
@@ -67,6 +68,21 @@ def _scenarios_in(folder: Path | None) -> list[str]:
         return []
     files = (path.relative_to(folder) for path in folder.rglob("*.yaml"))
     return sorted(file.with_suffix("").as_posix() for file in files if file.parts[0] not in _NOT_SCENARIOS)
+
+
+def _what_is(given: Path) -> str:
+    """What is there in place of a file."""
+    if given.is_dir():
+        return "a folder, not a scenario file"
+    if given.exists():
+        return "not a regular file"
+    if not given.is_symlink():
+        return f"no file in {Path.cwd()}"
+    try:
+        given.stat()
+    except OSError as error:
+        return f"a link to {os.readlink(given)}, which cannot be followed ({error.strerror})"
+    return "a link whose file came just now"
 
 
 def _meant(bare: str, names: list[str]) -> list[str]:

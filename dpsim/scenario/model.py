@@ -55,10 +55,10 @@ class ProtocolChoice(StrictModel):
             hint = did_you_mean(self.form, entry.forms)
             self._refuse("form", f"{self.name} has no form {self.form!r}; expected one of {known}{hint}")
         if self.variant is not None:
-            self._check_variant(self.variant)
+            self._check_variant(self.variant, entry.forms)
         return self
 
-    def _check_variant(self, name: str) -> None:
+    def _check_variant(self, name: str, forms: tuple[str, ...]) -> None:
         try:
             variant = registry.variant(name)
         except registry.UnknownName as error:
@@ -66,6 +66,10 @@ class ProtocolChoice(StrictModel):
             return
         if variant.protocol != self.name:
             self._refuse("variant", f"{name} is a variant of the protocol {variant.protocol}, not of {self.name}")
+        elif variant.form not in forms:
+            known, hint = ", ".join(forms), did_you_mean(variant.form, forms)
+            message = f"{name} is a variant of the form {variant.form!r}, which {self.name} does not have"
+            self._refuse("variant", f"{message}; register it with one of {known}{hint}")
         if self.form not in (None, variant.form):
             message = f"{name} is a variant of the form {variant.form!r}, not of {self.form!r}; leave form out"
             self._refuse("form", message)

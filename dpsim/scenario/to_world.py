@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from dpsim.program import Arguments, Program, Request, Unsuitable
-from dpsim.registry import protocol
+from dpsim.registry import prepared
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.faults import KillSpec
@@ -88,9 +88,9 @@ def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any],
 
     Raises ScenarioError for a workload that cannot be read, and for what the program cannot run.
     """
-    program = protocol(scenario.protocol.name).program()
     args = program_args(scenario, requests(scenario, base))
     try:
-        return program, args, program.prepare(args)
+        program, made = prepared(scenario.protocol.name, args)
+        return program, args, made
     except Unsuitable as error:
         raise ScenarioError(f"{scenario.name}: {error}") from None

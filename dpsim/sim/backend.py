@@ -23,7 +23,8 @@ from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
 from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
-from dpsim.registry import packages, protocol
+from dpsim.registry import packages
+from dpsim.registry import prepared as prepare
 from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
@@ -77,8 +78,7 @@ class SimBackend:
         return None
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
-        entry = protocol(program).program()
-        prepared = entry.prepare(args)
+        entry, prepared = prepare(program, args)
         before = state_of(entry, prepared)
         run = self.run_program(world, entry, prepared, progress)
         refuse_changes(entry, prepared, before)

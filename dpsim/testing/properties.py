@@ -98,11 +98,14 @@ def holds(
         return explored
     if explored.failure is None or scenario is None:
         raise DoesNotHold(explored.report() or f"{subject.name}: {unmet}")
-    replay = _command(scenario, explored, strategy, schedules)
+    replay, unnamed = _command(scenario, explored, strategy, schedules)
     file = Path(save) / f"{scenario.name.replace('/', '-')}-{explored.failure.fingerprint}.yaml"
     unwritten = _save(scenario, file) if final else "there is a smaller one"
     saved = f", not saved: {unwritten}" if unwritten else f", saved as {file}"
-    raise DoesNotHold(_told(explored.report(), scenario, unmet, saved), replay, None if unwritten else file)
+    told = _told(explored.report(), scenario, unmet, saved)
+    if unnamed:
+        told += f"\nnot to be replayed by a command: {unnamed}" + ("" if unwritten else "; the scenario is saved")
+    raise DoesNotHold(told, replay, None if unwritten else file)
 
 
 def holds_again(token: Token, replay: str = "", saved: str = "") -> Explored:
@@ -156,10 +159,12 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
     return True, current_build_context().is_final
 
 
-def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> str:
-    """What to type to see the failure again: in a test that pytest runs, the test; else the command line's."""
-    from dpsim.campaign.token import MOST_SCHEDULES, Token
-    from dpsim.registry import names_to_import
+def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: int) -> tuple[str, str]:
+    """What to type to see the failure again: in a test that pytest runs, the test; else the command line's. Or why
+    there is nothing to type.
+    """
+    from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
+    from dpsim.scenario.modules import names_to_import
 
     shown = explored.shown[0]
     token = Token(
@@ -168,20 +173,22 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     word = str(token) or str(token._replace(steps=tuple(shown.failure.normal))) or str(token._replace(steps=()))
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if not word:
-        return ""
+        return "", f"too large for a token ({beyond(scenario) or 'the word would be too long'})"
     if test and "dpsim.pytest_plugin" in sys.modules:
-        return f"pytest {shlex.quote(test)} --dpsim-replay={word}"
+        return f"pytest {shlex.quote(test)} --dpsim-replay={word}", ""
     modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)
-    return shlex.join(["dpsim", "replay", word, *(part for name in modules for part in ("--module", name))])
+    return shlex.join(["dpsim", "replay", word, *(part for name in modules for part in ("--module", name))]), ""
 
 
 def _save(scenario: Scenario, file: Path) -> str | None:
     """Write the scenario of a failure; says why it cannot be written: the failure is what has to be told."""
     from dpsim.scenario import dump_scenario
+    from dpsim.trace.appearing import appearing
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(dump_scenario(scenario), encoding="utf-8")
+        with appearing(file) as new:
+            new.write(dump_scenario(scenario).encode())
     except OSError as error:
         return error.strerror
     return None

@@ -8,8 +8,8 @@
 `holds` writes the scenario, and the plugin of pytest that line, where the test failed with it: a test may want a
 failure. Before pytest runs the test again, the plugin tries its files. So a failure that took Hypothesis a minute to
 find and to shrink is seen at once, on every machine that has the file; and once it is mended, the file is a regression
-test until somebody deletes it or moves it to the scenarios. Nothing is imported here but the standard library: who
-looks for files need not know what is in them.
+test until somebody deletes it or moves it to the scenarios. Looking for files imports nothing but the standard library:
+who looks need not know what is in them.
 """
 
 from __future__ import annotations
@@ -37,8 +37,10 @@ class SavedFailure(NamedTuple):
 
 def name_command(file: Path, replay: str) -> None:
     """Make the command the first line of a file. One that cannot be written stays as it is."""
-    with suppress(OSError):
-        file.write_text(f"{COMMAND}{replay}\n{file.read_text('utf-8')}", encoding="utf-8")
+    from dpsim.trace.appearing import appearing
+
+    with suppress(OSError), appearing(file) as new:
+        new.write(f"{COMMAND}{replay}\n{file.read_text('utf-8')}".encode())
 
 
 def saved_failures(folder: Path) -> list[SavedFailure]:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from dpsim.ops import KIND, LEARNED_OUTCOME, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
 from dpsim.trace import fold
 from dpsim.trace.read import Trace
-from dpsim.words import ranks_text
+from dpsim.words import printable, ranks_text
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Difference:
             f"  B  {self.b}",
             f"  {self.meaning}",
         ]
-        return "\n".join([*lines, *self.ends])
+        return "\n".join(map(printable, [*lines, *self.ends]))
 
 
 def compare(a: Trace, b: Trace) -> Difference | None:

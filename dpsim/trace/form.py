@@ -29,6 +29,7 @@ from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
 from dpsim.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
+from dpsim.words import printable
 
 FORMAT = "dpsim-trace"
 VERSION = 2
@@ -111,8 +112,7 @@ def decode(text: bytes) -> tuple[int, RawRecord]:
 def shown(text: bytes, limit: int = 200) -> str:
     """A line for a message: cut, and safe to print."""
     some = text[:limit].rstrip(b"\n").decode("ascii", "backslashreplace")
-    printable = "".join(char if char.isprintable() else f"\\x{ord(char):02x}" for char in some)
-    return (printable or "an empty line") + ("..." if len(text) > limit else "")
+    return (printable(some) or "an empty line") + ("..." if len(text) > limit else "")
 
 
 # ---- how each field is written

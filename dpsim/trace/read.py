@@ -105,8 +105,11 @@ class Trace:
 def read_trace(path: str | os.PathLike[str]) -> Trace:
     """Open a trace and check its header; the body is checked while it is read. Raises TraceError, OSError."""
     name = os.fspath(path)
-    if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
-        raise TraceError(f"{name}: not a regular file; expected a trace, which is read more than once")
+    if not name:
+        raise TraceError("'': no name of a file; expected a trace")
+    if Path(path).exists() and not Path(path).is_file():
+        what = "a folder" if Path(path).is_dir() else "not a regular file"
+        raise TraceError(f"{name}: {what}; expected a trace, which is read more than once")
     with Path(path).open("rb") as file:
         header = _header(_Lines(name, file))
     return Trace(name, header, lambda trace: _journals(trace, Path(path)), lambda trace: _check(trace, Path(path)))

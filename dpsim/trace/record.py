@@ -16,8 +16,8 @@ A run of the simulation without time has one section more, and that has a digest
 
 Guarantees: the journals are never copied, so a trace of millions of records takes no memory to speak of; the file
 appears under its name when it is complete and on the disk, and not at all when writing fails or is interrupted. The
-folder is tried out *before* a long run with `check_writable`. The way of temporary file, fsync and rename: Pillai et
-al., All file systems are not created equal, OSDI 2014.
+folder is tried out *before* a long run with `check_writable`. Where the user names a link, the file that it leads to is
+replaced; `kept` in `dpsim.campaign.files`, which chooses the name itself, takes a link away first.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from dpsim.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.trace.appearing import appearing, temporary
 from dpsim.trace.form import UNWRITTEN, lines
 from dpsim.trace.header import PREFIX, Header
 from dpsim.trace.schedule import Schedule
@@ -59,7 +59,7 @@ def write_trace(
     """
     header = Header.of(run, scenario=scenario, verdict=verdict, klass=klass, versions=versions)
     total = hashlib.sha256()
-    with _appearing(Path(path)) as file:
+    with appearing(_target(Path(path))) as file:
         file.write(header.line())
         for rank, journal in enumerate(run.journals):
             for line in lines(rank, journal):
@@ -91,28 +91,11 @@ def messages_of(journals: Sequence[Sequence[RawRecord]]) -> dict[str, str]:
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """Whether a trace could be written to `path`. Raises OSError that says why not; leaves nothing behind."""
-    target = _target(Path(path))
-    temporary = _temporary(target)
-    with temporary.open("wb"):
+    tried = temporary(_target(Path(path)))
+    tried.unlink(missing_ok=True)
+    with tried.open("xb"):
         pass
-    temporary.unlink()
-
-
-@contextmanager
-def _appearing(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears at `path` if all goes well."""
-    target = _target(path)
-    temporary = _temporary(target)
-    try:
-        with temporary.open("wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    except BaseException:
-        with suppress(OSError):
-            temporary.unlink()
-        raise
+    tried.unlink()
 
 
 def _target(path: Path) -> Path:
@@ -133,10 +116,6 @@ def _target(path: Path) -> Path:
     if not target.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, "there is no such folder", str(path.parent))
     return target
-
-
-def _temporary(target: Path) -> Path:
-    return target.with_name(f".dpsim-trace-{os.getpid()}.tmp")
 
 
 def _section(name: str, content: Mapping[str, Any]) -> bytes:

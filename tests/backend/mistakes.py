@@ -131,6 +131,27 @@ class Mistakes(Program[Any]):
     async def launches_a_number(self, rank: Rank) -> None:
         rank.stream("main").launch("fill", 3)  # type: ignore[arg-type]
 
+    async def launches_a_partial_function(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", partial(set_to_first, numbers=[1]))
+
+    async def launches_an_object(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", Filler())
+
+    async def launches_a_method(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", Filler().fill)
+
+    async def launches_a_method_of_a_list(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", [].clear)
+
+    async def launches_what_returns(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", np.add)
+
+    async def launches_a_default(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", set_to_first)
+
+    async def launches_a_default_of_a_keyword(self, rank: Rank) -> None:
+        rank.stream("main").launch("fill", set_to_named)
+
     async def writes_no_list(self, rank: Rank) -> None:
         rank.stream("main").launch("fill", set_to, writes=rank.stream("main").alloc(4, "int32", "x"), args=(1,))  # type: ignore[arg-type]
 
@@ -249,11 +270,17 @@ class Mistakes(Program[Any]):
         assert (await x.read("read")).tolist() == [2, 2, 4, 4]
 
     async def passes_nan(self, rank: Rank) -> None:
-        """No mistake: an argument of a kernel is compared with nothing. Nor is a kernel that is no function."""
+        """No mistake: an argument of a kernel is compared with nothing."""
         x, main = rank.stream("main").alloc(1, "float32", "x"), rank.stream("main")
         main.launch("fill", set_to, writes=[x], args=(float("nan"),))
-        main.launch("add", partial(add), reads=(x,), writes=(x,))
+        main.launch("add", add, reads=(x,), writes=(x,))
         assert np.isnan(await x.read("read")).all()
+
+    async def leaves_out_arguments(self, rank: Rank) -> None:
+        """No mistake: nobody can change a default that is plain data."""
+        x, main = rank.stream("main").alloc(2, "int32", "x"), rank.stream("main")
+        main.launch("fill", set_to_three, writes=[x])
+        assert (await x.read("read")).tolist() == [3, 3]
 
     async def exchanges_tables(self, rank: Rank) -> None:
         """No mistake: arrays of two dimensions, and one whose memory has gaps."""
@@ -276,6 +303,29 @@ def leave() -> None:
     sys.exit(1)
 
 
+def set_to_three(target: Any, three: int = 3, *, more: tuple[Any, ...] = (0, ("none", None))) -> None:
+    target[:] = three
+
+
+def set_to_first(target: Any, numbers: Any = [1]) -> None:  # noqa: B006
+    target[:] = numbers[0]
+
+
+def set_to_named(target: Any, *, number: Any = np.int32(1)) -> None:  # noqa: B008
+    target[:] = number
+
+
+class Filler:
+    """Fills with what it holds when it is called."""
+
+    number = 1
+
+    def fill(self, target: Any) -> None:
+        target[:] = self.number
+
+    __call__ = fill
+
+
 def swapped(source: Any, target: Any) -> None:
     source[:] = 3
 
@@ -293,6 +343,7 @@ SCRIBBLES = (
     "kernel {} of rank 1 scribble[0]: it writes an array that it was given to read ({}); name the buffer in writes"
 )
 OWN = "A protocol can add none; keep what is its own in local variables of run"
+HOLDS = ", which may hold what changes before it runs; write a plain function, and pass the values in args"
 KERNEL = "; a function is needed, as launch(site, kernel, ...)"
 NAN = ", which equals nothing, not even itself; say None or a word in its place"
 MAKE = "; write np.array(..., dtype=np.int32), or another of int32, int64, float32"
@@ -348,6 +399,22 @@ SAID = {
     "replaces_a_call": ("AttributeError", "the attribute 'send' of a Rank cannot be replaced"),
     "launches_nothing": ("TypeError", f"fill: the kernel is None (NoneType){KERNEL}"),
     "launches_a_number": ("TypeError", f"fill: the kernel is 3 (int){KERNEL}"),
+    "launches_a_partial_function": ("TypeError", f"fill: the kernel is a functools.partial{HOLDS}"),
+    "launches_an_object": ("TypeError", f"fill: the kernel is a tests.backend.mistakes.Filler{HOLDS}"),
+    "launches_a_method": (
+        "TypeError",
+        f"fill: the kernel is <bound method Filler.fill of <tests.backend.mistakes.Filler object>> (method){HOLDS}",
+    ),
+    "launches_a_method_of_a_list": (
+        "TypeError",
+        f"fill: the kernel is <built-in method clear of list object> (builtin_function_or_method){HOLDS}",
+    ),
+    "launches_what_returns": ("TypeError", f"fill: the kernel is a numpy.ufunc{HOLDS}"),
+    "launches_a_default": ("TypeError", f"fill: a default of the kernel set_to_first has [1] (list){PLAIN}"),
+    "launches_a_default_of_a_keyword": (
+        "TypeError",
+        f"fill: a default of the kernel set_to_named has 1 (numpy.int32: write int(...) or float(...)){PLAIN}",
+    ),
     "writes_no_list": ("TypeError", "fill: writes is a Buffer; a list of buffers is needed, as writes=[x]"),
     "writes_an_array": (
         "TypeError",
@@ -417,7 +484,7 @@ LEFT = {
 }
 """By what is left when the program ends: the classes of what is found."""
 
-NO_MISTAKES = ("keeps_to_its_footprint", "counts_in_numpy", "passes_nan", "exchanges_tables")
+NO_MISTAKES = ("keeps_to_its_footprint", "counts_in_numpy", "passes_nan", "leaves_out_arguments", "exchanges_tables")
 
 TOGETHER = ("exchanges_tables",)
 """What both ranks do."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.backend.kernel_call import KernelCall, KernelError
-from dpsim.backend.trouble import is_stopped, limit, trouble
+from dpsim.backend.trouble import free_descriptors, is_stopped, limit, trouble
 
 
 @pytest.mark.parametrize(
@@ -64,6 +65,23 @@ def test_a_process_that_was_stopped() -> None:
         assert not is_stopped(os.getpid())
         os.kill(one.pid, signal.SIGCONT)
     assert not is_stopped(one.pid)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="looks into /proc")
+def test_descriptors_that_are_free() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = set(os.listdir("/proc/self/fd"))
+    assert free_descriptors(9) == 9
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(map(int, before)) + 1, hard))
+    try:
+        free = free_descriptors(1 << 12)
+        held = [os.open(os.devnull, os.O_RDONLY) for _ in range(free)]
+        assert free_descriptors(9) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    for one in held:
+        os.close(one)
+    assert set(os.listdir("/proc/self/fd")) == before
 
 
 def test_nobody_waits_for_ever_for_the_rest_of_a_message() -> None:

@@ -107,6 +107,34 @@ class CountsOnItself(Counts):
         rank.decide("run", self.count.number > 1, "h")
 
 
+class Talks(Program[Any]):
+    """Faulty: ranks agree through what they share, and set it back."""
+
+    def __init__(self) -> None:
+        self.most = [0]
+
+    def shared(self, prepared: Any) -> list[int]:
+        return self.most
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        shared, group = self.shared(prepared), rank.host("h")
+        await group.barrier(site="before")
+        shared[0] = max(shared[0], rank.rank)
+        await group.barrier(site="between")
+        rank.decide("most", shared[0], "h")
+        await group.barrier(site="after")
+        shared[0] = 0
+
+
+class TalksByPrepared(Talks):
+    def prepare(self, args: Any) -> Any:
+        return [0]
+
+    def shared(self, prepared: Any) -> list[int]:
+        return prepared  # type: ignore[no-any-return]
+
+
 class Identity(Program[Any]):
     """Faulty: what it decides is the address of an object."""
 
@@ -147,6 +175,42 @@ def test_the_first_difference_is_named() -> None:
     assert finding.culprit.where.startswith("tests/campaign/test_repeats.py:")
     assert finding.details[0].startswith("first:   decided ")
     assert "likely causes" in finding.details[2]
+
+
+@pytest.mark.parametrize("program", [Talks, TalksByPrepared])
+@pytest.mark.parametrize("copied", [True, False])
+def test_ranks_that_talk_through_what_they_share(program: type[Program[Any]], copied: bool) -> None:
+    """Though nothing has changed in the end. Made again, each rank has its own."""
+    own: Any = program()
+    more: dict[str, Any] = {} if copied else {"make": lambda: (program(), own.prepare(None))}
+    found = explored(own, prepared=own.prepare(None), **more)
+    assert (found.verdict, classes(found)) == ("violated", ["NONDETERMINISM:REPEAT"])
+    details = found.findings[0].details
+    assert (details[0].split()[1:3], details[1].split()[1:3]) == (["decided", "1"], ["decided", "0"])
+    assert "state that ranks share, in self or in what prepare made" in "".join(details)
+    assert not any(one.startswith("seen:") for one in details)
+
+
+def test_what_was_changed_is_told_with_the_difference() -> None:
+    class Stays(Talks):
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            await super().run(rank, prepared)
+            self.most[0] = 1
+
+    (finding,) = explored(Stays()).findings
+    assert finding.klass == "NONDETERMINISM:REPEAT"
+    assert finding.details[-1].startswith("seen: test_what_was_changed_is_told_with_the_difference.<locals>.Stays.run")
+    assert " changed self.most. Ranks in one process share it" in finding.details[-1]
+
+
+def test_ranks_may_read_what_they_share() -> None:
+    class Reads(Talks):
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            rank.step = 0
+            most = await rank.host("h").all_reduce(np.array(self.most, np.int32), site="most")
+            rank.decide("most", int(most[0]) + prepared[0], "h")
+
+    assert explored(Reads(), prepared=[3]).verdict == "proven"
 
 
 def test_holds_raises() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -68,3 +69,21 @@ def test_a_changed_trace(traces: tuple[str, str]) -> None:
     answer = dpsim_("compare", *traces)
     assert answer.code == 2
     assert answer.err.startswith("dpsim: b.jsonl: the body was changed after it was written")
+
+
+def test_a_terminal_obeys_nothing_of_a_trace(traces: tuple[str, str]) -> None:
+    """Twice the same file, once with what a terminal obeys in it."""
+    healthy = dpsim_("compare", *traces).out
+    other = Path(traces[1])
+    head, _, rest = other.read_text().partition("\n")
+    row = json.loads(head)
+    row |= {"class": "X\x1b[31m\nequal: all", "observed": "\x1b]0;title\a", "backend": "sim\u202e"}
+    row["scenario"]["\x1b[2J"] = 1
+    other.write_text(json.dumps(row, separators=(",", ":")) + "\n" + rest)
+    answer = dpsim_("compare", *traces)
+    assert all(line.isprintable() for line in [*healthy.splitlines(), *answer.out.splitlines()])
+    assert "violated (X\\x1b[31m\\nequal: all)" in answer.out
+    assert "\\x1b]0;title\\x07" in answer.out
+    assert "on sim\\u202e," in answer.out
+    assert len(answer.out.splitlines()) >= len(healthy.splitlines())
+    assert "\\" not in healthy

@@ -34,6 +34,12 @@ def test_errors_of_a_scenario_have_their_places(tmp_path: Path) -> None:
     [
         (("run", "quikstart"), "no scenario 'quikstart': .*did you mean 'quickstart'"),
         (("run", "."), "a folder, not a scenario file"),
+        (("run", "pipe.yaml"), "'pipe.yaml': not a regular file"),
+        (("run", "dangling.yaml"), "a link to nothing.yaml, which cannot be followed .No such file"),
+        (("run", "circle.yaml"), "a link to circle.yaml, which cannot be followed .Too many levels"),
+        (("run", "unknown.yaml"), "no protocol is registered as 'pads'.*; if a module of yours .*--module"),
+        (("replay", ""), "'': no name of a file; expected a trace"),
+        (("replay", "."), ".: a folder; expected a trace"),
         (("run", "quickstart", "--backend", "gloos"), "no backend is installed as 'gloos'; did you mean 'gloo'"),
         (("run", "quickstart", "--workload", "missing.csv"), "missing.csv"),
         (("run", "quickstart", "--requests", "999999999"), "workload.limit"),
@@ -42,6 +48,10 @@ def test_errors_of_a_scenario_have_their_places(tmp_path: Path) -> None:
     ],
 )
 def test_bad_input(words: tuple[str, ...], said: str) -> None:
+    write(Path("unknown.yaml"), TOKENS.replace("pp_tokens", "pads"))
+    os.mkfifo("pipe.yaml")
+    Path("dangling.yaml").symlink_to("nothing.yaml")
+    Path("circle.yaml").symlink_to("circle.yaml")
     answer = dpsim_(*words)
     assert (answer.code, answer.out) == (2, "")
     assert all(line.startswith("dpsim: ") for line in answer.err.splitlines())

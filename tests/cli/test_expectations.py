@@ -89,3 +89,12 @@ def test_a_delay_that_one_small_world_comes_to_was_applied() -> None:
     late = "delays: [{rank: 1, by: 1ms, at: {site: dp.agree, ordinal: 1}}]\n"
     answer = dpsim_("explore", write(Path("x.yaml"), HEALTHY + late), "--all-up-to", "ranks=2,output=2")
     assert (answer.code, answer.out.splitlines()[-2][:6]) == (0, "PROVEN")
+
+
+@pytest.mark.parametrize(("verdict", "code"), [("", 1), ("verdict: violated, ", 0)])
+def test_what_explored_says_is_not_of_a_run(verdict: str, code: int) -> None:
+    """Who expects a violation of all schedules alone is told why the run is not as expected."""
+    answer = dpsim_("run", write(Path("x.yaml"), HEALTHY + SKIP + f"expect: {{{verdict}explored: violated}}\n"))
+    assert answer.code == code
+    said = "expect.explored is of all schedules; of a run it is expect.verdict, held unless it is given"
+    assert (said in answer.out) == (code == 1)

@@ -164,6 +164,19 @@ def test_the_same_failure_is_the_same_file() -> None:
     assert len([*Path(".dpsim").iterdir()]) == 1
 
 
+def test_a_trace_follows_no_link(tmp_path: Path) -> None:
+    explore("t_lost")
+    (trace,) = Path(".dpsim").iterdir()
+    mine = tmp_path / "mine"
+    mine.write_text("mine")
+    trace.unlink()
+    trace.symlink_to(mine)
+    explore("t_lost")
+    assert mine.read_text() == "mine"
+    assert not trace.is_symlink()
+    assert trace.read_text().startswith('{"format"')
+
+
 def test_a_failure_that_needs_a_draw_is_confirmed() -> None:
     """Both sends have to be held until they are received: the normal form says so, and its run shows it."""
     answer = explore("t_cross")

@@ -234,3 +234,69 @@ def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
         result = run(pytester, *more)
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         result.stderr.fnmatch_lines([f"ERROR: --dpsim-replay: expected one test, as in the line *; selected: {got}"])
+
+
+@pytest.mark.parametrize("file", [BROKEN + PROPERTY + "\n\ndef test_two(): pass\n", "def test_ranks_agree(): pass\n"])
+def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: pytest.Pytester, file: str) -> None:
+    """With the line that is a usage error elsewhere: two tests, and a variant that nobody registers."""
+    pytest.importorskip("xdist")
+    write(pytester, BROKEN + PROPERTY)
+    [_, option] = replay_line(run(pytester))
+    (pytester.path / ".dpsim").rename(pytester.path / "kept")
+    write(pytester, file)
+    alone = run(pytester, TEST, option)
+    assert alone.ret == pytest.ExitCode.USAGE_ERROR
+    [line] = [line for line in alone.errlines if line]
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", TEST, option)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.assert_outcomes(errors=file.count("def test_"))
+    result.stdout.fnmatch_lines([line.removeprefix("ERROR: ").replace("[", "[[]")])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_on_workers_a_token_is_replayed(pytester: pytest.Pytester) -> None:
+    pytest.importorskip("xdist")
+    write(pytester, BROKEN + PROPERTY)
+    words = replay_line(run(pytester))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-n", "2", *words)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["replayed along 0 steps: the same run again"])
+
+
+def test_what_pytest_cannot_collect_is_told_first(pytester: pytest.Pytester) -> None:
+    """It is why nothing is registered, or not one test is selected."""
+    write(pytester, BROKEN + PROPERTY)
+    [_, option] = replay_line(run(pytester))
+    missing = run(pytester, "tests/test_agreemnt.py", option)
+    assert missing.ret == pytest.ExitCode.USAGE_ERROR
+    assert [line for line in missing.errlines if line] == ["ERROR: file or directory not found: tests/test_agreemnt.py"]
+    unknown = run(pytester, f"{TEST}::test_rank_agrees", option)
+    assert unknown.ret == pytest.ExitCode.USAGE_ERROR
+    unknown.stderr.fnmatch_lines(["ERROR: not found: *test_rank_agrees"])
+    unknown.stderr.no_fnmatch_line("*--dpsim-replay*")
+    write(pytester, "import nothing_like_that\n")
+    broken = run(pytester, TEST, option)
+    assert broken.ret == pytest.ExitCode.INTERRUPTED
+    broken.stdout.fnmatch_lines(["E   ModuleNotFoundError: *nothing_like_that*"])
+
+
+@pytest.mark.parametrize("requests", [1, 1_000_000])
+def test_a_saved_world_that_is_too_large_is_passed_over_and_named(pytester: pytest.Pytester, requests: int) -> None:
+    """Its healthy twin is tried."""
+    import json
+
+    from tests.campaign.test_token import FIELDS, packed
+
+    made = f"{{requests: {requests}, prompt_tokens: {{min: 1, max: 1}}, output_tokens: {{min: 1, max: 1}}}}"
+    scenario = f"name: x\nprotocol: {{form: source-000}}\nworkload: {{synthetic: {made}}}\n"
+    word = packed(json.dumps({**FIELDS, "scenario": scenario, "schedules": 1}).encode())
+    pytester.makepyfile(test_it="def test_it(): pass\n")
+    pytester.mkdir(".dpsim").joinpath("x.yaml").write_text(
+        f"# replay: pytest test_it.py::test_it --dpsim-replay={word}\n"
+    )
+    result = pytester.runpytest("-p", "no:cacheprovider", "-rP")
+    result.assert_outcomes(passed=1)
+    said = [line for line in result.outlines if "cannot be tried" in line]
+    assert [line.partition("': ")[2] for line in said] == ["1,000,000 requests; expected at most 1,000"] * (
+        requests > 1
+    )

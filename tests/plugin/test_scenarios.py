@@ -102,8 +102,19 @@ def test_the_plugin_and_the_reader_have_the_same_limit() -> None:
 
 
 def test_a_misspelt_scenario_is_no_foreign_file(pytester: pytest.Pytester, scenario: Write) -> None:
-    scenario("scenarios/bad.yaml", "name: bad\nworklod: 3\n")
-    assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/bad.yaml"}
+    scenario("scenarios/bad.yaml", "name: bad\nworklod: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n")
+    scenario("scenarios/both.yaml", "name: bad\nworklod: 3\nprotocl: dp_batch\n")
+    assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/bad.yaml", "scenarios/both.yaml"}
+
+
+def test_a_load_test_of_another_tool_is_left_alone(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
+    """One key that a scenario has as well is not enough, and the file is named; on the command line it is an error."""
+    scenario("scenarios/load.yaml", "name: load\nworkload: {requests: 100, rps: 3}\ndefault: x\n")
+    scenario("scenarios/least.yaml", "name: x\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n")
+    assert {line.partition("::")[0] for line in ids(pytester)} == {"scenarios/least.yaml"}
+    result = pytester.runpytest("--collect-only")
+    result.stdout.fnmatch_lines(["dpsim: left alone: scenarios/load.yaml (no scenario)"])
+    assert pytester.runpytest("scenarios/load.yaml", "-k", "sim").ret == pytest.ExitCode.TESTS_FAILED
 
 
 def test_the_ini_option_names_other_files(pytester: pytest.Pytester, scenario: Write, healthy: str) -> None:
@@ -423,3 +434,16 @@ def loses(*args):
 
 SimBackend.run_program = loses
 """
+
+
+@pytest.mark.parametrize(("link", "found", "below"), [(".", 2, 2), ("..", 2, 4), ("../elsewhere", 4, 2)])
+def test_a_link_in_a_circle_is_not_followed(
+    pytester: pytest.Pytester, scenario: Callable[..., None], healthy: str, link: str, found: int, below: int
+) -> None:
+    """One to another folder is."""
+    scenario("scenarios/one.yaml", healthy)
+    scenario("elsewhere/two.yaml", healthy)
+    (pytester.path / "scenarios" / "link").symlink_to(link)
+    for named, count in (("scenarios", found), ("scenarios/link", below)):  # what is named is looked at
+        result = pytester.runpytest(named, "--collect-only", "-q", "-k", "sim or gloo")
+        assert len([line for line in result.outlines if line.endswith(("::sim", "::gloo"))]) == count

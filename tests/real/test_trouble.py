@@ -5,6 +5,7 @@ good. What a process does to itself stays a finding. The slow ones start torch a
 from __future__ import annotations
 
 import os
+import resource
 import signal
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +21,7 @@ from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.trouble import Left
 
-pytest.importorskip("torch")
+torch = pytest.importorskip("torch")
 pytestmark = [
     pytest.mark.xdist_group("gloo"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc"),
@@ -61,6 +62,8 @@ def lacking(backend: TorchBackend, world: World, what: str) -> Run:
         pytest.param("memory in a kernel", "rank 1: no memory", marks=pytest.mark.slow),
         ("SIGKILL", "the process of rank 1 was ended by SIGKILL"),
         pytest.param("SIGTERM", "the process of rank 1 was ended by SIGTERM", marks=pytest.mark.slow),
+        pytest.param("SIGHUP", "the process of rank 1 was ended by SIGHUP", marks=pytest.mark.slow),
+        ("SIGXCPU", "the process of rank 1 was ended by SIGXCPU"),
         ("SIGSTOP", "the process of rank 1 was stopped and did not go on"),
     ],
 )
@@ -93,6 +96,7 @@ def test_what_was_found_before_is_told(backend: TorchBackend, world: World) -> N
     [
         ("SIGABRT", "SIGABRT"),
         pytest.param("SIGSEGV", "SIGSEGV", marks=pytest.mark.slow),
+        pytest.param("SIGBUS", "SIGBUS", marks=pytest.mark.slow),
         pytest.param("exit", "exit status 7", marks=pytest.mark.slow),
     ],
 )
@@ -127,6 +131,34 @@ def test_lost_in_set_up(
     with pytest.raises(Lost, match=f"gloo: {said}"):
         lacking(backend, world, what)
     assert backend.pool.processes == []
+
+
+@forked
+def test_few_descriptors(backend: TorchBackend, world: World) -> None:
+    """Said before anything is started: torch aborts, or its store waits for itself."""
+    backend.pool.kill()
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (16, hard))
+    try:
+        with pytest.raises(Lost, match=r"no start of 2 workers: 72 file descriptors are needed, and \d+ are free"):
+            backend.run(world, "real_rounds", {"rounds": 1})
+        assert backend.pool.processes == []
+        assert (backend.pool.server, backend.pool._store) == (None, None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@forked
+def test_a_store_that_cannot_be_started(backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise torch.distributed.DistStoreError("Failed to init uv loop")
+
+    backend.pool.kill()
+    backend.pool._store = None
+    with monkeypatch.context() as patched:
+        patched.setattr(torch.distributed, "TCPStore", fails)
+        with pytest.raises(Lost, match="the store could not be started: Failed to init uv loop"):
+            backend.run(world, "real_rounds", {"rounds": 1})
 
 
 @forked

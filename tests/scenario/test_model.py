@@ -116,6 +116,14 @@ def test_variant_has_to_fit_protocol_and_form() -> None:
     assert "did you mean 'O-1'?" in message(protocol={"name": "other", "variant": "O-11"})
 
 
+@pytest.mark.usefixtures("other_protocol")
+def test_variant_of_a_form_that_the_protocol_does_not_have() -> None:
+    register_variant("O-2", protocol="other", form="newer", expected="HANG")(type("Changed", (), {}))
+    said = message(protocol={"name": "other", "variant": "O-2"})
+    expected = "O-2 is a variant of the form 'newer', which other does not have; register it with one of old, new"
+    assert said == f"protocol.variant: {expected}; did you mean 'new'?"
+
+
 # ---- rules: each with the path of what is to blame
 
 

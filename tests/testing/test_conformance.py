@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from functools import partial
+from inspect import ismethod
 from operator import index
 from typing import Any
 
@@ -236,14 +237,19 @@ def reads_upside_down(patch: Patch) -> None:
     patch.setattr(SimBuffer, "read", lambda self, *site: Then(read(self, *site), lambda result: result[::-1]))
 
 
-def accepts_closures(patch: Patch) -> None:
-    launch = SimStream.launch
+def accepts(remembers: Callable[[Any], Any]) -> Callable[[Patch], None]:
+    """A launch of some kernels that read tomorrow's state."""
 
-    def any_kernel(self: SimStream, site: str, kernel: Kernel, **kwargs: Any) -> None:
-        if not kernel.__closure__:
-            launch(self, site, kernel, **kwargs)
+    def accept(patch: Patch) -> None:
+        launch = SimStream.launch
 
-    patch.setattr(SimStream, "launch", any_kernel)
+        def any_kernel(self: SimStream, site: str, kernel: Kernel, **kwargs: Any) -> None:
+            if not remembers(kernel):
+                launch(self, site, kernel, **kwargs)
+
+        patch.setattr(SimStream, "launch", any_kernel)
+
+    return accept
 
 
 def accepts_any_root(patch: Patch) -> None:
@@ -473,7 +479,11 @@ def renames_streams(patch: Patch) -> None:
         (takes_halves, "basics", "a step of 0.5 was accepted"),
         (takes_less_than_nothing, "basics", "a sleep of -1 ns was accepted"),
         (gives_arrays_at_once, "basics", "a sum that was not awaited, as an array was accepted"),
-        (accepts_closures, "basics", "a kernel that is a closure was accepted"),
+        (accepts(lambda one: getattr(one, "__closure__", None)), "basics", "a kernel that is a closure was accepted"),
+        (accepts(lambda one: getattr(one, "__defaults__", None)), "basics", "with a list as a default was accepted"),
+        (accepts(lambda one: isinstance(one, partial)), "basics", "a kernel that is a partial function was accepted"),
+        (accepts(ismethod), "basics", "a kernel that is a bound method was accepted"),
+        (accepts(lambda one: type(one).__name__ == "Fills"), "basics", "an object that can be called was accepted"),
         (accepts_any_root, "basics", "a root that is no member of the group was accepted"),
         (gives_a_result_twice, "basics", "awaited twice"),
         (renames_streams, "basics", "a stream has the name that it was asked for by"),

@@ -287,6 +287,21 @@ def test_a_folder_that_cannot_be_written_hides_no_failure(tmp_path: Path) -> Non
     assert raised.value.replay.startswith("pytest ")
 
 
+def test_saving_follows_no_link(tmp_path: Path) -> None:
+    scenario = smallest(protocol={"variant": "M-DP-1"})
+    with pytest.raises(DoesNotHold):
+        holds(scenario, save=tmp_path)
+    [file] = tmp_path.iterdir()
+    (tmp_path / "mine").write_text("mine")
+    file.unlink()
+    file.symlink_to(tmp_path / "mine")
+    with pytest.raises(DoesNotHold):
+        holds(scenario, save=tmp_path)
+    assert (tmp_path / "mine").read_text() == "mine"
+    assert not file.is_symlink()
+    assert load_scenario(file) == scenario
+
+
 def test_a_failure_is_tried_again(tmp_path: Path) -> None:
     """Along its schedule; after it was mended, in every schedule, with the delays that were drawn."""
     with pytest.raises(DoesNotHold) as raised:
@@ -312,6 +327,19 @@ def test_a_schedule_for_which_there_is_no_room_is_looked_for(tmp_path: Path) -> 
 class Fails(Program[Any]):
     async def run(self, rank: Rank, prepared: Any) -> None:
         raise ValueError("as it was told")
+
+
+@pytest.mark.parametrize(("ranks", "replayed"), [(2, True), (65, False)])
+def test_a_world_for_which_there_is_no_token_is_saved_all_the_same(tmp_path: Path, ranks: int, replayed: bool) -> None:
+    scenario = smallest(protocol={"variant": "M-DP-1"}, topology={"data_parallel_size": ranks})
+    with pytest.raises(DoesNotHold) as raised:
+        holds(scenario, schedules=1, save=tmp_path)
+    last = str(raised.value).splitlines()[-1]
+    assert [file.suffix for file in tmp_path.iterdir()] == [".yaml"]
+    assert last.startswith("replay: pytest ") == bool(raised.value.replay) == replayed
+    why = "too large for a token (65 ranks; expected at most 64)"
+    said = f"not to be replayed by a command: {why}; the scenario is saved"
+    assert (last == said) != replayed
 
 
 def test_the_module_of_a_protocol_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ from dpsim.protocol.data_parallel.microbatch import slice_sizes, wants_microbatc
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
 from dpsim.protocol.data_parallel.witness import Witness
 from dpsim.protocol.model import rows
-from dpsim.registry import register_protocol, variant
+from dpsim.registry import register_protocol, with_variant
 
 ATTENTION_NS = 20_000  # reference: one small layer
 TOKEN_NS = 20  # reference: per token of it
@@ -249,11 +249,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
-        form, step = FORMS[args.form], DataParallelStep
-        if args.variant:
-            made = variant(args.variant).make
-            form, step = (made, step) if issubclass(made, BatchForm) else (form, made)
-        return DataParallelSetup(config, topology, timeline, form(), step)
+        pieces = with_variant(self, args, {BatchForm: FORMS[args.form], DataParallelStep: DataParallelStep})
+        return DataParallelSetup(config, topology, timeline, pieces[BatchForm](), pieces[DataParallelStep])
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps

@@ -21,7 +21,7 @@ from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
 from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
-from dpsim.registry import register_protocol, variant
+from dpsim.registry import register_protocol, with_variant
 
 
 class PipelineSetup(NamedTuple):
@@ -60,9 +60,7 @@ class PipelineTokens(Program[PipelineSetup]):
             )
         pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
         pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args.form]}
-        if args.variant:
-            made = variant(args.variant).make
-            pieces |= {base: made for base in pieces if issubclass(made, base)}
+        pieces = with_variant(self, args, pieces)
         engines = histories(args.requests, replicas, stages, config, args.step_ns, pieces[PipelineScheduler])
         return PipelineSetup(topology, engines, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
 

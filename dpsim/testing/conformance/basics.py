@@ -13,7 +13,6 @@ from dpsim.ops import DType
 from dpsim.testing.conformance.ground import (
     DTYPES,
     Round,
-    closure,
     copy_to,
     expect,
     flip,
@@ -21,6 +20,7 @@ from dpsim.testing.conformance.ground import (
     increase,
     line,
     refused,
+    that_remember,
 )
 
 
@@ -142,7 +142,8 @@ async def _refusals(at: Round) -> None:
             refused(RuntimeError, "a collective within a group", lambda: device.all_reduce(buffer, main))
     refused(KeyError, "a host communicator that the rank does not have", lambda: rank.host("no such kind"))
     refused(KeyError, "a device communicator that the rank does not have", lambda: rank.device("no such kind"))
-    refused(TypeError, "a kernel that is a closure", lambda: main.launch("refused", closure(other)))
+    for what, kernel in that_remember().items():
+        refused(TypeError, f"a kernel that is {what}", partial(main.launch, "refused", kernel))
     number: Any = np.int32(1)
     array: Any = np.zeros(1, np.int32)
     half: Any = 0.5

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_args
 
 import numpy as np
@@ -127,10 +128,26 @@ def copy_to(source: Any, target: Any) -> None:
     target[...] = source
 
 
-def closure(value: int) -> Callable[..., None]:
-    """A kernel that no backend may accept."""
+def that_remember() -> dict[str, Callable[..., None]]:
+    """Kernels that no backend may accept, since they would read tomorrow's state; what each of them is."""
+    numbers = [1]
 
-    def kernel(buffer: Any) -> None:
-        buffer[:] = value
+    def closure(buffer: Any) -> None:
+        buffer[:] = numbers[0]
 
-    return kernel
+    def with_default(buffer: Any, numbers: Any = numbers) -> None:
+        buffer[:] = numbers[0]
+
+    class Fills:
+        def fill(self, buffer: Any) -> None:
+            buffer[:] = numbers[0]
+
+        __call__ = fill
+
+    return {
+        "a closure": closure,
+        "a function with a list as a default": with_default,
+        "a partial function": partial(with_default, numbers=numbers),
+        "a bound method": Fills().fill,
+        "an object that can be called": Fills(),
+    }

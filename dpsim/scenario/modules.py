@@ -1,0 +1,60 @@
+"""The modules that register protocols, as a user names them to a command and as a command is printed to be typed again.
+
+    import_named("my_protocols")                # or "protocols/mine.py"
+    names_to_import("mine", "MINE-1")           # ["protocols/mine.py"]: what --module has to name for a scenario
+
+What comes with dpsim and what entry points name is registered without that.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from dpsim.registry import known_without_import, protocol, variant
+
+
+def import_named(word: str) -> None:
+    """Import a module by its dotted name, from the present folder too, or by the path of its file. A file is imported
+    as pytest would do it: under the name that it has below the first folder that is no package.
+
+    Raises what the module raises, and ImportError where there is none, or another one of that name.
+    """
+    if not word.endswith(".py") and os.sep not in word:
+        sys.path.insert(0, os.getcwd())
+        importlib.import_module(word)
+        return
+    file = Path(word).resolve()
+    if not file.is_file():
+        raise ImportError("there is no such file")
+    folder, name = file.parent, file.stem
+    while (folder / "__init__.py").is_file():
+        folder, name = folder.parent, f"{folder.name}.{name}"
+    sys.path.insert(0, str(folder))
+    found = importlib.import_module(name)
+    if not os.path.samefile(getattr(found, "__file__", None) or os.devnull, file):
+        raise ImportError(f"there is another module {name}, {found!r}; rename the file")
+
+
+def names_to_import(protocol_name: str, variant_name: str | None) -> list[str]:
+    """What `import_named` has to import before a protocol and its variant are known; what comes with dpsim or is found
+    by entry points need not. The paths of files that lie in the present folder, so that a log can be read elsewhere;
+    else dotted names.
+    """
+    owners: list[type[Any]] = [protocol(protocol_name).program]
+    owners += [] if variant_name is None else [variant(variant_name).make]
+    modules = dict.fromkeys(owner.__module__ for owner in owners)
+    return [_named(module) for module in modules if not known_without_import(module)]
+
+
+def _named(module: str) -> str:
+    file: str | None = getattr(sys.modules.get(module), "__file__", None)
+    if file is None:
+        return module
+    here = os.path.relpath(file)
+    if not here.startswith(os.pardir) and "site-packages" not in Path(here).parts:
+        return here
+    return file if module == "__main__" else module

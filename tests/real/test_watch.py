@@ -1,0 +1,173 @@
+"""A parent that was stopped itself does not take that time for the ranks'. The clock is planted: nobody waits."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from dpsim.world import Lost, World
+from real import clock, pool, watch
+from real.backend import GlooBackend
+from real.child import Child
+from real.clock import SLACK_NS, Clock
+from real.fork_server import ForkServer
+from real.messages import Ended
+from real.watch import Watch
+
+SECOND = 1_000_000_000
+POLL = SECOND // 20
+
+
+class Planted:
+    """Time passes only where a look at the workers is said to take it."""
+
+    def __init__(self) -> None:
+        self.now = 17 * SECOND
+
+    def monotonic_ns(self) -> int:
+        return self.now
+
+
+class Silent:
+    """A worker that is alive and says nothing, but in the end."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.sent: list[Any] = []
+
+    def taken_away(self) -> str:
+        return ""
+
+    def send(self, message: Any) -> None:
+        self.sent.append(message)
+
+    def receive(self) -> Ended:
+        return Ended(1, "finished", 0, 0, 0)
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch) -> Planted:
+    planted = Planted()
+    monkeypatch.setattr(clock, "time", planted)
+    return planted
+
+
+class NoClock(Clock):
+    """The faulty twin: the monotonic clock as it is."""
+
+    def look(self) -> int:
+        self._most_ns = 1 << 62
+        return super().look()
+
+
+def watched(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, path: Path, turns: Iterator[int], ends: int
+) -> Watch:
+    """What is seen of two ranks that end in that turn, where the turns take so long."""
+    count = itertools.count(1)
+
+    def speaking(children: Sequence[Silent], _: float) -> Sequence[Silent]:
+        planted.now += next(turns)
+        return children if next(count) == ends else []
+
+    monkeypatch.setattr(watch, "speaking", speaking)
+    path.write_text("")
+    children = cast(list[Child], [Silent(0), Silent(1)])
+    one = Watch(children, [path, path], world, 1, None)
+    one.observe()
+    return one
+
+
+def once_stopped(seconds: int, before: int) -> Iterator[int]:
+    return itertools.chain([POLL] * before, [seconds * SECOND], itertools.repeat(POLL))
+
+
+@pytest.mark.parametrize("before", [0, 30, 190])  # within the grace, after it, just before the end of the stall
+def test_to_be_stopped_is_no_hang(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, before: int
+) -> None:
+    world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
+    seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, before), before + 150)
+    assert (seen.ends, seen.observed) == (["finished", "finished"], "")
+    monkeypatch.setattr(watch, "Clock", NoClock)
+    seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, before), before + 150)
+    assert seen.ends == ["blocked", "blocked"], "the test would see it"
+
+
+def test_a_hang_is_one_after_a_stop_as_well(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path
+) -> None:
+    world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
+    seen = watched(planted, monkeypatch, world, tmp_path / "journal", once_stopped(3600, 30), 0)
+    assert seen.observed == "no rank moved for 10 s"
+    assert 11 * SECOND < seen.elapsed_ns < 14 * SECOND, "the hour is none of the run's"
+
+
+def test_the_deadline_passes_where_every_look_is_late(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path
+) -> None:
+    world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
+    seen = watched(planted, monkeypatch, world, tmp_path / "journal", itertools.repeat(3 * SECOND), 0)
+    assert seen.observed == "the run did not end within 60 s"
+
+
+def test_a_clock_that_stands(planted: Planted) -> None:
+    one = Clock(0.5)
+    for passed, counted, stood in [
+        (SECOND, SECOND, False),
+        (3600 * SECOND, 1.5 * SECOND, True),
+        (SECOND // 2 + SLACK_NS, 1.5 * SECOND, False),
+    ]:
+        before = one.look()
+        planted.now += passed
+        assert one.look() - before == counted
+        assert one.stood == stood
+
+
+def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No worker answers; the first look comes an hour late, and the refusal only after the time for a set-up."""
+    turns = once_stopped(3600, 0)
+    looks: list[int] = []
+
+    def speaking(*_: object) -> list[Child]:
+        looks.append(0)
+        planted.now += next(turns) if len(looks) == 1 else SECOND
+        return []
+
+    monkeypatch.setattr(pool, "speaking", speaking)
+    monkeypatch.setattr(pool, "is_stopped", lambda _: False)
+
+    class Process:
+        pid = 0
+
+    child = Silent(0)
+    child.process = Process()  # type: ignore[attr-defined]
+    with pytest.raises(Lost, match="does not answer for 180 s"):
+        GlooBackend().pool._gather(cast(list[Child], [child]), Ended, 1)
+    assert len(looks) == 180
+
+
+def test_nor_does_who_asks_what_forks_the_workers(planted: Planted, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = object.__new__(ForkServer)
+    looks: list[int] = []
+
+    class Link:
+        def poll(self, _: float) -> bool:
+            looks.append(0)
+            planted.now += 3600 * SECOND if len(looks) == 1 else SECOND
+            return False
+
+    class Process:
+        pid = 0
+
+    server._link = cast(Connection, Link())
+    server._process = cast(Any, Process())
+    with pytest.raises(TimeoutError, match="no answer for 20 s"):
+        server._answer(20.0)
+    assert len(looks) == 20
