@@ -25,13 +25,14 @@ OFTEN = {"take": 12, "free": 8, "name": 8, "decide": 3}
 
 
 class Buffer:
-    """`tag`: the version that was written last; None for none."""
+    """`tag`: the version that was written last, None for none; `last`: the last that was one."""
 
     def __init__(self, number: int, home: str, count: int) -> None:
         self.ref: Ref = (number, 0, count)
         self.home = self.owner = home
         self.written = False
         self.tag: Any = None
+        self.last: Any = None
 
 
 class Painter:
@@ -44,7 +45,7 @@ class Painter:
         self.taken = self.decided = 0
         self.loose = rng.choice([0.0, 0.0, 0.02, 0.1])  # how often an op touches what its stream does not own
         self.blind = rng.choice([0.0, 0.0, 0.0, 0.3])  # how often it reads what nothing wrote
-        self.wrong = rng.choice([0.0, 0.0, 0.2])  # how often it expects another version than there is
+        self.wrong = rng.choice([0.0, 0.0, 0.1])  # how often it expects another version than there is
         self.tags = rng.random() < 0.3
         self.events: dict[int, str] = {}
         for _ in range(2):
@@ -84,8 +85,9 @@ class Painter:
             self.add("launch", "write", stream=one.owner, reads=(), writes=(one.ref,))
 
     def free(self, one: Buffer) -> None:
-        if one.owner != one.home and self.rng.random() < 0.7:
-            self.add("used", "record_stream", stream=one.owner, buffer=one.ref[0])
+        if one.owner != one.home:
+            named = one.owner if self.rng.random() < 0.7 else self.rng.choice(self.names)
+            self.add("used", "record_stream", stream=named, buffer=one.ref[0])
         self.add("free", "buffer", stream=one.home, buffer=one.ref[0])
         self.live.remove(one)
 
@@ -120,10 +122,11 @@ class Painter:
         if self.rng.random() < 0.4:
             part = self.rng.choice([(number, 0, 4), (number, 4, 8), (number, 2, 6), (number, 3, 3)])
         if reads:
-            wrong = self.rng.random() < self.wrong
-            return (*part, 99 if wrong else one.tag) if self.tags and one.tag is not None else part
+            expected = (one.last or "none") if self.rng.random() < self.wrong else one.tag
+            return (*part, expected) if self.tags and expected is not None else part
         if self.tags and part[2] - part[1] == end:
             one.tag = self.rng.choice([None, 1, 2])
+            one.last = one.tag or one.last
             return part if one.tag is None else (*part, one.tag)
         one.tag = None if part[1] < part[2] else one.tag
         return part

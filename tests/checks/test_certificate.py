@@ -271,7 +271,7 @@ ONLY_TWINS = frozenset(
         "itemgetter(STEP, DECISION_VALUE)",
         "dict(cell[OTHERS] or ())",
         "(reader, read), *(others or {}).items()",
-        "if not life.writers:",
+        "if number not in life.writers:",
     }
 )
 """Clauses that programs drawn at random do not, or hardly, come to."""
