@@ -224,9 +224,9 @@ FAULTS: list[tuple[Any, str, str]] = [
     (touches, "end.number == number or end.clock[number] >= position", "True"),
     (touches, "left[number] = position", "pass"),
     (touches, "self.left.get(life.pool, ())", "()"),
-    (touches, "(writer, wrote), (reader, read), *(others", "(reader, read), *(others"),
-    (touches, "(writer, wrote), (reader, read), *(others", "(writer, wrote), *(others"),
-    (touches, "(reader, read), *(others or {}).items()", "(reader, read)"),
+    (touches, "[(writer, wrote), (reader, read)]", "[(reader, read)]"),
+    (touches, "[(writer, wrote), (reader, read)]", "[(writer, wrote)]"),
+    (touches, "last += others.items()", "pass"),
     (touches, "self.left.get(pool, [])", "[]"),
     (touches, "raw[STREAM], raw[ALLOC_COUNT] *", "raw[BUFFER], raw[ALLOC_COUNT] *"),
     (
@@ -270,8 +270,10 @@ ONLY_TWINS = frozenset(
         "itemgetter(COUNT, DTYPE)",
         "itemgetter(STEP, DECISION_VALUE)",
         "dict(cell[OTHERS] or ())",
-        "(reader, read), *(others or {}).items()",
+        "last += others.items()",
         "if number not in life.writers:",
+        "cell[TAG] = tag",
+        "pending[raw[ADDRESS]] = (stream.clock, stream.number, stream.position), False",
     }
 )
 """Clauses that programs drawn at random do not, or hardly, come to."""

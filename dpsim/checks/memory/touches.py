@@ -179,7 +179,7 @@ class Touches:
 
     def find(self, ref: Ref) -> list[Cell] | None:
         """The cells of elements; None if there are no such elements."""
-        buffer, first, end, *_ = ref
+        buffer, first, end = ref[:3]
         if first >= end:
             return []
         life = self.lives.get(buffer)
@@ -188,11 +188,15 @@ class Touches:
         whole = buffer, first, end
         cells = self.cells.get(whole)
         if cells is None:
-            bounds = len(life.bounds)
-            low, high = _cut(life, first), _cut(life, end)
-            if len(life.bounds) > bounds:
-                self.forget(life)
-            cells = self.cells[whole] = life.cells[low:high]
+            if not first and len(life.bounds) == 2 and end == life.bounds[1]:  # most buffers are used as a whole
+                cells = [life.cells[0]]
+            else:
+                bounds = len(life.bounds)
+                low, high = _cut(life, first), _cut(life, end)
+                if len(life.bounds) > bounds:
+                    self.forget(life)
+                cells = life.cells[low:high]
+            self.cells[whole] = cells
             life.refs.append(whole)
         return cells
 
@@ -229,9 +233,11 @@ class Touches:
         left = [*self.left.get(life.pool, ())]
         left += [0] * (len(self.streams) - len(left))
         for _, writer, wrote, _, reader, read, others in life.cells:
-            for number, position in ((writer, wrote), (reader, read), *(others or {}).items()):
-                over = any(end.number == number or end.clock[number] >= position for end in ends)
-                if number >= 0 and position > left[number] and not over:
+            last = [(writer, wrote), (reader, read)]
+            if others:
+                last += others.items()
+            for number, position in last:
+                if number >= 0 and position > left[number] and not (ends and _over(number, position, ends)):
                     left[number] = position
         self.left[life.pool] = left
         return True
@@ -242,6 +248,11 @@ class Touches:
         if life is not None:
             life.used.append(raw[STREAM])
         return life is not None
+
+
+def _over(number: int, position: int, ends: list[Stream]) -> bool:
+    """Whether an op of a stream is over when some streams have come to where they are."""
+    return any(end.number == number or end.clock[number] >= position for end in ends)
 
 
 def _tagged(cell: Cell, tag: Any) -> bool:
