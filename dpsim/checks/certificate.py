@@ -13,7 +13,7 @@ nothing. The clauses:
 * fault, deadlock, livelock: all ranks came to their ends, and the machine took nothing away from the run.
 * ledger: all members of a communicator made the same calls in the same steps, none of them with sizes, at the same
   sites, or with no site in common; and to each send there is a receive of as many elements of the same type.
-* agreement: who decided under a label decided the same, as often, in the same steps.
+* agreement: all who decided under a label decided the same, as often, in the same steps.
 * leftover: every op whose outcome a rank was to learn it learned, and to each send there is a receive.
 * race, stale: in no communicator did one member make more calls than another, to each send there is a receive, and the
   memory of each rank is in order by what that rank alone orders (`dpsim.checks.memory.own_order`).

@@ -8,13 +8,13 @@ twin.made(wrong=True)       # not certified; the check named by the twin finds i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.ops import Ref
 from tests.checks.handmade import Hand, Made
 from tests.records import changed, raw
 
-Write: Any = Callable[[Made, bool], None]
+Write: TypeAlias = Callable[[Made, bool], None]
 
 
 class Twin(NamedTuple):
@@ -391,6 +391,15 @@ def transfers_are_of_one_type(made: Made, wrong: bool) -> None:
 def decisions_are_equal(made: Made, wrong: bool) -> None:
     for hand in made.hands:
         hand.add("decision", "plan", communicator="cpu", value=hand.rank if wrong else 7)
+
+
+@twin("agreement", "DISAGREEMENT:PLAN", 2)
+def nobody_leaves_a_decision_out(made: Made, wrong: bool) -> None:
+    for hand in made.hands:
+        for step in range(3):
+            hand.step = step
+            if not (wrong and hand.rank and step == 1):
+                hand.add("decision", "plan", communicator="cpu", value=7)
 
 
 @twin("agreement", "DISAGREEMENT:PLAN", 2)
