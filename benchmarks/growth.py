@@ -1,8 +1,10 @@
-"""Many ranks: how the cost of a rank-step grows from 16 to 1,024 ranks, next to the baseline's own growth, and memory.
+"""Many ranks: how the cost of a rank-step grows from 16 to 1,024 ranks, next to the baseline's own growth, how that of
+judging it grows, and memory.
 
 Memory is the peak of a process that does nothing else; a process never shrinks, so it has to be a fresh one:
 
-    python -m benchmarks.growth       # prints the peak in MB
+    python -m benchmarks.growth             # prints the peak in MB
+    python -m benchmarks.growth judged      # the same with all checks on the run
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import baseline, program
 from benchmarks.measure import Spread, spread, turns
+from dpsim.checks.judge import judge
 
 FEW, MANY = (8, 2), (512, 2)
 """dp and pp of 16 and of 1,024 ranks."""
@@ -26,12 +29,13 @@ STEPS_FEW, STEPS_MANY, STEPS_MEMORY = 200, 6, 100
 class Growth(NamedTuple):
     """How many times as much a rank-step costs with many ranks.
 
-    `relative`: the machine's growth over the baseline's.
+    `relative`: the machine's growth over the baseline's. `judging`: of all checks on runs that are there already.
     """
 
     machine: Spread
     baseline: Spread
     relative: Spread
+    judging: Spread
 
 
 def per_rank_step(
@@ -41,20 +45,34 @@ def per_rank_step(
     return lambda: way(*size, steps), size[0] * size[1] * steps
 
 
+def judging(dp: int, pp: int, steps: int) -> Callable[[], None]:
+    """All checks on a run, again and again."""
+    of, run = program.world(dp, pp), program.simulate(dp, pp, steps)
+
+    def way() -> None:
+        found = judge(of, run)
+        assert not found, found
+
+    return way
+
+
 def measure(repetitions: int) -> Growth:
     ways = {
         f"{name} {size[0] * size[1]}": per_rank_step(way, size, steps)
         for size, steps in ((FEW, STEPS_FEW), (MANY, STEPS_MANY))
         for name, way in (("baseline", baseline.run), ("machine", program.simulate))
     }
+    for size, steps in ((FEW, STEPS_FEW), (MANY, STEPS_MANY)):
+        ranks = size[0] * size[1]
+        ways[f"judging {ranks}"] = judging(*size, steps), ranks * steps
     took = turns({name: way for name, (way, _) in ways.items()}, repetitions)
     costs = {name: [one / ways[name][1] for one in seconds] for name, seconds in took.items()}
     grown = {
         name: [many / few for many, few in zip(costs[f"{name} 1024"], costs[f"{name} 16"], strict=True)]
-        for name in ("baseline", "machine")
+        for name in ("baseline", "machine", "judging")
     }
     relative = [mine / theirs for mine, theirs in zip(grown["machine"], grown["baseline"], strict=True)]
-    return Growth(spread(grown["machine"]), spread(grown["baseline"]), spread(relative))
+    return Growth(spread(grown["machine"]), spread(grown["baseline"]), spread(relative), spread(grown["judging"]))
 
 
 def own_peak_mb() -> float:
@@ -66,13 +84,20 @@ def own_peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def peak_mb() -> float:
-    """Megabytes of a fresh process that simulates 1,024 ranks for 100 steps and keeps all journals."""
-    done = subprocess.run([sys.executable, "-m", "benchmarks.growth"], check=True, capture_output=True, text=True)
-    return float(done.stdout)
+def peak_mb(judged: bool = False) -> float:
+    """Megabytes of a fresh process that simulates 1,024 ranks for 100 steps, keeps all journals, and perhaps judges."""
+    what = [sys.executable, "-m", "benchmarks.growth", *(["judged"] if judged else [])]
+    return float(subprocess.run(what, check=True, capture_output=True, text=True).stdout)
+
+
+def main(judged: bool) -> None:
+    run = program.simulate(*MANY, STEPS_MEMORY)
+    assert run.finished
+    if judged:
+        found = judge(program.world(*MANY), run)
+        assert not found, found
+    print(own_peak_mb())
 
 
 if __name__ == "__main__":
-    run = program.simulate(*MANY, STEPS_MEMORY)
-    assert run.finished
-    print(own_peak_mb())
+    main(judged=sys.argv[1:] == ["judged"])

@@ -1,6 +1,7 @@
 """What must hold, one file a kind. A check folds over the journals of a `Run`, so it judges every backend alike.
 
 judge.py             all checks on one run, in order of cause; what is switched off
+certificate.py       which checks a run passes for certain, told in one cheap pass
 finding.py           what a check says, and the classes that there are
 ledger.py            members of a group make the same collectives, in the same steps
 transfers.py         what a rank sends is what its peer receives; a part of the ledger

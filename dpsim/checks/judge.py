@@ -6,7 +6,8 @@
 
 A finding is switched off by its class, and is counted. A check of which all classes are switched off is not run: it
 costs nothing, and what it would have found is not known; `not_run` names it. A check that stops at the first
-difference of a communicator says nothing of later ones, even where the first is switched off.
+difference of a communicator says nothing of later ones, even where the first is switched off. Nor is a check run that
+the `certificate` says the run passes, if those that are run find nothing.
 
 What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it. Nor can what did
 not come in a run from which the machine took something away (`Run.lost`): of that only what ranks did is judged.
@@ -19,6 +20,7 @@ from functools import lru_cache, partial
 from typing import NamedTuple
 
 from dpsim.checks import agreement, deadlock, fault, ledger, leftover, livelock, race, stale
+from dpsim.checks.certificate import certified
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.ops import ALLOC_PLACE, KIND
@@ -65,9 +67,17 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
     `off`: patterns that are switched off. Checks that could find nothing else are not run; findings of the others are
     still all there.
     """
-    run_index = RunIndex.of(world, run)
     idle = _idle(tuple(off))
-    findings = [finding for name, check in CHECKS.items() if name not in idle for finding in check.run(run_index)]
+    passed = certified(world, run, idle)
+    wanted = {name: check for name, check in CHECKS.items() if name not in idle}
+    left = {name: check for name, check in wanted.items() if name not in passed}
+    if not left:
+        return []
+    run_index = RunIndex.of(world, run)
+    found = {name: check.run(run_index) for name, check in left.items()}
+    if passed and any(found.values()):  # what is certified is so only where nothing else is wrong
+        found = {name: found[name] if name in found else check.run(run_index) for name, check in wanted.items()}
+    findings = [finding for some in found.values() for finding in some]
     if off and "blocked" in run.ends and not switch_off(findings, off)[0]:
         findings = [finding for finding in findings if finding.check not in EVERY]
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]

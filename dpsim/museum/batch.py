@@ -13,7 +13,7 @@ ranks agree and every size matches, and tokens are lost. No report of such a bug
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 
 import numpy as np
 
@@ -55,7 +55,7 @@ class PadsByOwnMode(DataParallelStep):
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
         plan = super().plan(table, local)
         pad = local.mode != RuntimeMode.NONE or plan.microbatched
-        return plan._replace(num_tokens=self.form.padded_tokens(table[1], pad))
+        return plan._replace(num_tokens=self.form.padded_tokens(table[1].tolist(), pad))
 
 
 @register_variant("M-DP-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
@@ -66,8 +66,8 @@ class LargestMode(Source000):
     of serving, if nobody asserted), and its peers wait for it in the expert collective.
     """
 
-    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
-        return RuntimeMode(int(modes.max()))
+    def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
+        return RuntimeMode(max(modes))
 
 
 @register_variant(
@@ -96,9 +96,9 @@ class OwnLastMicrobatch(DataParallelStep):
     """
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
-        _, padded, wishes, modes = table
+        _, padded, wishes, modes = table.tolist()
         empty = last_microbatch_empty(local.num_tokens, local.num_tokens_padded, self.config.num_ubatches)
-        split, mode = bool((wishes == 1).all()) and not empty, self.form.agreed_mode(modes)
+        split, mode = set(wishes) == {1} and not empty, self.form.agreed_mode(modes)
         return StepPlan(split, self.form.padded_tokens(padded, mode != RuntimeMode.NONE or split), mode)
 
 
@@ -206,8 +206,8 @@ class PadsToSmallest(Source000):
     A rank with more tokens runs the first of them only.
     """
 
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
-        return (int(padded.min()),) * len(padded) if pad else super().padded_tokens(padded, pad)
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
+        return (min(padded),) * len(padded) if pad else super().padded_tokens(padded, pad)
 
 
 @register_variant("M-DP-18", protocol="dp_batch", form="source-000", expected="CRASH:DROPPEDTOKENS")

@@ -127,6 +127,7 @@ def test_a_check_that_could_find_nothing_else_is_not_run(
     for name, check in judging.CHECKS.items():
         monkeypatch.setitem(judging.CHECKS, name, check._replace(run=spy(name)))
     made = Made(2)
+    monkeypatch.setattr(judging, "certified", lambda *_: frozenset())
     judging.judge(made.world, made.run(), off)
     assert asked == [name for name in judging.CHECKS if name not in idle]
     assert list(judging.not_run(off)) == idle
@@ -137,7 +138,9 @@ def test_without_races_and_stale_accesses_order_is_not_rebuilt(monkeypatch: pyte
         raise AssertionError("the walk was made")
 
     made = Made(1)
-    made[0].launch("write", "side", writes=[made[0].alloc("main", 8)])
+    x = made[0].alloc("main", 8)
+    for stream in ("main", "side"):
+        made[0].launch("write", stream, writes=[x])
     monkeypatch.setattr("dpsim.checks.memory.shadow.Walk.go", never)
     assert judging.judge(made.world, made.run(), ["RACE:*", "STALE:*"]) == []
     with pytest.raises(AssertionError, match="the walk was made"):

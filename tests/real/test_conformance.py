@@ -14,6 +14,7 @@ from dpsim.testing import check_backend
 from dpsim.testing.conformance.program import PARTS
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from real.backend import TorchBackend
+from tests.checks.held import held_against
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
 from tests.records import unplaced
@@ -23,7 +24,9 @@ pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.parametrize("backend"
 
 
 def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run:
-    """Run it there and on the simulation; the journals have to agree, record by record."""
+    """Run it there and on the simulation; the journals have to agree, record by record, and what is certified of them
+    has to pass.
+    """
     reason = backend.unavailable(world.size)
     if reason is not None:
         pytest.skip(reason)
@@ -32,6 +35,8 @@ def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run
     assert real.ends == simulated.ends == ["finished"] * world.size
     for rank in range(world.size):
         assert unplaced(real.journals[rank]) == unplaced(simulated.journals[rank]), f"rank {rank}"
+    for run in (real, simulated):
+        held_against(world, run, (program, run.backend))
     return real
 
 

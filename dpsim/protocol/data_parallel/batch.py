@@ -21,7 +21,7 @@ Two published forms of wire format and decision stand behind one interface, `Bat
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from typing import NamedTuple
 
 from dpsim.config import ParallelConfig, RuntimeMode
@@ -68,22 +68,22 @@ class BatchForm(ABC):
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
         """The modes among which a rank chooses in its second dispatch (1.6 d)."""
 
-    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
+    def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
         """The smallest of the modes sent (I-DP-3)."""
-        return RuntimeMode(int(modes.min()))
+        return RuntimeMode(min(modes))
 
     def agreed_microbatching(
-        self, wishes: HostArray, tokens: HostArray, padded: HostArray, config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
     ) -> bool:
         """All wish it, and after padding to the largest count the smallest rank still has a token in its last
         microbatch (I-DP-7).
         """
-        empty = last_microbatch_empty(int(tokens.min()), int(padded.max()), config.num_ubatches)
-        return bool((wishes == 1).all()) and not empty
+        empty = last_microbatch_empty(min(tokens), max(padded), config.num_ubatches)
+        return set(wishes) == {1} and not empty
 
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         """Everyone's largest count, or each rank's own."""
-        return (int(padded.max()),) * len(padded) if pad else tuple(int(count) for count in padded)
+        return (max(padded),) * len(padded) if pad else tuple(padded)
 
 
 class Source000(BatchForm):
@@ -97,7 +97,7 @@ class Source000(BatchForm):
         return local.num_tokens, local.num_tokens_padded, int(local.wants_microbatching), int(local.mode)
 
     def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
-        tokens, padded, wishes, modes = table
+        tokens, padded, wishes, modes = table.tolist()  # a few numbers: plain ones are faster
         mode = self.agreed_mode(modes)
         microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
         return StepPlan(microbatched, self.padded_tokens(padded, mode != RuntimeMode.NONE or microbatched), mode)
@@ -118,10 +118,10 @@ class Release014(BatchForm):
         return local.num_tokens, local.num_tokens_padded, *wishes, int(local.mode)
 
     def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
-        tokens, padded, wishes, paddings, modes = table
+        tokens, padded, wishes, paddings, modes = table.tolist()
         microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
-        assert (paddings == paddings[0]).all(), f"ranks differ in whether they want padding: {paddings.tolist()}"
-        pad = bool(paddings[0] == 1) or microbatched
+        assert len(set(paddings)) == 1, f"ranks differ in whether they want padding: {paddings}"
+        pad = paddings[0] == 1 or microbatched
         return StepPlan(microbatched, self.padded_tokens(padded, pad), self.agreed_mode(modes))
 
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:

@@ -123,13 +123,14 @@ def forward(
     """Kernel: a stage's layers. `cache`: int64 (layers, slots, positions)."""
     xp, rows = namespace(mapping), of_host(mapping, layout(spans)[0])
     slots, positions, width = mapping[rows], inputs[1], cache.shape[2]
-    places = count(cache, width)[None, :]
-    weights = (places + 1) * xp.astype(places <= positions[:, None], xp.int64)
+    weights = count(cache, width)[None, :] + 1
+    last = xp.minimum(positions, of_host(cache, (width - 1,)))
     state = hidden
     for index, layer in enumerate(layers):
         own = cache[index]
         own[slots, positions % width] = cached(state, positions, layer)
-        state = mixed(xp.sum(own[slots] * weights, axis=1) % MODULUS, state, layer)
+        upto = xp.cumulative_sum(own[mapping] * weights, axis=1)  # once a row: a long prompt has many tokens
+        state = mixed(upto[rows, last] % MODULUS, state, layer)
     hidden_out[:] = state
     residual_out[:] = residual
 

@@ -7,7 +7,7 @@ the V2 runner.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,6 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.config import ParallelConfig, RuntimeMode
-from dpsim.interface import HostArray
 from dpsim.ops import COMMUNICATOR, KIND
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
@@ -170,43 +169,43 @@ def test_own_counts() -> None:
 
 
 class OfFirstRank(Source000):
-    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
-        return RuntimeMode(int(modes[0]))
+    def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
+        return RuntimeMode(modes[0])
 
 
 class Remainder(Source000):
-    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
-        return RuntimeMode(int(modes.sum()) % 3)
+    def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
+        return RuntimeMode(sum(modes) % 3)
 
 
 class SmallestCount(Source000):
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
-        return (int(padded.min()),) * len(padded) if pad else super().padded_tokens(padded, pad)
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
+        return (min(padded),) * len(padded) if pad else super().padded_tokens(padded, pad)
 
 
 class NeverPads(Source000):
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return super().padded_tokens(padded, False)
 
 
 class LeavesRoom(Source000):
     """Pads by as much again as the counts differ."""
 
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
-        room = int(padded.max() - padded.min())
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
+        room = max(padded) - min(padded)
         return tuple(count + room for count in super().padded_tokens(padded, pad)) if pad else (room,) * len(padded)
 
 
 class SortsCounts(Source000):
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         return tuple(sorted(super().padded_tokens(padded, pad)))
 
 
 class OffByOne(Source000):
     def agreed_microbatching(
-        self, wishes: HostArray, tokens: HostArray, padded: HostArray, config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
     ) -> bool:
-        return super().agreed_microbatching(wishes, tokens + 1, padded, config)
+        return super().agreed_microbatching(wishes, [count + 1 for count in tokens], padded, config)
 
 
 @pytest.mark.parametrize(

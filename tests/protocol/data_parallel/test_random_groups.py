@@ -7,7 +7,7 @@ mostly equal. The same comparison finds each of a few decisions that are wrong i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,42 +115,42 @@ def test_the_groups_reach_the_edges() -> None:
 
 
 class LargestMode(Source000):
-    def agreed_mode(self, modes: HostArray) -> RuntimeMode:
-        return RuntimeMode(int(modes.max()))
+    def agreed_mode(self, modes: Sequence[int]) -> RuntimeMode:
+        return RuntimeMode(max(modes))
 
 
 class SmallestCount(Source000):
-    def padded_tokens(self, padded: HostArray, pad: bool) -> tuple[int, ...]:
-        return (int(padded.min()),) * len(padded) if pad else super().padded_tokens(padded, pad)
+    def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
+        return (min(padded),) * len(padded) if pad else super().padded_tokens(padded, pad)
 
 
 class LargestTokens(Source000):
     def agreed_microbatching(
-        self, wishes: HostArray, tokens: HostArray, padded: HostArray, config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
     ) -> bool:
-        return super().agreed_microbatching(wishes, tokens.max(keepdims=True), padded, config)
+        return super().agreed_microbatching(wishes, [max(tokens)], padded, config)
 
 
 class OffByOne(Source000):
     """The last microbatch counts as filled when it starts at the last real token's end."""
 
     def agreed_microbatching(
-        self, wishes: HostArray, tokens: HostArray, padded: HostArray, config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
     ) -> bool:
-        return super().agreed_microbatching(wishes, tokens + 1, padded, config)
+        return super().agreed_microbatching(wishes, [count + 1 for count in tokens], padded, config)
 
 
 class AnyWish(Source000):
     def agreed_microbatching(
-        self, wishes: HostArray, tokens: HostArray, padded: HostArray, config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
     ) -> bool:
-        return super().agreed_microbatching(wishes.max(keepdims=True), tokens, padded, config)
+        return super().agreed_microbatching([max(wishes)], tokens, padded, config)
 
 
 class NeverPadsForSplitting(Release014):
     def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
         plan = super().decide(table, config)
-        return plan._replace(num_tokens=self.padded_tokens(table[1], bool(table[3][0] == 1)))
+        return plan._replace(num_tokens=self.padded_tokens(table[1].tolist(), bool(table[3][0] == 1)))
 
 
 @pytest.mark.parametrize("wrong", [LargestMode, SmallestCount, LargestTokens, OffByOne, AnyWish])

@@ -1,0 +1,175 @@
+"""Certificate: which checks a finished run passes for certain, told in one cheap pass over its journals.
+
+    passed = certified(world, run)      # {"ledger", "agreement", "fault", "deadlock", "livelock", "leftover", ...}
+
+Nearly all runs that are judged are in order, and plainly so: all members make the same calls, and what each rank orders
+by itself orders its memory. This is seen rank by rank, without the order of the whole run (`happens_before`), whose
+clocks know of all streams of all ranks. What is not plain is not certified: the check looks, and explains what it
+finds.
+
+Guarantee: of a run that a backend gave, a check that is certified finds nothing, if those that are not certified find
+nothing. The clauses:
+
+* fault, deadlock, livelock: all ranks came to their ends, and the machine took nothing away from the run.
+* ledger: all members of a communicator made the same calls in the same steps, none of them with sizes, at the same
+  sites, or with no site in common; and to each send there is a receive of as many elements of the same type.
+* agreement: all who decided under a label decided the same, as often, in the same steps.
+* leftover: every op whose outcome a rank was to learn it learned, and to each send there is a receive.
+* race, stale: in no communicator did one member make more calls than another, to each send there is a receive, and the
+  memory of each rank is in order by what that rank alone orders (`dpsim.checks.memory.own_order`).
+
+Twins of the clauses, each of which is just not certified, are in the tests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from operator import itemgetter
+from typing import Any
+
+from dpsim.checks.memory.own_order import in_order
+from dpsim.ops import (
+    ADDRESS,
+    CALL,
+    COLLECTIVE_SIZES,
+    COMMUNICATOR,
+    COUNT,
+    DECISION_COMMUNICATOR,
+    DECISION_VALUE,
+    DTYPE,
+    KIND,
+    OP,
+    SITE,
+    STEP,
+    STREAM,
+    TRANSFER_PEER,
+    RawRecord,
+)
+from dpsim.world import Run, World
+
+MEMORY = frozenset({"race", "stale"})
+
+CALLED = itemgetter(STEP, SITE, *range(CALL.start, CALL.stop))
+"""What members have to call alike, and where."""
+
+SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), itemgetter(STEP, DECISION_VALUE)
+
+AWAITED = frozenset({"read", "ask", "take", "sleep"})
+"""Kinds of op whose outcome a host learns; of collectives and transfers it does if they are its own, not a stream's."""
+
+
+def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[str]:
+    """Names of the checks that pass. `idle`: checks of which nobody wants to know; they may be left out."""
+    if not run.finished or run.lost or run.endless:
+        return frozenset()
+    said = _Said()
+    for rank, journal in enumerate(run.journals):
+        said.add(rank, journal)
+    passed = {"fault", "deadlock", "livelock"}
+    sizes = {spec.name: len(spec.ranks) for spec in world.communicators}
+    paired = len(said.sent) == len(said.received) and all(
+        len(line) == len(said.received.get(name, ())) for name, line in said.sent.items()
+    )
+    if paired and said.ended:
+        passed.add("leftover")
+    if (
+        paired
+        and said.alike
+        and all(number == sizes[name] for name, number in said.callers.items())
+        and all(_moved(line) == _moved(said.received[name]) for name, line in said.sent.items())
+    ):
+        passed.add("ledger")
+    if said.agreed:
+        passed.add("agreement")
+    if not MEMORY.issubset(idle) and (
+        not said.owners
+        or (
+            paired
+            and said.joined
+            and all(number == sizes[name] for name, number in said.callers.items())
+            and all(in_order(run.journals[rank]) for rank in said.owners)
+        )
+    ):
+        passed |= MEMORY
+    return frozenset(passed)
+
+
+class _Said:
+    """What ranks called and decided, held against those before.
+
+    `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
+    `agreed`: who decided anything decided alike. `ended`: nothing was left that a program did not await. `owners`: the
+    ranks that have memory. `sent`, `received`: the transfers of a line (communicator, sender, receiver).
+    """
+
+    def __init__(self) -> None:
+        self.callers: dict[str, int] = {}
+        self.joined = self.alike = self.agreed = self.ended = True
+        self.owners: list[int] = []
+        self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
+        self.received: dict[tuple[str, int, int], list[RawRecord]] = {}
+        self._calls: dict[str, list[list[Any]]] = {}  # of a communicator: the lists that there are
+        self._decisions: dict[tuple[str, str], list[Any]] = {}
+
+    def add(self, rank: int, journal: list[RawRecord]) -> None:
+        calls: dict[str, list[RawRecord]] = {}
+        decisions: dict[tuple[str, str], list[RawRecord]] = {}
+        pending: dict[tuple[Any, ...], bool] = {}
+        owns = False
+        for raw in journal:
+            kind = raw[KIND]
+            if kind == "learned":
+                pending.pop(raw[ADDRESS], None)
+            elif kind == "collective":
+                row = calls.get(raw[COMMUNICATOR])
+                if row is None:
+                    row = calls[raw[COMMUNICATOR]] = []
+                row.append(raw)
+                if raw[STREAM] is None:
+                    pending[raw[ADDRESS]] = True
+            elif kind in AWAITED:
+                pending[raw[ADDRESS]] = True
+            elif kind == "transfer":
+                if raw[OP] == "send":
+                    self.sent.setdefault((raw[COMMUNICATOR], rank, raw[TRANSFER_PEER]), []).append(raw)
+                else:
+                    self.received.setdefault((raw[COMMUNICATOR], raw[TRANSFER_PEER], rank), []).append(raw)
+                if raw[STREAM] is None:
+                    pending[raw[ADDRESS]] = True
+            elif kind == "decision":
+                decisions.setdefault((raw[DECISION_COMMUNICATOR], raw[SITE]), []).append(raw)
+            elif kind == "alloc":
+                owns = True
+        if pending and journal[-1][KIND] == "finished":  # who stands in an idle get for ever has not come to its end
+            self.ended = False
+        if owns:
+            self.owners.append(rank)
+        for name, row in calls.items():
+            self.callers[name] = self.callers.get(name, 0) + 1
+            self._call(name, row)
+        for key, row in decisions.items():
+            decided = list(map(DECIDED, row))
+            if decided != self._decisions.setdefault(key, decided):
+                self.agreed = False
+
+    def _call(self, name: str, row: list[RawRecord]) -> None:
+        called, kept = list(map(CALLED, row)), self._calls.setdefault(name, [])
+        if called in kept:
+            return
+        if not kept:
+            self.alike = self.alike and not any(map(SIZES, row))
+        for other in kept:
+            self.joined = self.joined and len(called) == len(other)
+            self.alike = self.alike and _go_together(called, other)
+        kept.append(called)
+
+
+def _go_together(one: list[Any], other: list[Any]) -> bool:
+    """Whether two lists of calls are alike but for their sites, and have no site in common in any step."""
+    return [(step, call) for step, _, *call in one] == [(step, call) for step, _, *call in other] and {
+        called[:2] for called in one
+    }.isdisjoint(called[:2] for called in other)
+
+
+def _moved(line: Iterable[RawRecord]) -> list[Any]:
+    return list(map(MOVED, line))
