@@ -21,7 +21,7 @@ from dpsim.testing import holds
 @register_variant("REPLAYED", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class LargestMode(Source000):
     def agreed_mode(self, modes):
-        return RuntimeMode(int(modes.MODE()))
+        return RuntimeMode(MODE(modes))
 
 
 WORLD = {
