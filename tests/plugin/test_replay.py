@@ -236,7 +236,13 @@ def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
         result.stderr.fnmatch_lines([f"ERROR: --dpsim-replay: expected one test, as in the line *; selected: {got}"])
 
 
-@pytest.mark.parametrize("file", [BROKEN + PROPERTY + "\n\ndef test_two(): pass\n", "def test_ranks_agree(): pass\n"])
+@pytest.mark.parametrize(
+    "file",
+    [
+        pytest.param(BROKEN + PROPERTY + "\n\ndef test_two(): pass\n", marks=pytest.mark.slow, id="several"),
+        pytest.param("def test_ranks_agree(): pass\n", id="unregistered"),
+    ],
+)
 def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: pytest.Pytester, file: str) -> None:
     """With the line that is a usage error elsewhere: two tests, and a variant that nobody registers."""
     pytest.importorskip("xdist")
