@@ -70,7 +70,7 @@ MOST_LINES = 300
 LONG = {
     "dpsim/interface.py": "the contract, one file on purpose: to be read from top to bottom",
     "dpsim/ops.py": "every record of a journal and the names of its fields: one table",
-    "dpsim/pytest_plugin.py": "pytest takes all hooks of a plugin from one module",
+    "dpsim/pytest_plugin.py": "pytest takes all hooks from one module, and other projects import no more",
 }
 """Files that may be longer, and why."""
 
