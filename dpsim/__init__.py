@@ -8,6 +8,7 @@
     interface.py       the contract between a protocol and whatever runs it
     ops.py             what a journal is made of: records and addresses
     awaited.py         whom a member of a collective waits for, for the simulation and for the checks
+    within.py          which replay of a graph a record belongs to
     world.py           what a backend is told, and the run that it gives back
     program.py         what a protocol is: prepared once, then run by every rank
     registry.py        protocols and variants by name

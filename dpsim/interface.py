@@ -5,9 +5,9 @@ await; on real hardware the calls block and one `send(None)` runs it to its end.
 
     **A call that only sends into the world is plain; a call that learns something from it is awaited.**
 
-Plain: alloc, free, launch, record, wait, device collectives and transfers, starting a host collective, sending a
-message. Awaited: the `Work` of a host collective, reading a buffer, querying or synchronising an event, taking a
-message, sleeping. It reads like CUDA, and nothing turns `async` for nothing.
+Plain: alloc, free, launch, record, wait, device collectives and transfers, replaying a graph, starting a host
+collective, sending a message. Awaited: the `Work` of a host collective, reading a buffer, querying or synchronising an
+event, taking a message, sleeping, beginning a capture. It reads like CUDA, and nothing turns `async` for nothing.
 
     async def agree(rank: Rank, mine: int) -> int:
         table = np.zeros(rank.host("dp_cpu").size, np.int32)
@@ -32,12 +32,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
-from dpsim.ops import DType, ReduceOp
+from dpsim.ops import CAPTURE_ERRORS, CaptureMode, DType, ReduceOp
 
 HostArray: TypeAlias = NDArray[Any]
 Kernel: TypeAlias = Callable[..., None]
@@ -144,8 +144,10 @@ class Stream(ABC):
         """
 
     @abstractmethod
-    def record(self) -> Event:
-        """Mark the point that the stream's work has come to."""
+    def record(self, event: Event | None = None) -> Event:
+        """Mark the point that the stream's work has come to. `event`: one that was recorded before is recorded again,
+        on whatever stream of the rank; who waits for it from now on waits for this point, who waited before does not.
+        """
 
     @abstractmethod
     def wait(self, event: Event) -> None:
@@ -332,6 +334,74 @@ class DeviceCommunicator(ABC):
         """
 
 
+class CaptureError(RuntimeError):
+    """What a capture does not allow. `code`: the number by which CUDA names the reason, 900 to 908 (`CAPTURE_ERRORS`).
+    The capture that it was raised in is invalid from then on: what follows in it raises 901.
+    """
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(f"{message} (CUDA error {code}, {CAPTURE_ERRORS[code]})")
+        self.code = code
+
+
+class Graph(ABC):
+    """Device work that is kept once and issued as a whole, as often as one likes: a CUDA graph.
+
+        async with graph.capture(stream):
+            stream.launch("scale", scale, reads=[x], writes=[y])        # kept, not run
+            ep.all_reduce(y, stream)
+        graph.replay(stream, "decode")                                   # runs both, on the memory of then
+
+    Between the beginning and the end of a capture the plain calls on the captured stream are kept. A stream that waits
+    for an event of the capture joins it; its work has to be waited for in turn before the end (else 904). Other streams
+    go on as always. Kernels, buffers, arguments and sizes are those of the capture, whatever the program does to them
+    later: code of the host is not run again.
+
+    Memory that is taken on a stream of the capture comes from the graph's pool, where other graphs of that pool get
+    theirs. What is given back there, within the capture or after it, later allocations of the pool may get, also those
+    of other captures: on the same stream, and of the same kind of blocks (see `Buffer.free`). The buffer can be used
+    all the same, as a weak reference: it has what the last replay left, until memory that was taken after it was given
+    back is taken again by a replay, or used by the program. Kernels and collectives, too, take memory for themselves
+    and give it back at once. So a replay leaves nothing for sure in memory of its pool that was taken, on the same
+    stream, after the graph's first call there or after it gave some back, but what it writes itself. Buffers from
+    elsewhere have to live as long as the graph is replayed: a replay on freed memory is a finding (STALE:FREED).
+
+    Within a capture raise: what learns from the device or from a peer (reading; asking for an event; a host collective
+    or transfer; looking into a mailbox): 900, for an event of the capture 907; to wait for an event that was recorded
+    outside: 905; a second capture: 902. After it its events are no use: 907. To send a message is allowed, and is a
+    finding (GRAPH:HOST_EFFECT): no replay sends it. To replay a graph on a stream of the capture raises 900 as well.
+    What the host does by itself (`decide`, `probe`, `sleep`) happens once, in the capture, and in no replay.
+
+    All members of a communicator capture the same collectives in the same order, and replay the graphs of one capture
+    together; where one member is eager and another is not, the hardware pairs them all the same, and that is a finding
+    (GRAPH:UNPAIRED). Replays of one graph run one after the other, on whatever streams. A fault or delay can be at a
+    call that is kept, a delay or death at a replay as well; nothing can be at a call within a replay.
+    """
+
+    __slots__ = ("name",)
+
+    name: str
+
+    @abstractmethod
+    def capture(
+        self, stream: Stream, *, mode: CaptureMode = "global", site: str | None = None
+    ) -> AbstractAsyncContextManager[None]:
+        """Keep what is put on `stream`. To begin waits until all streams of the rank are through.
+
+        `mode`: which calls of the rank are refused while the capture lasts. "global": those of all its host threads;
+        "thread_local": those of this one; "relaxed": of this one, too, but to ask for, or to read, what is
+        not captured.
+        Default site: "<graph>.capture". RuntimeError if the graph was captured already. If the block raises, the
+        capture is given up, and the graph can be captured anew.
+        """
+
+    @abstractmethod
+    def replay(self, stream: Stream, site: str) -> None:
+        """Put what was kept on the stream: it starts after what the stream has so far and after the last replay, and
+        later work on this stream starts when all of it has ended. RuntimeError if nothing was captured.
+        """
+
+
 class Mailbox(ABC):
     """Messages to one rank, in the order in which they arrived. Those of one sender arrive in the order they were
     sent.
@@ -363,6 +433,13 @@ class Rank(ABC):
     @abstractmethod
     def stream(self, name: str) -> Stream:
         """The stream of that name; made at first use and then the same."""
+
+    @abstractmethod
+    def graph(self, name: str, pool: str | None = None) -> Graph:
+        """The graph of that name; made at first use and then the same. `pool`: where its memory comes from, by name,
+        to be shared among graphs; None: one of its own. ValueError for another pool than at first, and for a name that
+        is no word.
+        """
 
     @abstractmethod
     def host(self, kind: str) -> HostCommunicator:
@@ -402,9 +479,11 @@ class Rank(ABC):
 
 __all__ = [
     "Buffer",
+    "CaptureError",
     "DeviceCommunicator",
     "Event",
     "Frozen",
+    "Graph",
     "HostArray",
     "HostCommunicator",
     "Kernel",

@@ -60,6 +60,22 @@ SMALL_BLOCK = 1 << 20
 
 Domain: TypeAlias = Literal["host", "device"]
 
+CaptureMode: TypeAlias = Literal["global", "thread_local", "relaxed"]
+"""Which calls a capture of a graph forbids, as CUDA names them."""
+
+CAPTURE_ERRORS: dict[int, str] = {
+    900: "cudaErrorStreamCaptureUnsupported",
+    901: "cudaErrorStreamCaptureInvalidated",
+    902: "cudaErrorStreamCaptureMerge",
+    903: "cudaErrorStreamCaptureUnmatched",
+    904: "cudaErrorStreamCaptureUnjoined",
+    905: "cudaErrorStreamCaptureIsolation",
+    906: "cudaErrorStreamCaptureImplicit",
+    907: "cudaErrorCapturedEvent",
+    908: "cudaErrorStreamCaptureWrongThread",
+}
+"""CUDA's names of what can go wrong in a capture (CUDA Runtime API, error handling)."""
+
 MAIN = "main"
 """The host thread that a rank begins with; addresses name no other one unless they say so."""
 
@@ -225,6 +241,71 @@ class Wait(NamedTuple):
 
     def describe(self) -> str:
         return f"stream {self.stream} waits for event {self.event}"
+
+
+class Capture(NamedTuple):
+    """A capture begins or ends. `pool`: where the graph's memory comes from. `calls`: at its end, how many it has kept;
+    else 0. The begin is journaled when all streams of the rank were through.
+    """
+
+    kind: Literal["capture"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    graph: str
+    what: str  # begin, end, or abandon: it was given up
+    mode: str
+    pool: str
+    calls: int
+
+    def describe(self) -> str:
+        calls = "" if self.what == "begin" else f" ({self.calls} call{'s' * (self.calls != 1)})"
+        return f"{self.what} capture of graph {self.graph} on stream {self.stream}{calls}"
+
+
+class Kept(NamedTuple):
+    """A call that a capture has kept. `call`: the kind of record that each replay makes of it; `fields`: those of that
+    record after `where`. A collective or transfer has in the place of `seq` how many the capture had kept before on
+    that communicator (transfers: of that direction and peer). The event of a mark and of a wait is that of the capture.
+    """
+
+    kind: Literal["kept"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    graph: str
+    call: str
+    fields: Any  # a tuple
+
+    def describe(self) -> str:
+        return f"kept in graph {self.graph}: {self.call} on stream {self.stream}"
+
+
+class Replay(NamedTuple):
+    """A graph put on a stream. The next `calls` records of the rank are those of its calls: ordinary ones, at the sites
+    of the capture, of work on `stream` and on branches of its own, named "<stream of the capture>@<graph>".
+    """
+
+    kind: Literal["replay"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    graph: str
+    number: int  # how often it was replayed before
+    calls: int
+
+    def describe(self) -> str:
+        calls = f"{self.calls} call{'s' * (self.calls != 1)}"
+        return f"replay {self.number} of graph {self.graph} on stream {self.stream} ({calls})"
 
 
 class Ask(NamedTuple):
@@ -419,6 +500,9 @@ Record: TypeAlias = (
     | Used
     | Mark
     | Wait
+    | Capture
+    | Kept
+    | Replay
     | Ask
     | Read
     | Post
@@ -451,7 +535,7 @@ KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thre
 ADDRESS = slice(THREAD, ORDINAL + 1)
 """The address of an op on its rank; the record of what it learned has the same."""
 
-STREAM = _position("stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, Read)
+STREAM = _position("stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, Read, Capture, Kept, Replay)
 COMMUNICATOR = _position("communicator", Collective, Transfer)
 SEQ = _position("seq", Collective, Transfer)
 OP = _position("op", Collective, Transfer)
@@ -477,6 +561,15 @@ LAUNCH_WRITES = _position("writes", Launch)
 ALLOC_COUNT = _position("count", Alloc)
 ALLOC_DTYPE = _position("dtype", Alloc)
 ALLOC_PLACE = _position("place", Alloc)
+GRAPH = _position("graph", Capture, Kept, Replay)
+CAPTURE_WHAT = _position("what", Capture)
+CAPTURE_MODE = _position("mode", Capture)
+CAPTURE_POOL = _position("pool", Capture)
+CAPTURE_CALLS = _position("calls", Capture)
+KEPT_CALL = _position("call", Kept)
+KEPT_FIELDS = _position("fields", Kept)
+REPLAY_NUMBER = _position("number", Replay)
+REPLAY_CALLS = _position("calls", Replay)
 ASK_HOW = _position("how", Ask)
 READ_COUNT = _position("count", Read)
 READ_DTYPE = _position("dtype", Read)

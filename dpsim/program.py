@@ -55,6 +55,8 @@ class Request(NamedTuple):
     abort_ns: int | None = None
     lora: str | None = None
     force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
+    prefix: str | None = None  # requests of one prefix begin with the same tokens
+    encoder_inputs: bool = False  # its first step brings inputs for an encoder
 
 
 @dataclass(frozen=True)

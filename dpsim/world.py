@@ -27,7 +27,8 @@ class CommunicatorSpec(NamedTuple):
 class At(NamedTuple):
     """The address of an op on a given rank: (thread, site, ordinal) or, for a collective, (communicator, seq).
 
-    `ordinal` None means every visit of the site; both None means the start of the thread's program.
+    `ordinal` None means every visit of the site, which only a delay can be at; both None means the start of the
+    thread's program.
     """
 
     site: str | None = None

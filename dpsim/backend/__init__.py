@@ -12,6 +12,13 @@
     buffers.py         device memory and its views
     communicators.py   host and device communicators
     kernel_call.py     a kernel as it was launched
+    graphs.py          captured graphs and their replays:
+    capture.py         a capture under way, what it keeps and what it forbids
+    branches.py        the streams of a capture
+    graph_records.py   what the journal has of captures and replays
+    holdings.py        what it has of its graph's pool
+    kept.py            the calls that it has kept
+    pools.py           the memory of graphs
     work.py            what a host awaits
     whereabouts.py     where every rank stands
     trouble.py         what the machine takes away, which is no verdict

@@ -103,7 +103,7 @@ def dtype_of(array: HostArray, site: str) -> str:
         cure = f"write np.array(..., dtype=np.int32), or another of {', '.join(DTYPES)}"
         if isinstance(array, Buffer):
             cure = "await its read, or use rank.device(...)"
-        elif type(array) is Work:
+        elif isinstance(array, Work):
             cure = "its result is one"
         raise TypeError(f"{site}: a numpy array is needed, not {told(array)}; {cure}")
     raise TypeError(f"{site}: dtype {array.dtype} is none of {', '.join(DTYPES)}; write array.astype(np.int32)")

@@ -14,6 +14,7 @@ from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
 from dpsim.backend.misuse import CONTRACT, a_or_an
 from dpsim.backend.plain import PLAIN, check_plain, told
+from dpsim.backend.pools import PoolMemory
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
@@ -23,6 +24,9 @@ from dpsim.interface import (
 )
 from dpsim.ops import DType, Place, Ref, Refs
 
+INSTEAD = "; do it before the capture, or behind a replay"
+"""What to do, where a capture refuses what learns."""
+
 
 class OwnStream(Stream):
     """What a buffer needs of a stream of its backend."""
@@ -30,6 +34,8 @@ class OwnStream(Stream):
     __slots__ = ()
 
     journal: Journal
+    home: str
+    """The pool that its memory comes from: that of its name, or a graph's."""
 
     @abstractmethod
     def _spin(self, ns: int) -> None:
@@ -41,16 +47,31 @@ class JournaledBuffer(Buffer):
     that alone, as records have it.
     """
 
-    __slots__ = ("_ordinal", "_site", "base", "count", "freed", "place", "ref", "refs", "stream")
+    __slots__ = (
+        "__weakref__",
+        "_ordinal",
+        "_site",
+        "base",
+        "count",
+        "freed",
+        "held",
+        "home",
+        "place",
+        "ref",
+        "refs",
+        "stream",
+    )
 
     ref: Ref
     refs: Refs
 
     def __init__(self, stream: OwnStream, shape: tuple[int, ...], dtype: DType) -> None:
         self.stream = stream
+        self.home = stream.home  # the pool that it comes from
         self.shape = shape
         self.dtype = dtype
         self.count = math.prod(shape)
+        self.held: PoolMemory | None = None  # of a graph
         self.place: Place | None = None
         self.base: JournaledBuffer | None = None
         self.freed: list[str] = []  # where in the source, once it is; views share it
@@ -71,6 +92,9 @@ class JournaledBuffer(Buffer):
         piece.ref = number, first + start * row, first + stop * row, *tag
         piece.refs = (piece.ref,)
         piece.base, piece.freed = self.base or self, self.freed
+        if self.held is not None:
+            piece.held = self.held
+            self.held.named.add(piece)
         return piece
 
     def tagged(self, tag: Frozen) -> Buffer:
@@ -80,6 +104,8 @@ class JournaledBuffer(Buffer):
         named.ref = *refs([self])[0][:3], tag
         named.refs = (named.ref,)
         named.base = self.base or self
+        if self.held is not None:
+            self.held.named.add(named)
         return named
 
     def read(self, site: str, stream: Stream | None = None) -> Work:
@@ -89,6 +115,8 @@ class JournaledBuffer(Buffer):
             name = on.name
         except AttributeError:
             name = of_this_backend(on, OwnStream).name  # which says what is wrong
+        if on.capture is not None:  # type: ignore[attr-defined]  # whatever the mode
+            on.capture.refuse(900, f"{site}: the host reads a buffer", INSTEAD)  # type: ignore[attr-defined]
         delay = journal.note("read", site, (name, self.count, self.dtype, ref_of(self)))
         if delay:
             of_this_backend(on, OwnStream)._spin(delay)
@@ -101,19 +129,43 @@ class JournaledBuffer(Buffer):
         except AttributeError:
             name = of_this_backend(stream, OwnStream).name
         self.stream.journal.note("used", "record_stream", (name, refs([base])[0][0]))
-        if stream is not base.stream:
+        if stream is base.stream:
+            return
+        if base.held is None:
             base._hold(stream)
+        elif base.held.capture.under_way:
+            base.held.capture.used(base.held)
 
     def free(self) -> None:
         if self.base is not None:
             raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
+        if self.held is not None:
+            self._give_back(self.held, self.stream.journal.place(self._site))
+            return
         if self.freed:
             raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice, first at {self.freed[0]}")
-        self.freed.append(self.stream.journal.free(self.stream.name, self._site, self._ordinal, self.ref[0]))
+        self.freed.append(self.stream.journal.free(self.home, self._site, self._ordinal, self.ref[0]))
         self._release()
 
+    def _give_back(self, memory: PoolMemory, where: str) -> None:
+        """It is a graph's: the pool has it, and this is a weak reference from now on."""
+        if memory.capture.under_way:
+            memory.capture.gave_back(self, memory, where)
+        else:
+            memory.freed(where)
+            memory.give_back()
+            self._release()
+
+    def renumber(self, number: int) -> None:
+        """Its memory has begun another life, by a replay."""
+        self.ref = (number, *self.ref[1:])
+        self.refs = (self.ref,)
+
     def gone(self) -> Ref:
-        """What a freed buffer has in the place of a `ref`: an error."""
+        """What a freed buffer has in the place of a `ref`: an error. One of a graph was lost, and is there again."""
+        if self.held is not None:
+            self.held.ref()
+            return self.ref
         base = self.base or self
         raise RuntimeError(f"the buffer {base._site}[{base._ordinal}] is used after it was freed at {self.freed[0]}")
 
@@ -131,7 +183,7 @@ class JournaledBuffer(Buffer):
 
     @abstractmethod
     def _release(self) -> None:
-        """Give the memory back."""
+        """Give the memory back. If it is a graph's, it can be used all the same."""
 
 
 def refs(buffers: Sequence[Buffer]) -> Refs:

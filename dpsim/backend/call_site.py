@@ -39,6 +39,11 @@ _LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](sit
 _WORD = re.compile("[!-~]+")
 
 
+def is_word(name: object) -> bool:
+    """Whether it is printable ASCII without spaces."""
+    return isinstance(name, str) and _WORD.fullmatch(name) is not None
+
+
 class Site:
     """What a thread's journal has of a site: how often the thread came there, and from where."""
 
@@ -46,7 +51,7 @@ class Site:
 
     def __init__(self, site: str) -> None:
         """Raises ValueError for what is no word: labels and addresses could not tell it from other text."""
-        if type(site) is not str or (site not in _places and not _WORD.fullmatch(site)):
+        if type(site) is not str or (site not in _places and not is_word(site)):
             raise ValueError(f"the site {site!r} is no word; a site is printable ASCII without spaces, e.g. dp.agree")
         self.count = 0
         self.places = _places[site]

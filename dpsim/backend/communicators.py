@@ -26,6 +26,7 @@ from dpsim.backend.arguments import (
 from dpsim.backend.buffers import OwnStream, of_this_backend, ref_of, untagged
 from dpsim.backend.issue import Issue, plan
 from dpsim.backend.journal import Journal
+from dpsim.backend.kept import Memory
 from dpsim.backend.plain import shape_of
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
@@ -222,12 +223,19 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
     @contextmanager
     def _coalesce(self, stream: Stream) -> Generator[None, None, None]:
         self._group, self._together = self.journal.number("group"), stream
-        self._open(stream)
+        capture = of_this_backend(stream, OwnStream).capture  # of a JournaledStream
+        if capture is not None:
+            capture.open(self, stream)
+        if capture is None or capture.graph.captures:
+            self._open(stream)
         try:
             yield
         finally:
             self._group = None
-            self._close(stream)
+            if capture is not None:
+                capture.close()
+            if capture is None or capture.graph.captures:
+                self._close(stream)
 
     def _collective(self, issue: Issue, output: Buffer, source: Buffer, stream: Stream, site: str | None) -> None:
         if self._group is not None:
@@ -240,6 +248,11 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         root, rank = issue.root, self.journal.rank
         reads = ref_of(source) if root is None or root == rank else ()
         writes = ref_of(output) if root != rank else ()
+        capture = stream.capture  # type: ignore[attr-defined]
+        if capture is not None:
+            memory = Memory([source] if reads else [], tags=reads is not writes), Memory([output] if writes else [])
+            capture.collective(self, issue, output, source, stream, site, memory)
+            return
         if reads is writes:  # in place: a tag is what the collective leaves
             reads = untagged(reads) if len(reads[0]) > 3 else reads
         self._put(self.journal.collective(self.name, issue, on, site, reads, writes), output, source, stream)
@@ -256,6 +269,11 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
             if stream is not self._together:
                 raise ValueError(f"{self.name}: a transfer on stream {on} within a group on another stream")
         site = site or f"{self.name}.{issue.op}"
+        capture = stream.capture  # type: ignore[attr-defined]
+        if capture is not None:
+            memory_of = Memory([buffer] if reads else []), Memory([buffer] if writes else [])
+            capture.transfer(self, issue, buffer, stream, site, memory_of)
+            return
         self._move(self.journal.transfer(self.name, issue, on, site, reads, writes), buffer, stream)
 
     def _check_fits(self, what: str, count: int, wanted: int) -> None:

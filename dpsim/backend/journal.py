@@ -26,15 +26,17 @@ returns.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from itertools import count
 from sys import _getframe
 from types import FrameType
 from typing import Any
 from zlib import crc32
 
-import numpy as np
+from numpy import ndarray
 
 from dpsim.backend.call_site import Site, place_of, raised_at
+from dpsim.backend.graph_records import GraphRecords, Lawful
 from dpsim.backend.injection import IN_TIME, Injections, RankDied
 from dpsim.backend.issue import Issue
 from dpsim.backend.misuse import said
@@ -52,15 +54,25 @@ class RankJournal:
         self.sink = sink
         self.look: Callable[[], None] = lambda: None
         self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
-        self.numbers: defaultdict[str, int] = defaultdict(int)
+        self.numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
         self.injections = Injections(rank, world)
+        self.threads: list[Journal] = []
+        self.capture: Lawful | None = None
+        """The capture that is under way."""
 
     def thread(self, name: str = MAIN) -> Journal:
         """The journal as a host thread of that name writes it."""
-        return Journal(self, name)
+        self.threads.append(Journal(self, name))
+        return self.threads[-1]
+
+    def capturing(self, capture: Lawful | None) -> None:
+        """A capture begins, or is over (None): while it lasts all threads look before what they do."""
+        self.capture = capture
+        for journal in self.threads:
+            journal.looks = capture is not None or bool(self.injections)
 
 
-class Journal:
+class Journal(GraphRecords):
     """Addresses, records and injections of one host thread of a rank."""
 
     def __init__(self, shared: RankJournal, thread: str) -> None:
@@ -70,11 +82,23 @@ class Journal:
         self.site, self.ordinal = "start", -1  # of the op that was issued last
         self._sites: dict[str, Site] = {}
         self._sink = shared.sink
-        self._shared = shared
+        self.shared = shared
         self._seqs = shared.seqs
         self._numbers = shared.numbers
+        self.events = shared.numbers["event"]  # as `number("event")`, without a call: they are as frequent as waits
         self._injections = shared.injections
-        self._injects = bool(shared.injections)
+        self.looks = bool(shared.injections)
+        """Whether it has to look before each op: something is injected on this rank, or a capture is under way."""
+
+    @property
+    def injects(self) -> bool:
+        """Whether the scenario does anything to ops of this rank."""
+        return bool(self._injections)
+
+    @property
+    def seqs(self) -> dict[Any, int]:
+        """The next position of each communicator."""
+        return self._seqs
 
     # ---- ops
 
@@ -86,13 +110,24 @@ class Journal:
         known.count = ordinal + 1
         self.site = site
         if ordinal & 255 == 255:
-            self._shared.look()
+            self.shared.look()
         frame = _getframe(2)  # the program called a method of the contract
-        place = known.places.get(frame.f_lasti)
-        where = place[1] if place is not None and place[0] is frame.f_code else place_of(site, frame)
-        delay = self._meet(site, ordinal, where, kind not in IN_TIME) if self._injects else 0
+        try:
+            code, where = known.places[frame.f_lasti]
+            if code is not frame.f_code:
+                where = place_of(site, frame)
+        except KeyError:
+            where = place_of(site, frame)
+        delay = self._look(kind, site, where) if self.looks else 0
         self._sink((kind, self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005  # the star takes twice as long
         return delay
+
+    def note_at(self, kind: str, site: str, fields: tuple[Any, ...], frame: FrameType) -> None:
+        """Journal an op that the program issued in this frame, of a kind that cannot be late."""
+        where = self._arrive(site, frame)
+        if self.looks:
+            self._look(kind, site, where)
+        self._sink((kind, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
 
     def collective(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
@@ -100,11 +135,12 @@ class Journal:
         """Journal a collective and say what to issue."""
         seq = self._seqs[communicator]
         where = self._arrive(site, _getframe(3))  # the program called a method, which journals by another one
-        issues = self._admit(site, communicator, seq, where, issue) if self._injects else [issue]
+        issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
-        for op, count, dtype, root, reduce, sizes, _, _, _, _ in issues:
+        for out in issues:
             at = self._again(site) if again else self.ordinal
-            form = stream, communicator, seq, op, count, dtype, root, reduce, sizes, reads, writes
+            op, elements, dtype, root, reduce, sizes = out.call
+            form = stream, communicator, seq, op, elements, dtype, root, reduce, sizes, reads, writes
             self._sink(("collective", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
             again = True
             seq += 1
@@ -118,14 +154,14 @@ class Journal:
         faults.
         """
         where = self._arrive(site, _getframe(3))
-        issues = self._admit(site, None, 0, where, issue) if self._injects else [issue]
+        issues = self._admit(site, None, 0, where, issue, stream) if self.looks else [issue]
         again = False
-        for op, count, dtype, _, _, _, peer, group, _, _ in issues:
+        for out in issues:
             at = self._again(site) if again else self.ordinal
-            line = communicator, op, peer
+            line = communicator, out.op, out.peer
             seq = self._seqs[line]
             self._seqs[line] = seq + 1
-            form = stream, communicator, seq, op, count, dtype, peer, group, reads, writes
+            form = stream, communicator, seq, out.op, out.count, out.dtype, out.peer, out.group, reads, writes
             self._sink(("transfer", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
             again = True
         return issues
@@ -138,14 +174,12 @@ class Journal:
 
     def learned(self, site: str, ordinal: int, result: Any) -> None:
         """An awaited op returned: an array, or what else was learned."""
-        outcome = crc32(result.tobytes()) if isinstance(result, np.ndarray) else result
+        outcome = crc32(result.tobytes()) if isinstance(result, ndarray) else result
         self._sink(("learned", self.step, self.thread, site, ordinal, "", outcome))
 
     def number(self, what: str) -> int:
         """The next number of a buffer, an event or a coalesced group of this rank."""
-        number = self._numbers[what]
-        self._numbers[what] = number + 1
-        return number
+        return next(self._numbers[what])
 
     def start_delay(self) -> int:
         """How late the thread starts, in ns."""
@@ -178,15 +212,18 @@ class Journal:
         self.site, self.ordinal = site, known.count
         known.count += 1
         if known.count & 255 == 0:
-            self._shared.look()
-        place = known.places.get(frame.f_lasti)
-        return place[1] if place is not None and place[0] is frame.f_code else place_of(site, frame)
+            self.shared.look()
+        try:
+            code, where = known.places[frame.f_lasti]
+        except KeyError:
+            return place_of(site, frame)
+        return where if code is frame.f_code else place_of(site, frame)
 
     def _first(self, site: str) -> Site:
         """The thread comes to a site for the first time. Raises ValueError for a site that is no word."""
         known = self._sites[site] = Site(site)
         if len(self._sites) & 255 == 0:
-            self._shared.look()
+            self.shared.look()
         return known
 
     def _again(self, site: str) -> int:
@@ -196,8 +233,20 @@ class Journal:
         known.count += 1
         return self.ordinal
 
-    def _admit(self, site: str, communicator: str | None, seq: int, where: str, issue: Issue) -> list[Issue]:
+    def _look(self, kind: str, site: str, where: str) -> int:
+        """Raise CaptureError for what a capture forbids; else the delay of the op in ns."""
+        if self.shared.capture is not None:
+            self.shared.capture.check(self, kind, site)
+        return self._meet(site, self.ordinal, where, kind not in IN_TIME) if self._injections else 0
+
+    def _admit(
+        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
+    ) -> list[Issue]:
         """What the scenario makes of a collective or transfer."""
+        if self.shared.capture is not None and stream is None:
+            self.shared.capture.check(self, f"host {issue.op}", site)
+        if not self._injections:
+            return [issue]
         ordinal, planted = self.ordinal, self._injections
         delay = self._meet(site, ordinal, where)
         fault = planted.fault(self.thread, site, ordinal)

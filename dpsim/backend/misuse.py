@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dpsim.interface import Buffer, DeviceCommunicator, Event, HostCommunicator, Mailbox, Rank, Stream
+from dpsim.interface import Buffer, DeviceCommunicator, Event, Graph, HostCommunicator, Mailbox, Rank, Stream
 from dpsim.words import did_you_mean
 
 FOREIGN = (
@@ -20,7 +20,14 @@ FOREIGN = (
     "dpsim.interface give and nothing else, rank.sleep in place of asyncio.sleep"
 )
 
-CONTRACT: tuple[type, ...] = (Buffer, DeviceCommunicator, Event, HostCommunicator, Mailbox, Rank, Stream)
+PLAIN = (
+    "a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
+    "message): write it without await"
+)
+
+CONTRACT: tuple[type, ...] = (Buffer, DeviceCommunicator, Event, Graph, HostCommunicator, Mailbox, Rank, Stream)
+
+_AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression")
 
 _ATTRIBUTE = re.compile(r"'(\w+)' object (has no attribute|attribute) '(\w+)'")
 
@@ -39,6 +46,11 @@ def said(error: BaseException) -> str:
     message = " ".join(str(error).split())
     if isinstance(error, RuntimeError) and message == "no running event loop":
         return f"{message}: {FOREIGN}"
+    awaited = _AWAITED.match(message) if isinstance(error, TypeError) else None
+    if awaited is not None:
+        given = _of_contract(awaited[1])
+        if given is not None or awaited[1] == "NoneType":
+            return f"{'nothing' if given is None else a_or_an(given)} was awaited; {PLAIN}"
     match = _ATTRIBUTE.match(message) if isinstance(error, AttributeError) else None
     kind = _of_contract(match[1]) if match is not None else None
     if match is None or kind is None:

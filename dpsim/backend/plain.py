@@ -29,12 +29,17 @@ _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 PLAIN = frozenset({int, float, bool, str, type(None)})
 """The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
 
+SETTLED = PLAIN - {float}
+"""Those of them of which each value equals itself."""
+
 
 def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
     """Raise TypeError for a value that is no plain data, and ValueError for NaN where values are `compared`. `named`:
     its tuples may be named ones.
     """
     if type(value) is tuple or (named and isinstance(value, tuple)):
+        if SETTLED.issuperset(map(type, value)):  # most tuples are a few integers
+            return
         for item in value:
             if type(item) not in PLAIN or item != item:
                 check_plain(item, what, site, named, compared)

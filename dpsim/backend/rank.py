@@ -10,12 +10,16 @@ from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+from dpsim.backend.call_site import is_word
+from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.journal import Journal
 from dpsim.backend.plain import PLAIN, check_plain, whole
+from dpsim.backend.pools import GraphPool
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     DeviceCommunicator,
     Frozen,
+    Graph,
     HostCommunicator,
     Mailbox,
     Rank,
@@ -49,13 +53,15 @@ class JournaledMailbox(Mailbox):
 class JournaledRank(Rank):
     """One rank with one host thread; the step tag lives in its journal."""
 
-    __slots__ = ("devices", "hosts", "journal", "streams")
+    __slots__ = ("devices", "graphs", "hosts", "journal", "pools", "streams")
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank
         self.thread = journal.thread
         self.journal = journal
         self.streams: dict[str, Any] = {}
+        self.graphs: dict[str, JournaledGraph] = {}
+        self.pools: dict[str, GraphPool] = {}
         self.hosts: dict[str, HostCommunicator] = {}
         self.devices: dict[str, DeviceCommunicator] = {}
 
@@ -72,6 +78,19 @@ class JournaledRank(Rank):
         if stream is None:
             stream = self.streams[name] = self._stream(name)
         return stream
+
+    def graph(self, name: str, pool: str | None = None) -> Graph:
+        graph = self.graphs.get(name)
+        if graph is None:
+            if not is_word(name) or not (pool is None or is_word(pool)):
+                raise ValueError(
+                    f"graph {name!r}, pool {pool!r}: a name is printable ASCII without spaces, as decode.4"
+                )
+            of = name if pool is None else pool
+            graph = self.graphs[name] = self._graph(name, self.pools.setdefault(of, GraphPool(of)))
+        elif pool is not None and graph.pool.name != pool:
+            raise ValueError(f"graph {name} has its memory from pool {graph.pool.name}, not from {pool}")
+        return graph
 
     def host(self, kind: str) -> HostCommunicator:
         return _find(self.hosts, kind, self.rank, "host")
@@ -114,6 +133,10 @@ class JournaledRank(Rank):
     @abstractmethod
     def _stream(self, name: str) -> Stream:
         """Make a stream."""
+
+    def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
+        """Make a graph."""
+        return JournaledGraph(self, name, pool)
 
     @abstractmethod
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from types import FunctionType
+from sys import _getframe
+from types import FrameType, FunctionType
 
 from dpsim.backend.arguments import unknown_dtype
+from dpsim.backend.branches import CapturedPoint, captured_event
 from dpsim.backend.buffers import JournaledBuffer, OwnStream, check_buffers, of_this_backend, refs
+from dpsim.backend.capture import Capture
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall, check_kernel
 from dpsim.backend.plain import PLAIN, check_plain, shape_of, whole
@@ -27,19 +30,34 @@ INT = frozenset({int})
 class JournaledEvent(Event):
     """A point in a stream; `number` counts the events of the rank."""
 
-    __slots__ = ("journal", "number")
+    __slots__ = ("journal", "number", "point")
 
     def __init__(self, journal: Journal, number: int) -> None:
         self.journal = journal
         self.number = number
+        self.point: CapturedPoint | None = None
+        """Where it was recorded, if that was in a capture."""
 
     def query(self, site: str) -> Work:
+        if self.point is not None:
+            raise captured_event(self, site, self.journal.shared.capture)
         self.journal.note("ask", site, ("query", self.number))
         return Work(self.journal, self._query())
 
     def synchronize(self, site: str) -> Work:
+        if self.point is not None:
+            raise captured_event(self, site, self.journal.shared.capture)
         self.journal.note("ask", site, ("synchronize", self.number))
         return Work(self.journal, self._synchronize())
+
+    def synchronize_at(self, site: str, frame: FrameType) -> Work:
+        """The same, in the name of the program at this frame."""
+        self.journal.note_at("ask", site, ("synchronize", self.number), frame)
+        return Work(self.journal, self._synchronize())
+
+    @abstractmethod
+    def _again(self, stream: JournaledStream) -> None:
+        """It is at the present end of that stream from now on."""
 
     @abstractmethod
     def _query(self) -> Outcome:
@@ -53,11 +71,13 @@ class JournaledEvent(Event):
 class JournaledStream(OwnStream):
     """A stream of a rank."""
 
-    __slots__ = ("journal",)
+    __slots__ = ("capture", "home", "journal")
 
     def __init__(self, journal: Journal, name: str) -> None:
         self.journal = journal
-        self.name = name
+        self.name = self.home = name
+        self.capture: Capture | None = None
+        """The one that keeps what is put on it."""
 
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
         if type(shape) is int and shape >= 0:
@@ -67,8 +87,10 @@ class JournaledStream(OwnStream):
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site)
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
-        self.journal.note("alloc", site, (self.name, number, buffer.count, dtype, buffer.place))
+        self.journal.note("alloc", site, (self.home, number, buffer.count, dtype, buffer.place))
         buffer.named(number, site, self.journal.ordinal)
+        if self.capture is not None:
+            self.capture.took(self, buffer, (site, self.journal.ordinal, self.journal.place(site)))
         return buffer
 
     def launch(
@@ -87,39 +109,81 @@ class JournaledStream(OwnStream):
             check_plain(tuple(args), "an argument of the kernel", site, compared=False)
         if cost is not None and (type(cost) is not int or cost < 0):
             cost = whole(cost, "the cost", site, 0)
+        if self.capture is not None:
+            check_buffers(site, reads, writes)
+            self.capture.launch(self, site, kernel, reads, writes, args, cost)
+            return
         journal = self.journal
         try:
-            delay = journal.note("launch", site, (self.name, refs(reads) if reads else (), refs(writes)))
-        except (AttributeError, TypeError):
+            # Most launches read one buffer or none, and write one.
+            read = (reads[0].refs if len(reads) == 1 and not reads[0].freed else refs(reads)) if reads else ()  # type: ignore[attr-defined]
+            written = writes[0].refs if len(writes) == 1 and not writes[0].freed else refs(writes)  # type: ignore[attr-defined]
+            delay = journal.note("launch", site, (self.name, read, written))
+        except (AttributeError, LookupError, TypeError):
             check_buffers(site, reads, writes)
             raise
         if delay:
             self._spin(delay)
         self._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
 
-    def record(self) -> Event:
+    def record(self, event: Event | None = None) -> Event:
+        if event is not None or self.capture is not None:
+            return self._record_else(event, _getframe(1))
         journal = self.journal
-        number = journal.number("event")
-        event = self._record(number)
+        number = next(journal.events)
+        point = self._record(number)
         journal.note("mark", "record", (self.name, number))
-        return event
+        return point
 
     def wait(self, event: Event) -> None:
-        try:
-            number = event.number  # type: ignore[attr-defined]
-        except AttributeError:
-            number = of_this_backend(event, JournaledEvent).number  # which says what is wrong
-        self.journal.note("wait", "wait", (self.name, number))
-        self._wait(event)  # type: ignore[arg-type]
+        own: JournaledEvent = event if isinstance(event, JournaledEvent) else of_this_backend(event, JournaledEvent)
+        if own.point is not None or self.capture is not None:
+            self._wait_within(own, _getframe(1))
+            return
+        self.journal.note("wait", "wait", (self.name, own.number))
+        self._wait(own)
 
     def wait_stream(self, other: Stream) -> None:
         # As `record` and `wait`, and not by calling them: both records tell the program's line.
-        source = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
-        number = source.journal.number("event")
+        source: JournaledStream = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
+        if source.capture is not None or self.capture is not None:
+            frame = _getframe(1)
+            self._wait_within(source._record_else(None, frame), frame)
+            return
+        number = next(source.journal.events)
         event = source._record(number)
         source.journal.note("mark", "record", (source.name, number))
         self.journal.note("wait", "wait", (self.name, number))
         self._wait(event)
+
+    def _record_else(self, event: Event | None, frame: FrameType) -> JournaledEvent:
+        """Record an event that was recorded before, or one within a capture."""
+        if self.capture is not None:
+            self.capture.valid("record")
+        if event is None:
+            point = self._record(self.journal.number("event"))
+        else:
+            point = of_this_backend(event, JournaledEvent)
+            point._again(self)
+        if self.capture is not None:
+            self.capture.record(self, point, frame)
+        else:
+            point.point = None
+            self.journal.note_at("mark", "record", (self.name, point.number), frame)
+        return point
+
+    def _wait_at(self, event: JournaledEvent, frame: FrameType) -> None:
+        """Wait for an event, in the name of the program at this frame."""
+        self.journal.note_at("wait", "wait", (self.name, event.number), frame)
+        self._wait(event)
+
+    def _wait_within(self, event: JournaledEvent, frame: FrameType) -> None:
+        """Wait, where the event is of a capture or the stream is captured."""
+        point = event.point
+        capture = self.capture or (point.capture if point is not None and point.capture.under_way else None)
+        if capture is None:
+            raise captured_event(event, "wait", self.journal.shared.capture)
+        capture.wait(self, event, frame)
 
     @abstractmethod
     def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:

@@ -5,7 +5,7 @@
     rank 3 ended
 
 Ranks that stand at one place share a line. On a machine that is stopped between two ops this is the last op that a rank
-issued: it stands there, or is on its way to the next one.
+issued: it stands there, or is on its way to the next one. A replay of a graph is one op.
 
 What is said by the way, of a run that was cut off, has at most FEW lines.
 """
@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.ops import KIND, RawRecord, as_record
+from dpsim.within import replay_at
 from dpsim.words import counted, ranks_text, short
 
 NO_OPS = ("learned", "injected", "finished")
@@ -36,9 +37,10 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
 def _place(journal: Sequence[RawRecord]) -> str:
     if journal and journal[-1][KIND] == "finished":
         return "ended"
-    last = next((raw for raw in reversed(journal) if raw[KIND] not in NO_OPS), None)
+    last = next((at for at in range(len(journal) - 1, -1, -1) if journal[at][KIND] not in NO_OPS), None)
     if last is None:
         return "before the first op"
-    record = as_record(last)
+    of = replay_at(journal, last)
+    record = as_record(journal[last if of is None else of])
     what = short(record.describe(), 80)
     return f"in step {record.step}: {what} at {record.site}[{record.ordinal}], {record.where}"

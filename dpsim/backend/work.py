@@ -20,22 +20,21 @@ Outcome: TypeAlias = Callable[[], Generator[Any, Any, Any]]
 class Work:
     """What a host awaits, exactly once."""
 
-    __slots__ = ("_journal", "_ordinal", "_outcome", "_site", "_taken")
+    __slots__ = ("_of", "_outcome")
 
     def __init__(self, journal: Journal, outcome: Outcome) -> None:
         """Of the op that was journaled last."""
-        self._journal = journal
-        self._site = journal.site
-        self._ordinal = journal.ordinal
-        self._outcome = outcome
-        self._taken = False
+        # Two fields: that there is a `__getattr__` makes each look at one slow.
+        self._of = journal, journal.site, journal.ordinal
+        self._outcome: Outcome | None = outcome
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        if self._taken:
-            raise RuntimeError(f"{self._site}[{self._ordinal}] was awaited twice; await it once and keep the result")
-        self._taken = True
-        result = yield from self._outcome()
-        self._journal.learned(self._site, self._ordinal, result)
+        outcome, (journal, site, ordinal) = self._outcome, self._of
+        if outcome is None:
+            raise RuntimeError(f"{site}[{ordinal}] was awaited twice; await it once and keep the result")
+        self._outcome = None
+        result = yield from outcome()
+        journal.learned(site, ordinal, result)
         return result
 
     def __getattr__(self, name: str) -> Any:
@@ -49,7 +48,8 @@ class Work:
     __hash__ = object.__hash__
 
     def _forgotten(self) -> str:
-        return f"{self._site}[{self._ordinal}]: did you forget await? Until it is awaited there is no result"
+        _, site, ordinal = self._of
+        return f"{site}[{ordinal}]: did you forget await? Until it is awaited there is no result"
 
 
 def _forgotten(work: Work, *others: Any, **more: Any) -> Any:

@@ -24,6 +24,7 @@
     buffers.py         the contract: buffers,
     streams.py         streams and events,
     communicators.py   the communicators of one rank,
+    graphs.py          graphs,
     mailbox.py         mailboxes, which all ranks share,
     rank.py            and a rank, as the program on its host thread sees it
     backend.py         SimBackend, what the entry point names

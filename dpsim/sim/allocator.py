@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpsim.ops import SMALL_BLOCK, Place
+from dpsim.ops import DTYPES, SMALL_BLOCK, Place
 
 ROUND = 512
 SMALL_SEGMENT = 2 << 20
@@ -48,6 +48,9 @@ EXPANDABLE_RESERVE = 256 << 20
 Passed = Callable[[], bool]
 """Whether a stream has come past a point. The host knows: it never guesses."""
 
+
+_TYPES = {name: np.dtype(name) for name in DTYPES}
+"""By name: numpy takes longer to read it than to make an array."""
 
 _spare: list[NDArray[np.uint8]] = []
 """Memory of small segments that nobody uses any more, zeroed: to get new memory from the system takes longer than a
@@ -162,7 +165,7 @@ class CachingAllocator:
 
     def array(self, block: Block, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """The memory of a block as an array, from the block's start."""
-        return np.ndarray(shape, dtype, block.segment.memory, block.start)
+        return np.ndarray(shape, _TYPES.get(dtype, dtype), block.segment.memory, block.start)
 
     def close(self) -> None:
         """The run is over: nobody touches the memory any more."""

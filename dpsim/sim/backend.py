@@ -136,13 +136,17 @@ class SimBackend:
             lost = trouble(error)
             if not lost:
                 raise
-        finally:
+        finally:  # a run leaves no cycles behind, which only the collector would find
             for coroutine in coroutines:
                 coroutine.close()
             for rank in ranks:
                 rank.own_device.allocator.close()
             for one in shared:
-                one.look = _nothing  # the watch knows the journals: else a run would leave a cycle
+                one.look = _nothing
+                one.threads.clear()
+            boxes.close()
+            machine.env.close()
+            del machine.submit, machine.fire
         for rank in ranks:
             host = rank.host_thread
             if not host.idle or ends[rank.rank] != "blocked":

@@ -5,7 +5,6 @@ too early gives wrong numbers, as on a device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any
 
 from dpsim.backend.buffers import JournaledBuffer, OwnStream, of_this_backend
@@ -42,7 +41,7 @@ class SimBuffer(JournaledBuffer):
         self.on = stream
         if whole is None:
             allocator = stream.device.allocator
-            self.block: Block = allocator.alloc(stream.name, max(self.count * DTYPES[dtype], 1))
+            self.block: Block = allocator.alloc(stream.home, max(self.count * DTYPES[dtype], 1))
             self.place = self.block.place
             self.array: HostArray = allocator.array(self.block, dtype, shape)
             self.flat = self.array if len(shape) == 1 else self.array.reshape(-1)
@@ -51,15 +50,7 @@ class SimBuffer(JournaledBuffer):
         self._users: list[Chain] = []
 
     readable: HostArray
-    """Its memory for a kernel that reads it: what writes to it fails."""
-
-    def __getattr__(self, name: str) -> Any:
-        """Called for what is not there yet: `readable` is made when it is first asked for."""
-        if name != "readable":
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        array = self.readable = self.array.view()
-        array.flags.writeable = False
-        return array
+    """Its memory for a kernel that reads it: what writes to it fails. There from when it is first asked for on."""
 
     def _view(self, start: int, stop: int) -> JournaledBuffer:
         piece = SimBuffer(self.on, (stop - start, *self.shape[1:]), self.dtype, self)
@@ -87,6 +78,9 @@ class SimBuffer(JournaledBuffer):
             self._users.append(user)
 
     def _release(self) -> None:
+        if self.held is not None:
+            self.on.device.allocator.free(self.block)
+            return
         host = self.on.host
         passed = [_passed(host, point) for user in self._users if (point := user.end(host)) is not None]
         self.on.device.allocator.free(self.block, passed)
@@ -102,13 +96,20 @@ def _passed(host: Host, point: Op) -> Passed:
     return lambda: bool(host.seen_marks & mark)
 
 
-ARRAY = attrgetter("array")
-READABLE = attrgetter("readable")
-
-
 def array_of(buffer: Buffer) -> HostArray:
     array: HostArray = of_this_backend(buffer, SimBuffer).array
     return array
+
+
+def readable_of(buffer: Buffer) -> HostArray:
+    """Its memory for a kernel that reads it."""
+    own: SimBuffer = of_this_backend(buffer, SimBuffer)
+    try:
+        return own.readable
+    except AttributeError:  # a method `__getattr__` would make each look at any field slow
+        array = own.readable = own.array.view()
+        array.flags.writeable = False
+        return array
 
 
 def flat_of(buffer: Buffer) -> HostArray:

@@ -53,10 +53,12 @@ class Chain:
         # its time.
         if before is not None:
             if before.at < 0:
-                if before.successors is None:
-                    before.successors = [op]
+                if before.after is None:
+                    before.after = op
+                elif before.more is None:
+                    before.more = [op]
                 else:
-                    before.successors.append(op)
+                    before.more.append(op)
                 return  # one thing more and one thing less to wait for
             if not machine.timed:
                 op.seen_marks |= before.seen_marks

@@ -111,7 +111,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
-            if is_idle(issue):
+            if (issue.sizes or not issue.count) and is_idle(issue.call):
                 self._pass(Contribution(issue, flat_of(output), flat_of(source), (), machine.env._now))
                 continue
             if on.chain.queue is not None:

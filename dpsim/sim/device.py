@@ -50,7 +50,7 @@ class Device:
         known to have such kernels, that is an op, before which other streams may go on.
         """
         machine, rank = self.machine, self.rank
-        by.at, by.successors, by.waiters = -1, None, None  # it never ends
+        by.at, by.after, by.more, by.waiter, by.waiters = -1, None, None, None, None  # it never ends
         if rank not in machine.failing:
             if machine.strategy is not None:
                 machine.strategy.raised(rank)

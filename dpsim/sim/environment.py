@@ -29,7 +29,7 @@ import simpy
 from dpsim.backend.misuse import ForeignAwait
 
 TICK = 256
-OBJECTS = 50_000
+OBJECTS = 200_000
 """So many new objects before the garbage collector looks through them."""
 
 
@@ -60,12 +60,29 @@ class Environment(simpy.Environment):
         self._fire = fire
         self._idle = idle
 
+    def close(self) -> None:
+        """Nothing happens any more."""
+        del self._fire, self._idle
+
     def schedule(self, event: Any, priority: int = 1, delay: float = 0) -> None:
         """Let `event` happen after `delay`, or, without one, after what is due already."""
         if delay:
             heappush(self._queue, (self._now + delay, priority, next(self._eid), event))  # type: ignore[misc]
         else:
             self.due.append(event)
+
+    def waiter(self) -> simpy.Event:
+        """What a host yields to stand still; it goes on when it is due. For one wait after the other."""
+        event = simpy.Event(self)
+        event._ok, event._value = True, None
+        return event
+
+    def later(self, waiter: simpy.Event) -> simpy.Event:
+        """The waiter, which is due when the time is another one; where nothing takes time, after all that is due."""
+        waiter.callbacks = []
+        time = min((entry[0] for entry in self._queue if entry[0] > self._now), default=self._now)
+        self.schedule(waiter, 2, time - self._now)
+        return waiter
 
     def run_down(self, tick: Callable[[], None] | None = None) -> None:
         """Until nothing can happen any more. `tick` is called every TICK things that happen."""

@@ -75,7 +75,7 @@ class Host:
         """Untimed: the parts of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
         self._resumed = self._heard = 0
-        self.waiter = machine.waiter()
+        self.waiter = machine.env.waiter()
         self._spun = (0, 0)  # the time at which it last asked in vain, and how often it did
         self._at_device: Op | None = None
 
@@ -192,7 +192,7 @@ class Host:
             if op.at < 0:
                 yield machine.until(op, waiter)
             if self.killed:
-                yield machine.waiter()  # which is never due
+                yield machine.env.waiter()  # which is never due
             return result if result is not None else op.value
         if self.lives is not None:
             after = self.op(numbered_label("goes on", self._resumed, self.word), host=True)
@@ -219,7 +219,7 @@ class Host:
         machine = self.machine
         times = self._spun[1] + 1 if self._spun[0] == machine.now else 1
         if times >= SPINS:
-            yield machine.later(self.waiter)
+            yield machine.env.later(self.waiter)
         self._spun = machine.now, times  # one that went on so asks once at the next instant, and not as often again
         return (yield from self.wait(op))
 
@@ -257,7 +257,9 @@ class Host:
         self._failed = by
         op = self._at_device
         if op is not None and op.at < 0:
-            if op.waiters is not None:
+            if op.waiter is self.waiter:
+                op.waiter = op.waiters.pop(0) if op.waiters else None
+            elif op.waiters is not None:
                 op.waiters.remove(self.waiter)
             self.machine.env.schedule(self.waiter)
 

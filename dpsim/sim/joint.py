@@ -7,6 +7,8 @@ in `dpsim.sim.transfers`.
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from dpsim.backend.issue import Issue
 from dpsim.ops import DTYPES
 from dpsim.schedule import numbered_label
@@ -19,13 +21,8 @@ from dpsim.sim.results import Results
 from dpsim.sim.transfers import Transfers
 from dpsim.world import CommunicatorSpec
 
-
-class Joint(Op):
-    """A collective: what its members bring, by rank."""
-
-    __slots__ = ("brought",)
-
-    brought: dict[int, Contribution]
+Brought: TypeAlias = dict[int, Contribution]
+"""What the members of a collective bring, by rank."""
 
 
 class JointGroup(Transfers):
@@ -35,7 +32,7 @@ class JointGroup(Transfers):
         super().__init__(spec, machine, costs)
         self._waited = waited
         self._cost = costs.on_device if self.device else costs.on_host
-        self._open: dict[int, Joint] = {}
+        self._open: dict[int, tuple[Op, Brought]] = {}
         self._latest: Op | None = None
 
     def join(self, host: Host, own: Contribution) -> Op:
@@ -44,49 +41,47 @@ class JointGroup(Transfers):
             raise self.no_root(issue)
         seq = self._next_seq[rank]
         self._next_seq[rank] = seq + 1
-        op = self._open.get(seq) or self._begin(seq)
-        op.brought[rank] = own
+        op, brought = self._open.get(seq) or self._begin(seq)
+        brought[rank] = own
         if host.chained:
             host.before(op)
         if self.device:
             if self._moved and rank in self.last:
                 machine.edge(self.last[rank], op)
             self.last[rank] = op
-        if len(op.brought) == self._size:
+        if len(brought) == self._size:
             del self._open[seq]
-            self._all_joined(op, issue)
+            self._all_joined(op, brought, issue)
         machine.edges(own.before, op)
         machine.submit(op)
         return op
 
-    def _begin(self, seq: int) -> Joint:
+    def _begin(self, seq: int) -> tuple[Op, Brought]:
         """The joint op of a collective that nobody has joined yet."""
         machine = self.machine
-        op = self._open[seq] = Joint(numbered_label(self.spec.name, seq) if machine.visible else "")
-        op.brought = {}
+        op = Op(numbered_label(self.spec.name, seq) if machine.visible else "")
+        begun = self._open[seq] = op, {}
         op.pending = self._size
         machine.edge(self._latest, op)
         self._latest = op
         self._unfired[op] = self.spec.ranks
-        return op
+        return begun
 
-    def _all_joined(self, op: Joint, last: Issue) -> None:
+    def _all_joined(self, op: Op, brought: Brought, last: Issue) -> None:
         """What the joint op costs, does and touches is known now."""
-        brought = op.brought.values()
-        largest = max([max(one.source.size, one.output.size) for one in brought])
+        largest = max([max(one.source.size, one.output.size) for one in brought.values()])
         op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
-        op.effect, op.args = self._complete, (op,)
+        op.effect, op.args = self._complete, (op, brought)
         if self.machine.visible:
-            op.footprint = sum([one.touches for one in brought], ()) + self._lives or None
+            op.footprint = sum([one.touches for one in brought.values()], ()) + self._lives or None
 
-    def _complete(self, op: Joint) -> None:
+    def _complete(self, op: Op, brought: Brought) -> None:
         """Do a collective: all is sent before anything is received. What each member waited for the last one is added
         up.
         """
         del self._unfired[op]
         waited = self._waited
         start = self.machine.now - op.cost
-        brought, op.brought = op.brought, {}  # an op is kept by events, for long
         for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
             own.receive(result)
             came = own.joined

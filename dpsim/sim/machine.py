@@ -68,7 +68,7 @@ class Machine(Lives):
         self._marked = 0
         self.strategy = strategy
         self._fired: deque[Op] = deque()
-        self._firing = False
+        self._firing = self.guarded = False  # guarded: ops may have guards
         self.submit: Callable[[Op], None] = self._submit_timed if self.timed else self._submit_untimed
         self.fire: Callable[[Op], None] = self._fire_timed if self.timed else self._fire_untimed
         self.env = Environment(self.fire, None if self.timed else self._pick)
@@ -83,10 +83,12 @@ class Machine(Lives):
             return
         if before.at < 0:
             after.pending += 1
-            if before.successors is None:
-                before.successors = [after]
+            if before.after is None:
+                before.after = after
+            elif before.more is None:
+                before.more = [after]
             else:
-                before.successors.append(after)
+                before.more.append(after)
         elif not self.timed:
             after.seen_marks |= before.seen_marks
             after.causes |= before.causes
@@ -96,10 +98,12 @@ class Machine(Lives):
         for op in before:
             if op.at < 0:
                 after.pending += 1
-                if op.successors is None:
-                    op.successors = [after]
+                if op.after is None:
+                    op.after = after
+                elif op.more is None:
+                    op.more = [after]
                 else:
-                    op.successors.append(after)
+                    op.more.append(after)
             elif not self.timed:
                 after.seen_marks |= op.seen_marks
                 after.causes |= op.causes
@@ -134,18 +138,18 @@ class Machine(Lives):
             if self.failing:  # a failure has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
-        able = [op for op in self.enabled if op.guard is None or op.guard.open()]
+        able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
         if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
             self._last = True
             able = in_the_end(able, strategy)
             self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
-        if able:
-            op = able[strategy.pick(able)]
+        op = able[strategy.pick(able)] if able else None
+        if op is not None:
             self.enabled.remove(op)
             self.fire(op)
-        return bool(able)
+        return op is not None
 
     # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
     # loops, since what only an explorer asks for would cost a timed run a fifth of its time.
@@ -153,41 +157,45 @@ class Machine(Lives):
     def _fire_timed(self, op: Op) -> None:
         """The op happens."""
         fired = self._fired
-        fired.append(op)
         if self._firing:
+            fired.append(op)
             return
         self._firing = True
         env, dead = self.env, self.dead
-        now, queue, serial = env._now, env._queue, env._eid
+        now = env._now
         try:
-            while fired:
+            while True:
+                if not (dead and op.life in dead):
+                    op.at = now
+                    if op.footprint is not None:
+                        self.order.append(op.label)
+                    effect = op.effect
+                    if effect is not None:
+                        args, op.effect, op.args = op.args, None, ()  # they may hold the op: no work for the collector
+                        try:
+                            value = effect(*args)
+                            if value is not None and op.device is not None:
+                                refuse_result(value)
+                            op.value = value
+                        except (Exception, SystemExit) as error:
+                            op.failed(effect, error)
+                    first = op.after
+                    if first is not None:
+                        more, op.after, op.more = op.more, None, None
+                        for after in (first,) if more is None else (first, *more):
+                            after.pending -= 1
+                            if not after.pending:
+                                if after.cost:
+                                    heappush(env._queue, (now + after.cost, 1, next(env._eid), after))  # type: ignore[misc]
+                                else:
+                                    fired.append(after)
+                    if op.waiter is not None:
+                        env.due.append(op.waiter)
+                        if op.waiters is not None:
+                            env.due += op.waiters
+                if not fired:
+                    return
                 op = fired.popleft()
-                if dead and op.life in dead:
-                    continue
-                op.at = now
-                if op.footprint is not None:
-                    self.order.append(op.label)
-                effect = op.effect
-                if effect is not None:
-                    args, op.effect, op.args = op.args, None, ()  # they may hold the op: no work for the collector
-                    try:
-                        value = op.value = effect(*args)
-                        if value is not None and op.mute:
-                            refuse_result(value)
-                    except (Exception, SystemExit) as error:
-                        op.failed(effect, error)
-                successors = op.successors
-                if successors is not None:
-                    op.successors = None
-                    for after in successors:
-                        after.pending -= 1
-                        if not after.pending:
-                            if after.cost:
-                                heappush(queue, (now + after.cost, 1, next(serial), after))  # type: ignore[misc]
-                            else:
-                                fired.append(after)
-                if op.waiters is not None:
-                    env.due += op.waiters
         finally:
             self._firing = False
 
@@ -211,47 +219,38 @@ class Machine(Lives):
                 if effect is not None:
                     args, op.effect, op.args = op.args, None, ()
                     try:
-                        value = op.value = effect(*args)
-                        if value is not None and op.mute:
+                        value = effect(*args)
+                        if value is not None and op.device is not None:
                             refuse_result(value)
+                        op.value = value
                     except (Exception, SystemExit) as error:
                         op.failed(effect, error)
-                successors = op.successors
-                if successors is not None:
-                    op.successors = None
+                first = op.after
+                if first is not None:
+                    more, op.after, op.more = op.more, None, None
                     seen, causes = op.seen_marks, op.causes
-                    for after in successors:
+                    for after in (first,) if more is None else (first, *more):
                         after.seen_marks = after.seen_marks | seen if after.seen_marks else seen
                         after.causes |= causes
                         after.pending -= 1
                         if not after.pending:
                             (fired if after.footprint is None else enabled).append(after)
-                if op.waiters is not None:
-                    self.env.due += op.waiters
+                if op.waiter is not None:
+                    self.env.due.append(op.waiter)
+                    if op.waiters is not None:
+                        self.env.due += op.waiters
         finally:
             self._firing = False
-
-    def waiter(self) -> simpy.Event:
-        """What a host yields to stand still; it goes on when it is due. For one wait after the other."""
-        event = simpy.Event(self.env)
-        event._ok, event._value = True, None
-        return event
 
     def until(self, op: Op, waiter: simpy.Event) -> simpy.Event:
         """The waiter, which is due when the op has fired."""
         waiter.callbacks = []
-        if op.waiters is None:
+        if op.waiter is None:
+            op.waiter = waiter
+        elif op.waiters is None:
             op.waiters = [waiter]
         else:
             op.waiters.append(waiter)
-        return waiter
-
-    def later(self, waiter: simpy.Event) -> simpy.Event:
-        """The waiter, which is due when the time is another one; where nothing takes time, after all that is due."""
-        waiter.callbacks = []
-        env = self.env
-        time = min((entry[0] for entry in env._queue if entry[0] > env._now), default=env._now)
-        env.schedule(waiter, 2, time - env._now)
         return waiter
 
     def mark(self, op: Op) -> int:

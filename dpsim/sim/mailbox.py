@@ -47,7 +47,7 @@ class Mailboxes:
         if machine.visible:
             lives: Footprint = () if delivery.life is None else ((("life", sender), "r"),)
             whole = ("mailbox", to, name), "w"
-            delivery.footprint = lambda: (*self._position(to, name, box.delivered, "w"), whole, *lives)
+            delivery.footprint = lambda: ((("mailbox", to, name, box.delivered), "w"), whole, *lives)
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)
@@ -61,13 +61,20 @@ class Mailboxes:
         if how == "poll":
             if machine.visible:
                 lives = op.touches()
-                op.footprint = lambda: (*self._position(rank, name, box.taken, "r"), *lives)
+                op.footprint = lambda: ((("mailbox", rank, name, box.taken), "r"), *lives)
         elif not box.messages:
             op.pending += 1
             box.getters.append(op)
         else:
             self._learn(op, box.messages[0][1])
         machine.submit(op)
+
+    def close(self) -> None:
+        """The run is over: what still waits for a message, and knows itself by that, does so no longer."""
+        for box in self._boxes.values():
+            for getter in box.getters:
+                getter.effect, getter.args = None, ()
+        self._chains.clear()
 
     def _box(self, rank: int, name: str) -> _Box:
         """One that nobody has used yet."""
@@ -95,6 +102,3 @@ class Mailboxes:
         """Who takes a message comes after it."""
         op.seen_marks |= delivery.seen_marks
         op.causes |= delivery.causes
-
-    def _position(self, rank: int, name: str, position: int, mode: str) -> Footprint:
-        return ((("mailbox", rank, name, position), mode),)

@@ -135,7 +135,10 @@ class PartedGroup(Group):
             machine.edge(after, arrival)
         machine.edges(own.before, arrival)
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
-        machine.submit(arrival)
+        if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
+            machine.submit(arrival)
+        else:  # it happens at once, and does nothing
+            arrival.pending = arrival.at = 0
         if len(meeting.brought) == len(meeting.members):
             self._all_came(meeting)
         return end
@@ -216,7 +219,7 @@ class PartedGroup(Group):
 @lru_cache(4096)
 def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
     """For whom a member waits at least, itself included; None for all."""
-    wanted = frozenset({*awaited(issue, rank, members), rank})
+    wanted = frozenset({*awaited(issue.call, rank, members), rank})
     return wanted if len(wanted) < len(members) else None
 
 

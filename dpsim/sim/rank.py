@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from dpsim.backend.graphs import JournaledGraph
+from dpsim.backend.pools import GraphPool
 from dpsim.backend.rank import JournaledRank
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen, Stream
 from dpsim.sim.device import Device
+from dpsim.sim.graphs import SimGraph
 from dpsim.sim.host import Host
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
@@ -37,6 +40,9 @@ class SimRank(JournaledRank):
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self.host_thread, self.own_device, name)
+
+    def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
+        return SimGraph(self, name, pool)
 
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         host = self.host_thread

@@ -26,6 +26,7 @@ class Slots:
 
     def __init__(self, machine: Machine, rank: int, number: int) -> None:
         self._machine = machine
+        machine.guarded = True
         self._rank = rank
         self._free = number
         self._parts: dict[Op, tuple[Op, int]] = {}

@@ -99,6 +99,9 @@ def reduce(how: str | None, wires: Sequence[HostArray]) -> HostArray:
         # In no order, which for integers is as good; floats are added in the order of the group.
         total: HostArray = apply.reduce(np.concatenate(wires).reshape(len(wires), -1), 0, wires[0].dtype)
         return total
+    if len(wires) == 2 and len(wires[0]) == len(wires[1]) and wires[0].dtype == wires[1].dtype:
+        both: HostArray = apply(*wires)
+        return both
     for index, wire in enumerate(wires):
         if len(wire) > len(wires[longest]):
             longest = index

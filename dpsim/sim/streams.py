@@ -5,33 +5,19 @@ Events are points in such chains (`dpsim.sim.chain`), and waiting for one is an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from typing import Any
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.kernel_call import KernelCall, KernelError
+from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
 from dpsim.ops import DType
-from dpsim.schedule import own_label
-from dpsim.sim.buffers import ARRAY, READABLE, DeviceStream, SimBuffer, array_of, touched
+from dpsim.schedule import own_label, visit_label
+from dpsim.sim.buffers import DeviceStream, SimBuffer, array_of, readable_of, touched
 from dpsim.sim.device import Device
 from dpsim.sim.host import Host
 from dpsim.sim.op import Op
-
-
-class Launch(Op):
-    """A kernel; one that raises stops its device."""
-
-    __slots__ = ("device",)
-
-    mute = True
-    device: Device
-
-    def failed(self, effect: Callable[..., Any], error: BaseException) -> None:
-        failed = KernelError.of(self.label, effect, error)
-        failed.__cause__ = error
-        self.device.fail(failed, self)
 
 
 class SimStream(JournaledStream, DeviceStream):
@@ -61,14 +47,16 @@ class SimStream(JournaledStream, DeviceStream):
         host, machine, device, chain = self.host, self.machine, self.device, self.chain
         reads, writes, cost = call.reads, call.writes, call.cost
         try:
-            args = (*map(READABLE, reads), *map(ARRAY, writes), *call.args)
+            args = (*[one.readable for one in reads], *[one.array for one in writes], *call.args)  # type: ignore[attr-defined]
         except AttributeError:
-            args = (*map(array_of, (*reads, *writes)), *call.args)  # which says what is wrong
+            args = (*map(readable_of, reads), *map(array_of, writes), *call.args)
         if cost is None:
             cost = device.costs.kernel
         rank, site, ordinal = call.address
-        op = Launch(f"rank {rank} {site}[{ordinal}]", cost, call.kernel, host.device_lives, device.rank, args)
+        label = visit_label(rank, site, ordinal) if machine.visible else ""
+        op = Op(label, cost, call.kernel, host.device_lives, device.rank, args)
         op.device = device
+        op.value = call.address
         if chain.queue is not None:
             chain.make_room(host)
             chain.queue.append(op)
@@ -102,6 +90,7 @@ class SimEvent(JournaledEvent):
     def __init__(self, host: Host, number: int, op: Op | None) -> None:
         self.journal = host.journal
         self.number = number
+        self.point = None
         self.host = host
         self.op = op
         self._seen: Op | None = None
@@ -137,6 +126,11 @@ class SimEvent(JournaledEvent):
             return yes
 
         return outcome
+
+    def _again(self, stream: JournaledStream) -> None:
+        on: SimStream = of_this_backend(stream, SimStream)
+        self.op = of_this_backend(on._record(self.number), SimEvent).op
+        self._seen = None
 
     def _known(self) -> bool:
         return self.op is None or bool(self.host.seen_marks & self.host.machine.mark(self.op))

@@ -31,6 +31,7 @@ import os
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Container, Sequence
+from functools import cached_property
 
 from dpsim.backend.whereabouts import FEW, whereabouts
 from dpsim.ops import ASK_HOW, DECISION_VALUE, KIND, LEARNED_OUTCOME, SITE, TAKE_HOW, RawRecord
@@ -117,12 +118,17 @@ class Watch:
         self._machine = machine
         self._ends = ends
         self._tick = tick
-        self._ranks = [Repetition(host) for host in hosts]
+        self._hosts = hosts
         self._epoch = 0
         self._enough = REPEATS if machine.timed else ASKS
         self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
         self._looks = 0
         self._began = 0  # what the process occupied at the first look
+
+    @cached_property
+    def _ranks(self) -> list[Repetition]:
+        """Most runs end before anybody looks."""
+        return [Repetition(host) for host in self._hosts]
 
     def look(self, rank: int) -> None:
         """A rank has gone on for a while. Raises Halt if this run has to end."""

@@ -125,6 +125,46 @@ class Mistakes(Program[Any]):
     async def replaces_a_call(self, rank: Rank) -> None:
         rank.send = print  # type: ignore[assignment, method-assign]
 
+    async def awaits_a_plain_call(self, rank: Rank) -> None:
+        await rank.stream("main").wait_stream(rank.stream("side"))  # type: ignore[misc]
+
+    async def awaits_an_event(self, rank: Rank) -> None:
+        await rank.stream("main").record()  # type: ignore[misc]
+
+    async def awaits_a_capture(self, rank: Rank) -> None:
+        await rank.graph("a").capture(rank.stream("main"))  # type: ignore[misc]
+
+    async def enters_a_capture_by_with(self, rank: Rank) -> None:
+        with rank.graph("a").capture(rank.stream("main")):  # type: ignore[attr-defined]
+            pass
+
+    async def replays_what_was_not_captured(self, rank: Rank) -> None:
+        rank.graph("a").replay(rank.stream("main"), "go")
+
+    async def names_a_graph_in_two_words(self, rank: Rank) -> None:
+        rank.graph("a b")
+
+    async def numbers_a_graph(self, rank: Rank) -> None:
+        rank.graph(3)  # type: ignore[arg-type]
+
+    async def takes_a_graph_from_two_pools(self, rank: Rank) -> None:
+        [rank.graph("shared", pool) for pool in ("one", "two")]
+
+    async def captures_a_name(self, rank: Rank) -> None:
+        rank.graph("a").capture("main")  # type: ignore[arg-type]
+
+    async def replays_on_a_name(self, rank: Rank) -> None:
+        rank.graph("a").replay("main", "go")  # type: ignore[arg-type]
+
+    async def captures_in_another_mode(self, rank: Rank) -> None:
+        rank.graph("a").capture(rank.stream("main"), mode="local")  # type: ignore[arg-type]
+
+    async def misspells_a_capture(self, rank: Rank) -> None:
+        rank.graph("a").captures_it()  # type: ignore[attr-defined]
+
+    async def keeps_its_own_in_a_graph(self, rank: Rank) -> None:
+        rank.graph("a").sizes = [1, 2]  # type: ignore[attr-defined]
+
     async def launches_nothing(self, rank: Rank) -> None:
         rank.stream("main").launch("fill", None)  # type: ignore[arg-type]
 
@@ -347,6 +387,11 @@ HOLDS = ", which may hold what changes before it runs; write a plain function, a
 KERNEL = "; a function is needed, as launch(site, kernel, ...)"
 NAN = ", which equals nothing, not even itself; say None or a word in its place"
 MAKE = "; write np.array(..., dtype=np.int32), or another of int32, int64, float32"
+SENDS = (
+    "; a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
+    "message): write it without await"
+)
+BLOCK = "; it is a block: async with graph.capture(stream)"
 ALLOC, HOST = "which Stream.alloc gives", "memory of the host goes through rank.host(...)"
 STREAM = "a Stream of this backend is needed, not {} (str)"
 FOREIGN = (
@@ -397,6 +442,29 @@ SAID = {
     "keeps_its_own_in_a_buffer": ("AttributeError", f"a Buffer has no attribute 'owner'. {OWN}"),
     "keeps_its_own_in_a_communicator": ("AttributeError", f"a DeviceCommunicator has no attribute 'calls'. {OWN}"),
     "replaces_a_call": ("AttributeError", "the attribute 'send' of a Rank cannot be replaced"),
+    "awaits_a_plain_call": ("TypeError", f"nothing was awaited{SENDS}"),
+    "awaits_an_event": ("TypeError", f"an Event was awaited{SENDS}"),
+    "awaits_a_capture": ("TypeError", f"a.capture: the capture is awaited{BLOCK}"),
+    "enters_a_capture_by_with": ("TypeError", f"a.capture: the capture is entered by with{BLOCK}"),
+    "replays_what_was_not_captured": (
+        "RuntimeError",
+        "go: graph a was not captured, so there is nothing to replay; a capture is a block, async with "
+        "graph.capture(stream), and counts where the block is left without an error",
+    ),
+    "names_a_graph_in_two_words": (
+        "ValueError",
+        "graph 'a b', pool None: a name is printable ASCII without spaces, as decode.4",
+    ),
+    "numbers_a_graph": ("ValueError", "graph 3, pool None: a name is printable ASCII without spaces, as decode.4"),
+    "takes_a_graph_from_two_pools": ("ValueError", "graph shared has its memory from pool one, not from two"),
+    "captures_a_name": ("TypeError", STREAM.format("main")),
+    "replays_on_a_name": ("TypeError", STREAM.format("main")),
+    "captures_in_another_mode": ("ValueError", "graph a: the mode 'local' is none of global, thread_local, relaxed"),
+    "misspells_a_capture": (
+        "AttributeError",
+        f"a Graph has no attribute 'captures_it'; did you mean 'capture'? {OWN}",
+    ),
+    "keeps_its_own_in_a_graph": ("AttributeError", f"a Graph has no attribute 'sizes'. {OWN}"),
     "launches_nothing": ("TypeError", f"fill: the kernel is None (NoneType){KERNEL}"),
     "launches_a_number": ("TypeError", f"fill: the kernel is 3 (int){KERNEL}"),
     "launches_a_partial_function": ("TypeError", f"fill: the kernel is a functools.partial{HOLDS}"),

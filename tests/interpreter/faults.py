@@ -23,6 +23,7 @@ from dpsim.sim import backend, parts
 from dpsim.sim.communicators import SimDeviceCommunicator
 from dpsim.sim.lines import Line
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.op import Op
 from dpsim.sim.residency import Slots
 from dpsim.sim.streams import SimEvent
 
@@ -62,7 +63,15 @@ def _groups_are_in_order(patch: pytest.MonkeyPatch) -> None:
 
 
 def _polls_do_not_race(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Mailboxes, "_position", lambda *_: ())
+    real = Mailboxes.take
+
+    def take(self: Mailboxes, op: Op, rank: int, name: str, how: str) -> None:
+        lives = op.touches()
+        real(self, op, rank, name, how)
+        if how == "poll":
+            op.footprint = lives
+
+    patch.setattr(Mailboxes, "take", take)
 
 
 def _messages_overtake(patch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,12 @@ def expected(seed: int) -> tuple[Script, Compared]:
     return script, interpreted(script, 3_000)
 
 
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_can_be_planted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it replaces is still there: only the slow tests ask whether it is noticed."""
+    FAULTS[name](monkeypatch)
+
+
 @pytest.mark.slow
 @pytest.mark.runs_once
 @pytest.mark.parametrize("name", FAULTS)

@@ -10,6 +10,7 @@ import pytest
 from dpsim.backend.kernel_call import KernelError
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.replay import Replay
@@ -127,6 +128,30 @@ def test_the_search_is_told_of_every_rank_whose_kernel_raises(monkeypatch: pytes
 
     monkeypatch.setattr(Dpor, "raised", of_the_first)
     assert all_ends(world, may_fail_too) == ends - {broken}
+
+
+async def fails_without_the_last(rank: Rank) -> None:
+    """Rank 0 fails unless it finds the third message: the first run does not show it, nor the next that is tried."""
+    if rank.rank > 0:
+        rank.send(0, f"box{rank.rank}", True, "send")
+        return
+    found = [await rank.mailbox(f"box{sender}").poll(f"poll{sender}") for sender in (1, 2, 3)]
+    if not found[-1]:
+        fails_on(rank.stream("main"))
+
+
+def test_a_search_that_begins_anew_turns_all_races_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin takes the first steps of the new first run for repeated ones."""
+    case = case_of(World(4, ()), fails_without_the_last)
+    assert missed(case) == NONE_MISSED
+    turn_round = Dpor._turn_round
+
+    def of_the_rest(self: Dpor, label: str, races: list[Step], causes: int, end: int) -> None:
+        if not self.left_out or end >= 3:
+            turn_round(self, label, races, causes, end)
+
+    monkeypatch.setattr(Dpor, "_turn_round", of_the_rest)
+    assert missed(case)[0]
 
 
 @pytest.mark.parametrize("strategy", ["dpor", "portfolio"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from typing import Any
 
@@ -12,7 +13,9 @@ from dpsim.interface import Rank
 from dpsim.ops import KIND, RAISED_MESSAGE, WHERE
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.costs import Costs
+from dpsim.sim.environment import Environment
 from dpsim.sim.machine import Machine
+from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
 from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from tests.programs import Scripted, set_to, world_of
@@ -208,3 +211,33 @@ async def dies_with_work_outstanding(rank: Rank) -> None:
 def test_what_a_dead_rank_has_under_way_on_its_device_never_ends() -> None:
     done = run(dies_with_work_outstanding, faults=(Fault("die", 1, At("read", 0)),))
     assert done.ends == ["blocked", "died"]
+
+
+async def asks_and_stands_idle(rank: Rank) -> None:
+    await rank.host("h").barrier(site="meet")
+    rank.send(1 - rank.rank, "box", rank.rank, "send")
+    await rank.mailbox("box").poll("poll")
+    while True:
+        await rank.mailbox("box").get("idle", idle=True)
+
+
+@pytest.mark.runs_once
+@pytest.mark.parametrize("choose", [None, lambda label, options: 0], ids=["timed", "untimed"])
+def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else who explores waits for the collector. The twins leave the machine as it is, or who waits for messages."""
+
+    def left() -> int:
+        gc.collect()
+        gc.disable()
+        try:
+            done = SimBackend(choose=choose).run_program(world_of(2, hosts=["h"]), Scripted(asks_and_stands_idle), None)
+            assert done.finished
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    assert left() == 0
+    for owner in (Environment, Mailboxes):
+        with monkeypatch.context() as one:
+            one.setattr(owner, "close", lambda self: None)
+            assert left() > 0

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Buffer, Rank
+from dpsim.interface import Buffer, Rank, Stream
 from dpsim.ops import ALLOC_PLACE, KIND
 from dpsim.sim.backend import SimBackend
 from dpsim.world import Run
@@ -20,15 +20,30 @@ from tests.programs import Script, Scripted, run, set_to
 from tests.sim.programs import told
 
 
+def put_in_graph(rank: Rank, main: Stream, side: Stream, kept: Buffer, cost: int) -> None:
+    """A branch that works on memory of the graph's pool, beside a collective."""
+    own = main.alloc(8, "int32", "own")
+    main.launch("begin", set_to, writes=[own], args=(1,))
+    side.wait_stream(main)
+    side.launch("branch", set_to, writes=[own], args=(2,), cost=cost)
+    main.launch("beside", set_to, writes=[kept], args=(3,), cost=2_000)
+    rank.device("d").all_reduce(kept, main)
+    main.wait_stream(side)
+    own.free()
+
+
 def random_program(seed: int) -> Script:
-    """Kernels on three streams with enough events between them, collectives, frees and reads."""
+    """Kernels on three streams with enough events between them, collectives, frees, reads and replays."""
 
     async def script(rank: Rank) -> None:
         rng = random.Random(seed)  # the same on all ranks
         streams = [rank.stream(name) for name in ("main", "side", "third")]
         live: list[Buffer] = []
+        graph, replayed = rank.graph("graph"), streams[0].alloc(8, "int32", "replayed")
+        async with graph.capture(streams[0]):
+            put_in_graph(rank, streams[0], streams[1], replayed, rng.randint(1, 9_000))
         for number in range(24):
-            what = rng.choice(["alloc", "alloc", "step", "reduce", "free", "read"])
+            what = rng.choice(["alloc", "alloc", "step", "reduce", "free", "read", "replay"])
             stream = rng.choice(streams)
             if what == "alloc" or not live:
                 buffer = stream.alloc(rng.randint(1, 900), "int32", "buffer")
@@ -44,6 +59,8 @@ def random_program(seed: int) -> Script:
                 stream.launch("step", set_to, writes=[buffer], args=(number,), cost=rng.randint(1, 9_000))
             elif what == "reduce":
                 rank.device("d").all_reduce(buffer, stream, op=rng.choice(["sum", "max"]))
+            elif what == "replay":
+                graph.replay(stream, "replay")
             elif what == "free":
                 live.remove(buffer)
                 buffer.free()

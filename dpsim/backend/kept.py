@@ -1,0 +1,287 @@
+"""What a capture keeps: the plain calls of a graph, and how a replay makes each of them again.
+
+A kept call has all that its record needs but what is of the moment: sequence numbers, ordinals, the numbers of events
+and of memory. `again` journals it, and issues it where the backend keeps graphs by itself; where the device keeps them
+(CUDA), it has been issued as part of the whole.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from dpsim.backend.buffers import refs
+from dpsim.backend.graph_records import Row
+from dpsim.backend.issue import Issue
+from dpsim.backend.journal import Journal
+from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.pools import PoolMemory, Scratch
+from dpsim.interface import Buffer
+from dpsim.ops import Refs
+
+
+class Communicator(Protocol):
+    """What issues collectives and transfers of a graph."""
+
+    name: str
+
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Any) -> None: ...
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Any) -> None: ...
+    def _open(self, stream: Any) -> None: ...
+    def _close(self, stream: Any) -> None: ...
+
+
+class Target(Protocol):
+    """A stream on which a graph's calls go out."""
+
+    name: str
+
+    def _spin(self, ns: int) -> None: ...
+    def _launch(self, call: KernelCall) -> None: ...
+    def _record(self, number: int) -> Any: ...
+    def _wait(self, event: Any) -> None: ...
+
+
+class Memory:
+    """The memory of a call as records name it, now or later."""
+
+    __slots__ = ("_parts", "fixed", "scratch")
+
+    def __init__(self, buffers: Sequence[Buffer], tags: bool = True) -> None:
+        """`tags`: whether the versions count that these buffers are named with."""
+        named = refs(buffers)
+        self._parts: list[tuple[PoolMemory | None, Any]] = [
+            (one.held, ref if tags else ref[:3])  # type: ignore[attr-defined]
+            for one, ref in zip(buffers, named, strict=True)
+        ]
+        self.fixed: Refs | None = None
+        """What it is at all times; None if some of it is a pool's."""
+        if all(held is None for held, _ in self._parts):
+            self.fixed = tuple([ref for _, ref in self._parts])
+        self.scratch: list[Scratch] = []
+        """What the call writes besides, of the graph's pool."""
+
+    def now(self) -> Refs:
+        """As it is named by a call that is kept, or made again."""
+        if self.fixed is not None:
+            return self.fixed
+        return tuple([ref if held is None else (held.ref(), *ref[1:]) for held, ref in self._parts])
+
+    def again(self, journal: Journal) -> Refs:
+        """As it is named by a replay, with the scratch."""
+        scratch = [ref for one in self.scratch for ref in one.refs(journal)]
+        return (*self.now(), *scratch) if scratch else self.now()
+
+
+class Names(dict[str, str]):
+    """Of each stream of a capture: the name of the stream on which its calls go out in a replay. A dict, since each
+    call asks for one.
+    """
+
+    def __init__(self, graph: str, origin: str, target: str) -> None:
+        """The captured stream goes out on the target; what joined it, on branches of the graph."""
+        super().__init__({origin: target})
+        self.graph = graph
+
+    def __missing__(self, stream: str) -> str:
+        name = self[stream] = f"{stream}@{self.graph}"
+        return name
+
+
+class Replaying(ABC):
+    """A replay under way."""
+
+    journal: Journal
+    issues: bool
+    """Whether the calls are to be issued one by one."""
+    names: Names
+    marks: dict[KeptMark, tuple[int, Any]]
+    """Of each event that the capture recorded: the number that it has in this replay, and the event."""
+
+    @abstractmethod
+    def on(self, stream: str) -> Target:
+        """That stream."""
+
+
+class Kept(ABC):
+    """One call. `stream`: that of the capture."""
+
+    __slots__ = ("site", "stream", "where")
+
+    size = 1
+    """How many records it makes, allocs and frees apart."""
+
+    def __init__(self, stream: str, site: str, where: str) -> None:
+        self.stream = stream
+        self.site = site
+        self.where = where
+
+    @abstractmethod
+    def again(self, replay: Replaying) -> None:
+        """Make it once more."""
+
+    def row(self, names: Names) -> Row | None:
+        """Its record, if only the numbers of the moment are missing, for `GraphRecords.rows`."""
+        return None
+
+
+class KeptLaunch(Kept):
+    """A kernel."""
+
+    __slots__ = ("call", "delay", "memory")
+
+    def __init__(
+        self, stream: str, site: str, where: str, memory: tuple[Memory, Memory], call: KernelCall, delay: int
+    ) -> None:
+        super().__init__(stream, site, where)
+        self.memory = memory
+        self.call = call
+        self.delay = delay
+
+    def again(self, replay: Replaying) -> None:
+        journal, (reads, writes) = replay.journal, self.memory
+        read, written = reads.fixed, writes.fixed
+        if read is None or written is None or writes.scratch:
+            read, written = reads.now(), writes.again(journal)
+        journal.again("launch", self.site, self.where, (replay.names[self.stream], read, written))
+        if replay.issues:
+            stream, call = replay.on(self.stream), self.call
+            if self.delay:
+                stream._spin(self.delay)
+            address = journal.rank, self.site, journal.ordinal
+            stream._launch(KernelCall(address, call.kernel, call.reads, call.writes, call.args, call.cost))
+
+    def row(self, names: Names) -> Row | None:
+        reads, writes = (memory.fixed for memory in self.memory)
+        if reads is None or writes is None:
+            return None
+        return "launch", self.site, self.where, None, (names[self.stream], reads, writes)
+
+
+class KeptCollective(Kept):
+    """A device collective. `buffers`: its output and source, where it is to be issued again."""
+
+    __slots__ = ("buffers", "communicator", "issue", "memory")
+
+    def __init__(
+        self,
+        stream: str,
+        site: str,
+        where: str,
+        communicator: Communicator,
+        issue: Issue,
+        memory: tuple[Memory, Memory],
+        buffers: tuple[Buffer, Buffer] | None,
+    ) -> None:
+        super().__init__(stream, site, where)
+        self.communicator = communicator
+        self.issue = issue
+        self.memory = memory
+        self.buffers = buffers
+
+    def again(self, replay: Replaying) -> None:
+        journal, name, (reads, writes) = replay.journal, self.communicator.name, self.memory
+        read, written = reads.fixed, writes.fixed
+        if read is None or written is None or writes.scratch:
+            read, written = reads.now(), writes.again(journal)
+        form = replay.names[self.stream], name, journal.next_seq(name), *self.issue.call, read, written
+        journal.again("collective", self.site, self.where, form)
+        if self.buffers is not None:
+            self.communicator._put([self.issue], *self.buffers, replay.on(self.stream))
+
+    def row(self, names: Names) -> Row | None:
+        reads, writes = (memory.fixed for memory in self.memory)
+        if reads is None or writes is None:
+            return None
+        form = names[self.stream], self.communicator.name, (*self.issue.call, reads, writes)
+        return "collective", self.site, self.where, self.communicator.name, form
+
+
+class KeptTransfers(Kept):
+    """A transfer, or a coalesced group of them. `moves`: site, place, issue, memory and buffer of each."""
+
+    __slots__ = ("communicator", "grouped", "moves")
+
+    def __init__(self, stream: str, site: str, where: str, communicator: Communicator, grouped: bool) -> None:
+        super().__init__(stream, site, where)
+        self.communicator = communicator
+        self.grouped = grouped
+        self.moves: list[tuple[str, str, Issue, tuple[Memory, Memory], Buffer | None]] = []
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        return len(self.moves)
+
+    def again(self, replay: Replaying) -> None:
+        journal, own, name = replay.journal, self.communicator, self.communicator.name
+        group = journal.number("group") if self.grouped else None
+        stream = replay.on(self.stream) if replay.issues else None
+        if stream is not None and self.grouped:
+            own._open(stream)
+        for site, where, issue, (reads, writes), buffer in self.moves:
+            seq = journal.next_seq((name, issue.op, issue.peer))
+            form = replay.names[self.stream], name, seq, issue.op, issue.count, issue.dtype, issue.peer, group
+            journal.again("transfer", site, where, (*form, reads.now(), writes.now()))
+            if stream is not None and buffer is not None:
+                own._move([issue._replace(group=group)], buffer, stream)
+        if stream is not None and self.grouped:
+            own._close(stream)
+
+
+class KeptMark(Kept):
+    """An event recorded."""
+
+    __slots__ = ()
+
+    def again(self, replay: Replaying) -> None:
+        number = replay.journal.number("event")
+        event = replay.on(self.stream)._record(number) if replay.issues else None
+        replay.marks[self] = number, event
+        replay.journal.again("mark", self.site, self.where, (replay.names[self.stream], number))
+
+
+class KeptWait(Kept):
+    """A stream told to wait for an event of the capture."""
+
+    __slots__ = ("mark",)
+
+    def __init__(self, stream: str, site: str, where: str, mark: KeptMark) -> None:
+        super().__init__(stream, site, where)
+        self.mark = mark
+
+    def again(self, replay: Replaying) -> None:
+        number, event = replay.marks[self.mark]
+        replay.journal.again("wait", self.site, self.where, (replay.names[self.stream], number))
+        if event is not None:
+            replay.on(self.stream)._wait(event)
+
+
+class KeptAlloc(Kept):
+    """Memory taken from the graph's pool: a replay takes it again if it was given back."""
+
+    __slots__ = ("memory",)
+
+    size = 0
+
+    def __init__(self, stream: str, site: str, where: str, memory: PoolMemory) -> None:
+        super().__init__(stream, site, where)
+        self.memory = memory
+
+    def again(self, replay: Replaying) -> None:
+        self.memory.pool.take(self.memory, replay.journal)
+
+
+class KeptFree(Kept):
+    """Memory given back within the capture."""
+
+    __slots__ = ("memory",)
+
+    size = 0
+
+    def __init__(self, stream: str, site: str, where: str, memory: PoolMemory) -> None:
+        super().__init__(stream, site, where)
+        self.memory = memory
+
+    def again(self, replay: Replaying) -> None:
+        self.memory.pool.loose.append(self.memory)
