@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from dpsim import checks
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
 from dpsim.diagnose.injected import never_applied
-from dpsim.ops import STEP
+from dpsim.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
 from dpsim.words import did_you_mean
@@ -28,6 +28,13 @@ from dpsim.world import Backend, BackendUnavailable, Run, World
 
 class UnknownBackend(ValueError):
     """No backend of that name is installed."""
+
+
+class Graphs(NamedTuple):
+    """CUDA graphs of all ranks together: captures that came to their end, and replays of any of them."""
+
+    captured: int
+    replayed: int
 
 
 @dataclass
@@ -47,6 +54,14 @@ class Result:
     def steps(self) -> int:
         """Steps that rank 0 began."""
         return max((record[STEP] for record in self.run.journals[0][-1:]), default=-1) + 1
+
+    @property
+    def graphs(self) -> Graphs | None:
+        """How many were captured and replayed. None where none was, and the configuration does not ask for it."""
+        told = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
+        replays = sum(raw[KIND] == "replay" for raw in told)
+        captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in told)
+        return Graphs(captures, replays) if captures or self.scenario.config.capture_graphs else None
 
     @property
     def verdict(self) -> Literal["held", "vacuous", "violated", "lost"]:

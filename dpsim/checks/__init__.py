@@ -15,6 +15,7 @@ limits.py            hosts that a limit of the world holds up; a part of deadloc
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock
 race.py              two accesses of one piece of memory that nothing orders
 stale.py             accesses in order, but of memory that is no longer, or not yet, what the op thinks
+graph_lint.py        captured graphs: what happens once and not in replays, who is eager where others are not
 leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
 run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that

@@ -14,6 +14,7 @@ nothing. The clauses:
 * ledger: all members of a communicator made the same calls in the same steps, none of them with sizes, at the same
   sites, or with no site in common; and to each send there is a receive of as many elements of the same type.
 * agreement: all who decided under a label decided the same, as often, in the same steps.
+* graph_lint: nobody captured, or nobody sent a message meanwhile and all captured and replayed the same collectives.
 * leftover: every op whose outcome a rank was to learn it learned, and to each send there is a receive.
 * race, stale: in no communicator did one member make more calls than another, to each send there is a receive, and the
   memory of each rank is in order by what that rank alone orders (`dpsim.checks.memory.own_order`).
@@ -27,7 +28,8 @@ from collections.abc import Collection, Iterable
 from operator import itemgetter
 from typing import Any
 
-from dpsim.checks.memory.own_order import in_order
+from dpsim.checks.graph_lint import agreed
+from dpsim.checks.memory.own_order import all_in_order
 from dpsim.ops import (
     ADDRESS,
     CALL,
@@ -39,9 +41,11 @@ from dpsim.ops import (
     DTYPE,
     KIND,
     OP,
+    ORDINAL,
     SITE,
     STEP,
     STREAM,
+    THREAD,
     TRANSFER_PEER,
     RawRecord,
 )
@@ -56,6 +60,9 @@ SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), 
 
 AWAITED = frozenset({"read", "ask", "take", "sleep"})
 """Kinds of op whose outcome a host learns; of collectives and transfers it does if they are its own, not a stream's."""
+
+UNHEARD = frozenset({"launch", "mark", "wait"})
+"""Kinds of op of which nobody hears but the rank's device: every second record."""
 
 
 def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[str]:
@@ -79,6 +86,8 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
         and all(_moved(line) == _moved(said.received[name]) for name, line in said.sent.items())
     ):
         passed.add("ledger")
+    if not said.captured or agreed(run.journals):
+        passed.add("graph_lint")
     if said.agreed:
         passed.add("agreement")
     if not MEMORY.issubset(idle) and (
@@ -87,7 +96,7 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
             paired
             and said.joined
             and all(number == sizes[name] for name, number in said.callers.items())
-            and all(in_order(run.journals[rank]) for rank in said.owners)
+            and all_in_order(run.journals[rank] for rank in said.owners)
         )
     ):
         passed |= MEMORY
@@ -99,12 +108,14 @@ class _Said:
 
     `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
     `agreed`: who decided anything decided alike. `ended`: nothing was left that a program did not await. `owners`: the
-    ranks that have memory. `sent`, `received`: the transfers of a line (communicator, sender, receiver).
+    ranks that have memory. `captured`: somebody captured a graph. `sent`, `received`: the transfers of a line
+    (communicator, sender, receiver).
     """
 
     def __init__(self) -> None:
         self.callers: dict[str, int] = {}
         self.joined = self.alike = self.agreed = self.ended = True
+        self.captured = False
         self.owners: list[int] = []
         self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
         self.received: dict[tuple[str, int, int], list[RawRecord]] = {}
@@ -115,32 +126,52 @@ class _Said:
         calls: dict[str, list[RawRecord]] = {}
         decisions: dict[tuple[str, str], list[RawRecord]] = {}
         pending: dict[tuple[Any, ...], bool] = {}
+        asked: RawRecord | None = None  # of what is pending, the last: most ops are awaited at once
         owns = False
         for raw in journal:
             kind = raw[KIND]
+            if kind in UNHEARD:
+                continue
             if kind == "learned":
-                pending.pop(raw[ADDRESS], None)
+                if (
+                    asked is not None
+                    and asked[SITE] == raw[SITE]
+                    and asked[ORDINAL] == raw[ORDINAL]
+                    and asked[THREAD] == raw[THREAD]
+                ):
+                    asked = None
+                else:
+                    pending.pop(raw[ADDRESS], None)
             elif kind == "collective":
                 row = calls.get(raw[COMMUNICATOR])
                 if row is None:
                     row = calls[raw[COMMUNICATOR]] = []
                 row.append(raw)
                 if raw[STREAM] is None:
-                    pending[raw[ADDRESS]] = True
+                    if asked is not None:
+                        pending[asked[ADDRESS]] = True
+                    asked = raw
             elif kind in AWAITED:
-                pending[raw[ADDRESS]] = True
+                if asked is not None:
+                    pending[asked[ADDRESS]] = True
+                asked = raw
             elif kind == "transfer":
                 if raw[OP] == "send":
                     self.sent.setdefault((raw[COMMUNICATOR], rank, raw[TRANSFER_PEER]), []).append(raw)
                 else:
                     self.received.setdefault((raw[COMMUNICATOR], raw[TRANSFER_PEER], rank), []).append(raw)
                 if raw[STREAM] is None:
-                    pending[raw[ADDRESS]] = True
+                    if asked is not None:
+                        pending[asked[ADDRESS]] = True
+                    asked = raw
             elif kind == "decision":
                 decisions.setdefault((raw[DECISION_COMMUNICATOR], raw[SITE]), []).append(raw)
             elif kind == "alloc":
                 owns = True
-        if pending and journal[-1][KIND] == "finished":  # who stands in an idle get for ever has not come to its end
+            elif kind == "capture":
+                self.captured = True
+        # Who stands in an idle get for ever has not come to its end.
+        if (pending or asked is not None) and journal[-1][KIND] == "finished":
             self.ended = False
         if owns:
             self.owners.append(rank)

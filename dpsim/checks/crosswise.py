@@ -24,7 +24,7 @@ from __future__ import annotations
 from itertools import combinations, permutations
 from typing import TypeAlias
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
 from dpsim.ops import COLLECTIVE_ROOT, SITE, STEP
 from dpsim.words import ranks_text
@@ -105,7 +105,7 @@ def _finding(
         f"{ranks_text(lists[own[pair[0].rank]])} came to {first.site} at {first.where} where "
         f"{ranks_text(lists[own[pair[1].rank]])} came to {second.site} at {second.where} (both {first.describe()}); "
         "make these calls in one order, or give those that belong together one site",
-        culprit=Culprit.of(culprit.rank, call(culprit)) if culprit else None,
+        culprit=run_index.culprit(culprit) if culprit else None,
         position=run_index.position(pair[0]),
         details=tuple(f"{ranks_text(ranks)}: {', '.join(sites)}" for sites, ranks in lists.items()),
     )

@@ -25,6 +25,7 @@ from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
 from dpsim.ops import KIND, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record
+from dpsim.within import replay_at
 from dpsim.words import ranks_text
 
 
@@ -163,20 +164,27 @@ def _letters(run_index: RunIndex) -> list[Finding]:
 
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
     """Who waits and where the missing ones are."""
-    some = wanted(next(iter(stuck.joined.values())))
+    some_entry = next(iter(stuck.joined.values()))
+    some = wanted(some_entry)
     members = (
         [*run_index.collectives[stuck.communicator]] if stuck.kind == "collective" else [*stuck.joined, *stuck.missing]
     )
     lines = [
         f"{stuck.communicator} #{stuck.seq}: {len(stuck.joined)} of {len(members)} joined: "
         f"{ranks_text(stuck.joined)} "
-        f"({some.op} at {some.site}, {some.where}, step {some.step})"
+        f"({some.op} at {some.site}, {some.where}, step {some.step}{_in(run_index, some_entry)})"
     ]
     where: dict[str, list[int]] = {}
     for rank in [rank for rank in members if rank not in stuck.joined]:
         where.setdefault(f"{_ended(run_index, rank)}{_did(run_index, rank)}", []).append(rank)
     lines += [f"  missing {ranks_text(ranks)}: {text}" for text, ranks in where.items()]
     return lines
+
+
+def _in(run_index: RunIndex, entry: Entry) -> str:
+    """Of what replay it is, for the end of a list."""
+    within = run_index.within(entry)
+    return f", {within}" if within else ""
 
 
 def wanted(entry: Entry) -> Collective | Transfer:
@@ -200,7 +208,8 @@ def _did(run_index: RunIndex, rank: int) -> str:
     journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
         if journal[at][KIND] not in ("injected", "learned", "finished"):
-            record = as_record(journal[at])
+            of = replay_at(journal, at)
+            record = as_record(journal[at if of is None else of])
             where = f", {record.where}" if record.where else ""
             return f"; last op {record.site}: {record.describe()}, step {record.step}{where}"
     return ""
@@ -222,8 +231,9 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
         klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
-        f"step {record.step}) for rank {rank}, which never {NEVER[one.kind]} ({_ended(run_index, rank)})",
-        culprit=Culprit.of(rank, record),
+        f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which never {NEVER[one.kind]} "
+        f"({_ended(run_index, rank)})",
+        culprit=run_index.culprit(entry, rank),
         position=run_index.position(entry),
         details=details,
     )
@@ -232,11 +242,11 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
 def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Finding:
     """A rank died or raised with work outstanding that it had issued: all had joined, and it never ends."""
     entry = run_index.last(rank)
-    culprit = Culprit.of(rank, entry.record) if entry else Culprit(rank, -1, "start", "")
+    culprit = run_index.culprit(entry) if entry else Culprit(rank, -1, "start", "")
     return Finding(
         check="deadlock",
         klass="HANG:COLLECTIVE:DEAD_RANK",
-        message=f"{ranks_text(blocked)} wait for work of rank {rank}, "
+        message=f"{ranks_text(blocked)} wait{'s' * (len(blocked) == 1)} for work of rank {rank}, "
         f"which {run_index.end(rank)} after {culprit.site} in step {culprit.step}",
         culprit=culprit,
         position=run_index.position(entry) if entry else (0, 0),

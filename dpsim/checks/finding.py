@@ -37,9 +37,14 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     RACE:BUFFER                          two accesses of a buffer of which one writes, and nothing orders them
     RACE:REUSED_IN_FLIGHT                an access of a buffer and the write of one that may have its memory, and
                                          nothing orders them
+    STALE:FREED                          a replay uses memory of its capture that was freed, or a program uses what
+                                         a graph left, when the graph's pool had given that out again
     STALE:REUSED_BLOCK                   an op touches memory that may have been given away and written before
     STALE:UNWRITTEN                      an op reads memory that nothing wrote before
     STALE:VERSION                        an op reads another version of a buffer than it expects
+    GRAPH:HOST_EFFECT                    a host sent a message within a capture: no replay sends it
+    GRAPH:UNPAIRED                       members of one collective: eager the one, captured the other, or of different
+                                         captures
     LEFTOVER:NEVER_AWAITED               a program ended and never awaited an op that it began
     LEFTOVER:SEND                        ranks ended, and what one sent the other never received
     LEFTOVER:RECV                        ranks ended, and what one wanted to receive the other never sent
@@ -63,8 +68,8 @@ from dpsim.words import did_you_mean
 
 @dataclass(frozen=True)
 class Culprit:
-    """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), and
-    the host thread.
+    """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), the
+    host thread, and in which replay of a graph (`dpsim.within`).
     """
 
     rank: int
@@ -72,16 +77,18 @@ class Culprit:
     site: str
     where: str
     thread: str = MAIN
+    within: str = ""
 
     @staticmethod
-    def of(rank: int, record: Record) -> Culprit:
+    def of(rank: int, record: Record, within: str = "") -> Culprit:
         """Whoever issued an op."""
-        return Culprit(rank, record.step, record.site, record.where, record.thread)
+        return Culprit(rank, record.step, record.site, record.where, record.thread, within)
 
     def __str__(self) -> str:
         thread = "" if self.thread == MAIN else f" thread {self.thread},"
         where = f" at {self.where}" if self.where else ""
-        return f"rank {self.rank},{thread} step {self.step}, {self.site}{where}"
+        within = f", in {self.within}" if self.within else ""
+        return f"rank {self.rank},{thread} step {self.step}, {self.site}{where}{within}"
 
 
 @dataclass(frozen=True)
@@ -137,9 +144,12 @@ CLASSES = (
     "DEATH:RANK",
     "RACE:BUFFER",
     "RACE:REUSED_IN_FLIGHT",
+    "STALE:FREED",
     "STALE:REUSED_BLOCK",
     "STALE:UNWRITTEN",
     "STALE:VERSION",
+    "GRAPH:HOST_EFFECT",
+    "GRAPH:UNPAIRED",
     "LEFTOVER:NEVER_AWAITED",
     "LEFTOVER:SEND",
     "LEFTOVER:RECV",

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from dpsim.checks import agreement, deadlock, fault, ledger, leftover, livelock, race, stale
+from dpsim.checks import agreement, deadlock, fault, graph_lint, ledger, leftover, livelock, race, stale
 from dpsim.checks.certificate import certified
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
@@ -46,6 +46,7 @@ CHECKS: dict[str, Check] = {
     "livelock": Check(livelock.check, ("LIVELOCK",)),
     "race": Check(race.check, ("RACE",)),
     "stale": Check(stale.check, ("STALE",)),
+    "graph_lint": Check(graph_lint.check, ("GRAPH",)),
     "leftover": Check(leftover.check, ("LEFTOVER",)),
 }
 

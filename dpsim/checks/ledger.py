@@ -27,10 +27,11 @@ cannot either, no rank is blamed, and whether a call is missing or one too many 
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import groupby
 
 from dpsim.checks import transfers
 from dpsim.checks.crosswise import crosswise
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import (
     SIGNATURE,
     Entry,
@@ -43,7 +44,8 @@ from dpsim.checks.run_index import (
     split,
 )
 from dpsim.checks.usual_step import UsualStep
-from dpsim.ops import CALL, COLLECTIVE_SIZES, COUNT, OP, SITE, STEP
+from dpsim.ops import CALL, COLLECTIVE_SIZES, COUNT, GRAPH, KIND, OP, SITE, STEP, WHERE
+from dpsim.within import replay_at
 from dpsim.words import ranks_text, times
 
 
@@ -159,7 +161,7 @@ def _unequal(
         check="ledger",
         klass="MISMATCH:COLLECTIVE:SIZES",
         message=f"{record.site} (all_to_all on {communicator} #{record.seq}, step {record.step}): {lines[0]}",
-        culprit=Culprit.of(entry.rank, record) if odd else None,
+        culprit=run_index.culprit(entry) if odd else None,
         position=run_index.position(entry),
         details=tuple(lines),
     )
@@ -191,7 +193,7 @@ def _blame(
     assert index is not None
     groups: dict[str, list[int]] = {}
     for rank in sorted(calls):
-        groups.setdefault(_list(here[rank]) or f"nothing on {communicator}", []).append(rank)
+        groups.setdefault(_list(run_index, here[rank]) or f"nothing on {communicator}", []).append(rank)
     if len(mine) == len(theirs):
         field = next(name for name, a, b in zip(SIGNATURE, mine[index], theirs[index], strict=True) if a != b)
         klass, entry = f"MISMATCH:COLLECTIVE:{field.upper()}", here[culprit][index]
@@ -203,6 +205,7 @@ def _blame(
         site = call(reference[index]).site
         made = "it" if site == call(entry).site else site
         message = f"left out {what} in step {step}; {ranks_text(good)} made {made}"
+        message += _of_replay(run_index, reference[index], culprit)
     else:
         klass, entry = "HANG:COLLECTIVE:EXTRA_CALL", here[culprit][index]
         site, op = call(entry).site, call(entry).op
@@ -221,7 +224,7 @@ def _blame(
         check="ledger",
         klass=klass,
         message=f"{ranks_text(bad)} {message}" if bad else message,
-        culprit=replace(Culprit.of(culprit, call(entry)), step=step) if bad else None,
+        culprit=replace(run_index.culprit(entry, culprit), step=step) if bad else None,
         position=run_index.position(reference[index] if index < len(reference) else here[culprit][index]),
         details=tuple(f"{ranks_text(ranks)} in step {step}: {calls}" for calls, ranks in groups.items()),
     )
@@ -239,5 +242,34 @@ def _own(run_index: RunIndex, communicator: str, rank: int, reference: list[Entr
     return reference[index]
 
 
-def _list(entries: list[Entry]) -> str:
-    return ", ".join(f"{call(entry).describe()} at {call(entry).where}" for entry in entries)
+def _of_replay(run_index: RunIndex, entry: Entry, rank: int) -> str:
+    """In which replay a call was made that a rank left out, and whether that rank replayed the graph in this step."""
+    at = replay_at(run_index.run.journals[entry.rank], entry.at)
+    if at is None:
+        return ""
+    step, graph = entry.step, run_index.run.journals[entry.rank][at][GRAPH]
+    own = any(
+        raw[KIND] == "replay" and (raw[STEP], raw[GRAPH]) == (step, graph) for raw in run_index.run.journals[rank]
+    )
+    return f" in {run_index.within(entry)}" + ("" if own else f"; rank {rank} did not replay {graph} in this step")
+
+
+def _list(run_index: RunIndex, entries: list[Entry]) -> str:
+    """Calls of a step in words; those of one replay are told together, and many that are alike as one."""
+    told = []
+    for of, some in groupby(entries, run_index.within):
+        said = ", ".join(_alike_calls(list(own)) for _, own in groupby(some, _kind_of_call))
+        told.append(f"{of}: {said}" if of else said)
+    return "; ".join(told)
+
+
+def _kind_of_call(entry: Entry) -> tuple[object, ...]:
+    return entry.raw[WHERE], *entry.raw[CALL]
+
+
+def _alike_calls(entries: list[Entry]) -> str:
+    """Calls in a row that differ in nothing but their numbers."""
+    calls = [call(entry) for entry in entries]
+    if len(calls) > 2:
+        return f"{calls[0].describe()} to #{calls[-1].seq} at {calls[0].where}"
+    return ", ".join(f"{one.describe()} at {one.where}" for one in calls)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex
 from dpsim.checks.transfers import astray, summary
 from dpsim.ops import ADDRESS, KIND, SITE, STREAM
@@ -65,7 +65,7 @@ def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:
         klass="LEFTOVER:NEVER_AWAITED",
         message=f"rank {first.rank} never awaited {record.site}[{record.ordinal}] ({record.describe()}) of step "
         f"{record.step}{rest}; await what the call returns",
-        culprit=Culprit.of(first.rank, record),
+        culprit=run_index.culprit(first),
         position=run_index.position(first),
     )
 
@@ -82,8 +82,8 @@ def _without_partner(run_index: RunIndex, peers: Sequence[int], line: Line) -> F
     return Finding(
         check="leftover",
         klass=klass,
-        message=f"rank {entry.rank} called {summary(entry)}, and rank {peer}, which {did} {fewer} of {len(side)}, "
-        f"ended without it{why}; make its other side, or leave it out",
-        culprit=Culprit.of(odd.rank, odd.record) if odd else None,
+        message=f"rank {entry.rank} called {summary(run_index, entry)}, and rank {peer}, which {did} {fewer} of "
+        f"{len(side)}, ended without it{why}; make its other side, or leave it out",
+        culprit=run_index.culprit(odd) if odd else None,
         position=run_index.position(odd or entry),
     )

@@ -18,9 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.ops import KIND, RawRecord, as_record
+from dpsim.within import within
 from dpsim.words import counted
 from dpsim.world import Occupied
 
@@ -47,7 +48,7 @@ def held_up(
             check="deadlock",
             klass="HANG:HOST:ALLOC" if first.raw[KIND] == "alloc" else "HANG:HOST:LAUNCH_QUEUE",
             message=_where(run_index, first),
-            culprit=Culprit.of(first.rank, first.record),
+            culprit=run_index.culprit(first),
             position=run_index.position(first),
             details=tuple(lines),
         )
@@ -78,15 +79,15 @@ def _full_ranks(run_index: RunIndex) -> list[Occupied]:
 
 def _full(run_index: RunIndex, one: Occupied) -> str:
     journal, room = run_index.run.journals[one.rank], run_index.world.residency or 0
-    held, waiting = ([_op(journal[at]) for at in places if at < len(journal)] for places in (one.held, one.waiting))
+    held, waiting = ([_op(journal, at) for at in places if at < len(journal)] for places in (one.held, one.waiting))
     slots = "its only slot is" if room == 1 else f"its {counted(room, 'slot')} are"
     waits = f"; {', '.join(waiting)} wait{'s' * (len(waiting) == 1)} for one" if waiting else ""
     return f"rank {one.rank}: {slots} held by {', '.join(held)}{waits}"
 
 
-def _op(raw: RawRecord) -> str:
-    record = as_record(raw)
-    return f"{record.describe()} ({record.site}, {record.where}, step {record.step})"
+def _op(journal: list[RawRecord], at: int) -> str:
+    record, of = as_record(journal[at]), within(journal, at)
+    return f"{record.describe()} ({record.site}, {record.where}, step {record.step}{of and ', ' + of})"
 
 
 def _where(run_index: RunIndex, last: Entry) -> str:

@@ -26,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from dpsim.awaited import awaited
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.points import NullSink, Signal
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.walk import Walk
@@ -224,15 +224,15 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
     said.sort()
     parted = split(votes) if len(cycle) == 2 else None
     odd = _entry(run_index, votes[parted[1][0]], parted[1][0]) if parted and parted[1] else None
-    record = odd.record if odd else None
     details = []
     for ranks, key, other in said:
         entry = _entry(run_index, key, ranks[0])
         assert entry is not None
-        call, waiting = entry.record, standing.stands[other]
+        call, waiting, within = entry.record, standing.stands[other], run_index.within(entry)
         details.append(
             f"{ranks_text(ranks)} stand{'s' * (len(ranks) == 1)} in {call.site}[{call.ordinal}] ({_name(key)}, "
-            f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}) and would come to {_name(other)} after it, "
+            f"stream {entry.raw[STREAM]}, step {call.step}, {call.where}{within and ', ' + within}) and would come to "
+            f"{_name(other)} after it, "
             f"in which {ranks_text(waiting)} wait{'s' * (len(waiting) == 1)}"
         )
     orders = "; ".join(f"{ranks_text(ranks)}: {_name(key)} before {_name(other)}" for ranks, key, other in said)
@@ -240,7 +240,7 @@ def _finding(run_index: RunIndex, standing: Standing, where: str) -> Finding | N
         check="deadlock",
         klass="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
         message=f"device collectives of different groups come in opposite order{where}: {orders}",
-        culprit=Culprit.of(odd.rank, record) if odd and record else None,
+        culprit=run_index.culprit(odd) if odd else None,
         position=max(map(run_index.position, involved)),
         details=tuple(details),
     )

@@ -23,11 +23,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory, Pair
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import BUFFER, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
+from dpsim.ops import BUFFER, GRAPH, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
+from dpsim.within import replay_at, within
 
 
 def check(run_index: RunIndex) -> list[Finding]:
@@ -108,8 +109,19 @@ def summary(rank: int, access: Access, journal: list[RawRecord], name: str) -> s
     raw = journal[access.at]
     return (
         f"rank {rank}, step {raw[STEP]}: {_op(raw)} ({as_record(raw).describe()}) {access.how}s {name} "
-        f"on stream {access.stream.name}" + (f" at {raw[WHERE]}" if raw[WHERE] else "")
+        f"on stream {access.stream.name}" + (f" at {raw[WHERE]}" if raw[WHERE] else "") + _in(access, journal)
     )
+
+
+def _in(access: Access, journal: list[RawRecord]) -> str:
+    """Of what replay it is; and what the name of its stream means, if no program has a stream of that name."""
+    at = replay_at(journal, access.at)
+    if at is None:
+        return ""
+    name = str(access.stream.name)
+    stream, _, graph = name.rpartition("@")
+    branch = f" ({name}: what {graph} captured on stream {stream})" if graph == journal[at][GRAPH] else ""
+    return f", in {within(journal, access.at)}{branch}"
 
 
 def _finding(
@@ -137,7 +149,7 @@ def _finding(
         klass=klass,
         message=f"rank {rank}: {_short(first, journal)} and {_short(second, journal)} touch {what} in no order; "
         f"{cure}{rest}",
-        culprit=Culprit.of(rank, as_record(raw)),
+        culprit=run_index.culprit(Entry(rank, culprit.at, raw)),
         position=position,
         details=(
             summary(rank, first, journal, lives.name(first.buffer)),
@@ -154,17 +166,36 @@ def _short(access: Access, journal: list[RawRecord]) -> str:
 def _order(late: Access, early: Access, journal: list[RawRecord]) -> str:
     if late.group is not None and late.group == early.group:
         return "transfers of one coalesced group have no order; use two groups, or memory that does not overlap"
-    return (
-        f"stream {late.stream.name} must wait for an event recorded on stream {early.stream.name} after "
-        f"{_op(journal[early.at])}"
-    )
+    first, second = replay_at(journal, early.at), replay_at(journal, late.at)
+    if first is not None and first == second:
+        graph = journal[first][GRAPH]
+        waits, marked = (_captured_on(one, graph, journal) for one in (late, early))
+        return (
+            f"in the capture of graph {graph}, stream {waits} must wait for an event recorded on stream {marked} after "
+            f"{journal[early.at][SITE]}"
+        )
+    waits, marked = late.stream.name, early.stream.name
+    after, before = _op(journal[early.at]), ""
+    if first is not None:  # when it ends, so have its branches
+        marked, after = journal[first][STREAM], within(journal, early.at)
+    if second is not None:
+        waits, before = journal[second][STREAM], f", before {within(journal, late.at)}"
+    return f"stream {waits} must wait for an event recorded on stream {marked} after {after}{before}"
+
+
+def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
+    """The stream of the program on which the capture kept a call."""
+    name = str(access.stream.name)
+    if name.endswith(f"@{graph}"):
+        return name.removesuffix(f"@{graph}")
+    return next(str(raw[STREAM]) for raw in reversed(journal) if raw[KIND] == "capture" and raw[GRAPH] == graph)
 
 
 def _reuse(lives: Lives, old: Access, new: Access) -> tuple[Access, str]:
     """Who lacks the order where memory was reused, and what would give it."""
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name
     used = lives.used.get(old.buffer, [])
-    if side != home and side not in used:
+    if side != home and side not in used and "@" not in home:  # a graph's pool has no stream of the program's
         wrong = f" (record_stream named {', '.join(sorted(used))})" if used else ""
         return old, (
             f"call record_stream({side}) on {name} before its free{wrong}, "

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
 from dpsim.ops import (
     CALL,
@@ -29,6 +30,7 @@ from dpsim.ops import (
     Record,
     as_record,
 )
+from dpsim.within import within
 from dpsim.world import CommunicatorSpec, End, Run, World
 
 K = TypeVar("K", bound=Hashable)
@@ -107,6 +109,14 @@ class RunIndex:
 
     def communicator(self, name: str) -> CommunicatorSpec:
         return next(spec for spec in self.world.communicators if spec.name == name)
+
+    def within(self, entry: Entry) -> str:
+        """The replay of a graph of which it is, in words; empty if it is of none."""
+        return within(self.run.journals[entry.rank], entry.at)
+
+    def culprit(self, entry: Entry, rank: int | None = None) -> Culprit:
+        """Whoever issued an op; `rank`: who left out what this one did."""
+        return Culprit.of(entry.rank if rank is None else rank, entry.record, self.within(entry))
 
     def last(self, rank: int) -> Entry | None:
         """The last thing a rank did, injected faults apart."""

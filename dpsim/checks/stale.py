@@ -2,13 +2,15 @@
 
 * STALE:REUSED_BLOCK: the memory of its buffer may be given to a newer one that was written before: then it reads
   another's values, or destroys them.
+* STALE:FREED: its buffer was freed before the op was issued. A replay uses the memory of its capture, whatever became
+  of it; and what a graph left can be used until its pool gives the memory out again.
 * STALE:UNWRITTEN: an op reads memory of its buffer that nothing wrote before; what `alloc` gives is undefined.
 * STALE:VERSION: an op reads another version of a buffer than it expects (`Buffer.tagged`): the write before it left
   another tag, or none.
 
-A write that is not ordered with the read is a race, not a stale read. An op that is *issued* after its buffer's free
-never is: the contract has it raise. At most one finding for each class and site of the buffer's alloc, the earliest;
-the message counts the rest, on all ranks.
+A write that is not ordered with the read is a race, not a stale read. Other ops that are *issued* after their buffer's
+free there are none: the contract has them raise. At most one finding for each class and site of the buffer's alloc, the
+earliest; the message counts the rest, on all ranks.
 
     stream:   main                                             side
               free a; alloc b (same place); write b; send      receive the answer; read a      ->   STALE:REUSED_BLOCK
@@ -19,12 +21,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access, NoTag
+from dpsim.checks.memory.freed import used_after_free
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ORDINAL, SITE, STEP, WHERE
+from dpsim.ops import GRAPH, KIND, ORDINAL, REPLAY_NUMBER, SITE, STEP, STREAM, WHERE
+from dpsim.within import within
 
 
 @dataclass
@@ -49,7 +53,14 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 def _stale(run_index: RunIndex, memory: Memory) -> list[Finding]:
     cases: dict[tuple[str, int, int, int], Case] = {}
+    freed: set[tuple[int, int, int]] = set()
+    for rank, journal in enumerate(run_index.run.journals):
+        for at, buffer in used_after_free(journal):
+            freed.add((rank, at, buffer))
+            cases["STALE:FREED", rank, at, buffer] = Case("STALE:FREED", rank, at, buffer, None)
     for rank, access, over in memory.stale:
+        if (rank, access.at, access.buffer) in freed:
+            continue
         klass = "STALE:UNWRITTEN" if over is None else "STALE:REUSED_BLOCK"
         cases.setdefault((klass, rank, access.at, access.buffer), Case(klass, rank, access.at, access.buffer, over))
     for rank, read, write in memory.versions:
@@ -89,9 +100,13 @@ def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int,
     details = []
     for what, at in (("alloc", lives.allocs.get(case.buffer)), ("free", lives.frees.get(case.buffer))):
         if at is not None:
-            raw = lives.journal[at]
-            details.append(f"{what} of {name} in step {raw[STEP]}" + (f" at {raw[WHERE]}" if raw[WHERE] else ""))
+            details.append(_life(lives, what, at, name))
     text = f"reads {name}, which nothing wrote before; what alloc gives is undefined"
+    lost = _lost(lives, case.buffer)
+    if case.over is None and lost:
+        text = f"reads {name}, which nothing wrote since {lost}"
+    if case.klass == "STALE:FREED":
+        text = f"uses {name} after its free; {_kept(lives, case.buffer)}"
     if case.over is not None:
         raw = lives.journal[case.over.at]
         wrote = f"{raw[SITE]}[{raw[ORDINAL]}]"
@@ -113,7 +128,43 @@ def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int,
         klass=case.klass,
         message=f"rank {case.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
         f"{text}{rest}",
-        culprit=Culprit.of(case.rank, record),
+        culprit=run_index.culprit(entry),
         position=position,
         details=tuple(details),
     )
+
+
+def _life(lives: Lives, what: str, at: int, name: str) -> str:
+    """Where a life of memory began or ended. That of a graph's memory ends when its pool gives it out again."""
+    raw = lives.journal[at]
+    where, of = f" at {raw[WHERE]}" if raw[WHERE] else "", within(lives.journal, at)
+    if what == "free" and "@" in raw[STREAM]:
+        by = f", in {of}" if of else ""
+        return f"its pool gave the memory of {name} out again in step {raw[STEP]}{by}; freed{where}"
+    return f"{what} of {name} in step {raw[STEP]}{where}" + (f", in {of}" if of else "")
+
+
+def _lost(lives: Lives, buffer: int) -> str:
+    """Which replay may have overwritten memory of a graph's pool, so that it began another life; empty if none has."""
+    at = lives.allocs.get(buffer)
+    if at is None or "@" not in lives.journal[at][STREAM]:
+        return ""
+    same = lives.journal[at][STREAM], lives.journal[at][SITE], lives.journal[at][WHERE]
+    earlier = [raw for raw in lives.journal[:at] if raw[KIND] == "alloc"]
+    if same not in [(raw[STREAM], raw[SITE], raw[WHERE]) for raw in earlier]:
+        return ""
+    replay = next((raw for raw in reversed(lives.journal[:at]) if raw[KIND] == "replay"), None)
+    if replay is None:
+        return ""
+    number, graph = replay[REPLAY_NUMBER], replay[GRAPH]
+    return (
+        f"replay {number} of graph {graph}, which may have overwritten it: that graph's calls take memory of the pool"
+    )
+
+
+def _kept(lives: Lives, buffer: int) -> str:
+    """What should not have happened to memory that is used after its free."""
+    at = lives.allocs.get(buffer)
+    if at is not None and "@" in lives.journal[at][STREAM]:
+        return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"
+    return "memory that a graph was captured with has to live as long as the graph is replayed"

@@ -15,7 +15,7 @@ only one side made is no question of this check but of the deadlock's, or where 
 
 from __future__ import annotations
 
-from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex, by_step
 from dpsim.ops import COUNT, DTYPE, RawRecord
 
@@ -39,12 +39,12 @@ def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
     odd, why = astray(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
     blamed = None if odd is None else odd.record
-    said = [f"rank {side.rank} called {summary(side)}" for side in (send, receive)]
+    said = [f"rank {side.rank} called {summary(run_index, side)}" for side in (send, receive)]
     return Finding(
         check="ledger",
         klass=f"MISMATCH:TRANSFER:{field.upper()}",
         message=" and ".join(said) + why,
-        culprit=Culprit.of(odd.rank, blamed) if odd and blamed else None,
+        culprit=run_index.culprit(odd) if odd and blamed else None,
         position=min(run_index.position(send), run_index.position(receive)),
     )
 
@@ -77,8 +77,9 @@ def _odd(line: Line, index: int, field: int) -> Entry | None:
     return departs[0] if len(usual) == 1 and len(departs) == 1 else None
 
 
-def summary(entry: Entry) -> str:
+def summary(run_index: RunIndex, entry: Entry) -> str:
     """A call and its place."""
     record = entry.record
     at = f" at {record.where}" if record.where else ""
-    return f"{record.site} ({record.describe()}, step {record.step}){at}"
+    within = run_index.within(entry)
+    return f"{record.site} ({record.describe()}, step {record.step}){at}" + (f" in {within}" if within else "")

@@ -8,20 +8,33 @@ A planted fault that is not applied would pass as a healthy run, so a typo in an
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dpsim.ops import (
     COMMUNICATOR,
+    GRAPH,
     INJECTED_COMMUNICATOR,
     INJECTED_SEQ,
     INJECTED_WHAT,
     KIND,
     ORDINAL,
+    SEQ,
     SITE,
     THREAD,
     Injected,
     RawRecord,
 )
+from dpsim.within import MADE, replay_at, within
 from dpsim.words import nearest
 from dpsim.world import At, Kill, Run, World
+
+REPLAYED = MADE | {"replay"}
+
+CHANGES = frozenset({"skip", "repeat", "alter"})
+"""Kinds of fault that change a call, and are for collectives and transfers."""
+
+CHANGED = frozenset({"collective", "transfer", "replay"})
+"""Where somebody may mean one: a replay has such calls."""
 
 
 def never_applied(world: World, run: Run) -> list[str]:
@@ -32,7 +45,7 @@ def never_applied(world: World, run: Run) -> list[str]:
         *(("delay", "delay", delay.rank, delay.at) for delay in world.delays),
     ]:
         if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
-            lines.append(f"{said}: {_why(run, rank, at)}")
+            lines.append(f"{said}: {_why(run, rank, at, kind)}")
     for kill in world.kills:
         if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
             lines.append(f"kill: {_lived(run, kill)}")
@@ -64,8 +77,8 @@ def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
 
 def _lived(run: Run, kill: Kill) -> str:
     if kill.at is not None:
-        why = _why(run, kill.rank, kill.at)
-        if "never came" in why or "no host thread" in why:
+        why = _why(run, kill.rank, kill.at, "kill")
+        if any(said in why for said in ("never came", "no host thread", "in replay")):
             return why
     return f"rank {kill.rank} {_ENDED[run.ends[kill.rank]]} before it died"
 
@@ -73,12 +86,12 @@ def _lived(run: Run, kill: Kill) -> str:
 _ENDED = {"finished": "had ended", "blocked": "stood still", "raised": "had raised", "died": "had died otherwise"}
 
 
-def _why(run: Run, rank: int, at: At) -> str:
+def _why(run: Run, rank: int, at: At, kind: str) -> str:
     journal = run.journals[rank]
     if at.communicator is not None:
-        calls = sum(raw[KIND] == "collective" and raw[COMMUNICATOR] == at.communicator for raw in journal)
+        calls = sum(_is_collective(raw, at) for raw in journal)
         if at.seq is not None and at.seq < calls:
-            return f"rank {rank} came to {at}, but there it changes nothing"
+            return _in_vain(rank, journal, at, kind, lambda raw: _is_collective(raw, at) and raw[SEQ] == at.seq)
         return f"rank {rank} never came to {at}; it made {calls} collectives on {at.communicator}"
     threads = sorted({raw[THREAD] for raw in journal})
     if threads and at.thread not in threads:
@@ -87,11 +100,33 @@ def _why(run: Run, rank: int, at: At) -> str:
     here = (at.thread, at.site)
     visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in others]
     if visits and (at.ordinal is None or at.ordinal in visits):
-        return f"rank {rank} came to {at}, but there it changes nothing"
+        return _in_vain(
+            rank, journal, at, kind, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)
+        )
     if visits:
         return f"rank {rank} never came to {at}; its last visit was {at.site}[{max(visits)}]"
-    named = ("collective", "launch", "read", "alloc", "decision")
+    named = ("collective", "launch", "read", "alloc", "decision", "kept", "capture", "replay")
     sites = sorted({raw[SITE] for raw in journal if raw[KIND] in named and raw[THREAD] == at.thread})
     near = nearest(str(at.site), sites)
     hint = f"did you mean {near[0]}?" if near else f"its sites: {', '.join(sites) or 'none'}"
     return f"rank {rank} never came to {at}; {hint}"
+
+
+def _is_collective(raw: RawRecord, at: At) -> bool:
+    return bool(raw[KIND] == "collective" and raw[COMMUNICATOR] == at.communicator)
+
+
+def _in_vain(rank: int, journal: list[RawRecord], at: At, kind: str, is_there: Callable[[RawRecord], bool]) -> str:
+    """Why nothing was done at a place that the rank came to."""
+    index = next((index for index, raw in enumerate(journal) if raw[KIND] in REPLAYED and is_there(raw)), None)
+    of = None if index is None else replay_at(journal, index)
+    meant = index != of if kind not in CHANGES else index is not None and journal[index][KIND] in CHANGED
+    if index is None or of is None or not meant:
+        return f"rank {rank} came to {at}, but there it changes nothing"
+    came = f"rank {rank} came to {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
+    if kind not in CHANGES:
+        return f"{came}, and a replay goes out as one: name the replay, or the call where it was captured"
+    return (
+        f"{came}, and a replay goes out as one: it can be delayed, or its rank die there; to {kind} a call, name it "
+        f"where it is kept, in the capture of graph {journal[of][GRAPH]}"
+    )

@@ -19,12 +19,31 @@ from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
 from dpsim.diagnose.injected import injection_text
-from dpsim.ops import ADDRESS, KIND, ORDINAL, SITE, STEP, STREAM, THREAD, Injected, RawRecord, as_record
+from dpsim.ops import (
+    ADDRESS,
+    ASK_HOW,
+    CAPTURE_WHAT,
+    EVENT,
+    KIND,
+    ORDINAL,
+    SITE,
+    STEP,
+    STREAM,
+    THREAD,
+    Injected,
+    RawRecord,
+    as_record,
+)
+from dpsim.within import replay_at
 from dpsim.words import ranks_text, short
 from dpsim.world import At, Run
 
 LAST_OPS = 5
-SHOWN = ("collective", "transfer", "launch", "read", "post", "take", "decision", "raised", "finished")
+SHOWN = (
+    *("collective", "transfer", "launch", "read", "post", "take", "decision", "raised", "finished"),
+    *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
+    "ask",  # in which the rank stands
+)
 
 
 def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
@@ -71,7 +90,7 @@ def _last_ops(run: Run, until: int | None) -> list[str]:
     """
     blocks: dict[tuple[tuple[str, ...], ...], list[int]] = {}
     for rank, journal in enumerate(run.journals):
-        rows = [_row(journal, raw) for raw in _recent(journal, until)]
+        rows = [_row(journal, at) for at in _recent(journal, until)]
         blocks.setdefault(tuple(rows) or (("", "did nothing", "", ""),), []).append(rank)
     lines = [(ranks_text(ranks), *row) for rows, ranks in blocks.items() for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
@@ -80,24 +99,63 @@ def _last_ops(run: Run, until: int | None) -> list[str]:
     ]
 
 
-def _recent(journal: list[RawRecord], until: int | None) -> list[RawRecord]:
-    """The last ops up to a step. Memory and outcomes are left out: they fill the screen and say little."""
-    recent: list[RawRecord] = []
-    for raw in reversed(journal):
-        if len(recent) == LAST_OPS:
-            break
-        if raw[KIND] in SHOWN and (until is None or raw[STEP] <= until):
-            recent.append(raw)
+def _recent(journal: list[RawRecord], until: int | None) -> list[int]:
+    """Where the last ops up to a step are. Memory and outcomes are left out: they fill the screen and say little. A
+    replay is one op, and so is a capture; one that is not over has a second, the last call that it kept.
+    """
+    recent: list[int] = []
+    at, capture = len(journal), ""  # of the capture that the walk is in: "over" or "under way"
+    while at and len(recent) < LAST_OPS:
+        at -= 1
+        raw, kind = journal[at], journal[at][KIND]
+        if kind not in SHOWN or (until is not None and raw[STEP] > until):
+            continue
+        of = replay_at(journal, at)
+        if of is not None:
+            at = of
+        elif kind == "mark" or (kind == "ask" and not _stands_in(journal, at)):
+            continue
+        elif kind == "kept":
+            if capture:
+                continue
+            capture = "under way"
+        elif kind == "capture":
+            known, capture = capture, "" if raw[CAPTURE_WHAT] == "begin" else "over"
+            if known == "over" and not capture:
+                continue
+        recent.append(at)
     return recent[::-1]
 
 
-def _row(journal: list[RawRecord], raw: RawRecord) -> tuple[str, ...]:
+def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
+    raw = journal[at]
     record = as_record(raw)
-    op = short(record.describe(), 80)
-    awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
-    if awaited and not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in reversed(journal)):
+    op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe(), 80)
+    if _stands_in(journal, at):
         op += "  <- did not return"
     return f"step {record.step}", op, record.site, record.where
+
+
+def _stands_in(journal: list[RawRecord], at: int) -> bool:
+    """Whether it is an op that holds the host, and that did not return."""
+    raw = journal[at]
+    awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
+    if not awaited and not (raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"):
+        return False
+    later = (journal[index] for index in range(at + 1, len(journal)))
+    return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)
+
+
+def _wait_text(journal: list[RawRecord], at: int) -> str:
+    """What the host waits for that synchronizes an event. A capture begins with that, at its own site: it is journaled
+    when all streams are through.
+    """
+    event, site = journal[at][EVENT], journal[at][SITE]
+    marks = (journal[index] for index in range(at - 1, -1, -1) if journal[index][KIND] == "mark")
+    stream = next((raw[STREAM] for raw in marks if raw[EVENT] == event), None)
+    waits = f"waits for event {event}" if stream is None else f"waits for stream {stream} (event {event})"
+    graph = site.removesuffix(".capture")
+    return waits if graph == site else f"begin capture of graph {graph}: {waits}"
 
 
 def _injected(run: Run) -> list[str]:

@@ -1,0 +1,270 @@
+"""Graph lint: what is wrong with captured graphs, though nothing was refused and everything came to its end.
+
+* GRAPH:HOST_EFFECT: a host sent a message while it captured. The message went out once, and no replay sends it; a stage
+  that waits for one a step waits for ever.
+* GRAPH:UNPAIRED: in one collective or transfer some members replay a captured call and others make an eager one, or a
+  call of another capture. The hardware pairs them as they come; NCCL asks for all or none, of the same capture.
+
+    rank 0   capture g: all_reduce    replay g          step 2: all_reduce #1 is call 0 of capture 0
+    rank 1   capture g: all_reduce    all_reduce        step 2: all_reduce #1 is eager            ->   GRAPH:UNPAIRED
+
+Captures go together by their order, whatever their graphs are called. Where ranks captured differently, the finding
+tells what each of them captured; and of a rank that is eager, which captures it gave up before.
+
+What a capture forbids raises where it is called, and needs no check. That a replay uses memory which was freed is
+`stale`'s. Prior art: NCCL's documentation of CUDA graphs, "captured or not must be uniform over the ranks".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import Entry, RunIndex, first_difference
+from dpsim.ops import (
+    CAPTURE_WHAT,
+    COMMUNICATOR,
+    GRAPH,
+    KEPT_CALL,
+    KEPT_FIELDS,
+    KIND,
+    OP,
+    REPLAY_CALLS,
+    STREAM,
+    TRANSFER_PEER,
+    WHERE,
+    RawRecord,
+)
+from dpsim.within import UNCOUNTED
+from dpsim.words import counted, ranks_text, short
+
+Line: TypeAlias = str | tuple[str, int, int]
+"""What goes together in order: collectives of a communicator, or transfers there from one rank to another."""
+
+
+class Call(NamedTuple):
+    """A call as its rank captured it: in which capture with calls of that line, and which of them."""
+
+    capture: int
+    number: int
+
+
+EAGER = Call(-1, -1)
+
+GOES_OUT = frozenset({"collective", "transfer"})
+
+
+def check(run_index: RunIndex) -> list[Finding]:
+    """At most one finding of messages, and one of each communicator, and of each direction between two ranks."""
+    journals = run_index.run.journals
+    if not any(map(has_graphs, journals)):
+        return []
+    findings = _messages(run_index)
+    paired = [calls(rank, journal) for rank, journal in enumerate(journals)]
+    lines: dict[Line, dict[int, list[Entry]]] = dict(run_index.collectives.items())
+    lines |= {line: {line[1]: sends, line[2]: got} for line, (sends, got) in run_index.transfers.items()}
+    for name, members in lines.items():
+        found = _unpaired(run_index, name, members, paired)
+        if found is not None:
+            findings.append(found)
+    return findings
+
+
+def has_graphs(journal: list[RawRecord]) -> bool:
+    """Whether the rank captured anything."""
+    return any(raw[KIND] == "capture" for raw in journal)
+
+
+def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[Call]]:
+    """Of each line, what its calls on the device are, in order."""
+    captured: dict[str, dict[Line, list[Call]]] = {}  # of each graph
+    captures: Counter[Line] = Counter()
+    found: dict[Line, list[Call]] = {}
+    kept: dict[Line, list[Call]] = {}
+    left, replayed = 0, dict[Line, list[Call]]()
+    for raw in journal:
+        kind = raw[KIND]
+        if kind in GOES_OUT and raw[STREAM] is not None:
+            line = _line(rank, kind, raw)
+            row = replayed.get(line) if left else None
+            found.setdefault(line, []).append(row.pop() if row else EAGER)
+        elif kind == "kept" and raw[KEPT_CALL] in GOES_OUT:
+            line = _kept_line(rank, raw)
+            row = kept.setdefault(line, [])
+            row.append(Call(captures[line], len(row)))
+        elif kind == "capture":
+            if raw[CAPTURE_WHAT] == "end":
+                captured[raw[GRAPH]] = kept
+                captures.update(kept.keys())
+            kept = {}
+        elif kind == "replay":
+            left = raw[REPLAY_CALLS] + 1
+            replayed = {line: row[::-1] for line, row in captured[raw[GRAPH]].items()}
+        if left and kind not in UNCOUNTED:
+            left -= 1
+    return found
+
+
+def _line(rank: int, kind: str, raw: Sequence[Any], shift: int = 0) -> Line:
+    """Of a record, or of the fields that a capture has kept of it: those are `shift` places further left."""
+    name: str = raw[COMMUNICATOR - shift]
+    if kind == "collective":
+        return name
+    peer = raw[TRANSFER_PEER - shift]
+    return (name, rank, peer) if raw[OP - shift] == "send" else (name, peer, rank)
+
+
+def _kept_line(rank: int, raw: RawRecord) -> Line:
+    return _line(rank, raw[KEPT_CALL], raw[KEPT_FIELDS], WHERE + 1)
+
+
+def agreed(journals: list[list[RawRecord]]) -> bool:
+    """Whether there is nothing to find: no message in a capture, and all members that made calls of a line captured and
+    replayed the same ones.
+    """
+    known: dict[Line, list[Call]] = {}
+    for rank, journal in enumerate(journals):
+        if any(True for _ in _sent(journal)):
+            return False
+        for line, row in calls(rank, journal).items():
+            if known.setdefault(line, row) != row:
+                return False
+    return True
+
+
+def _sent(journal: list[RawRecord]) -> list[int]:
+    """Where messages were sent within a capture."""
+    found, within = [], False
+    for at, raw in enumerate(journal):
+        if raw[KIND] == "capture":
+            within = raw[CAPTURE_WHAT] == "begin"
+        elif within and raw[KIND] == "post":
+            found.append(at)
+    return found
+
+
+def _messages(run_index: RunIndex) -> list[Finding]:
+    entries = [
+        Entry(rank, at, journal[at]) for rank, journal in enumerate(run_index.run.journals) for at in _sent(journal)
+    ]
+    if not entries:
+        return []
+    first = min(entries, key=lambda entry: (run_index.position(entry), entry.rank))
+    record, more = first.record, len(entries) - 1
+    journal = run_index.run.journals[first.rank]
+    graph = next(raw[GRAPH] for raw in reversed(journal[: first.at]) if raw[KIND] == "capture")
+    rest = f" (and {more} more like it, on {counted(len({one.rank for one in entries}), 'rank')})" if more else ""
+    return [
+        Finding(
+            check="graph_lint",
+            klass="GRAPH:HOST_EFFECT",
+            message=f"rank {first.rank}, step {record.step}: {record.site}[{record.ordinal}] ({record.describe()}) "
+            f"within the capture of graph {graph}: it happens once, and no replay does it{rest}; send it outside of it",
+            culprit=run_index.culprit(first),
+            position=run_index.position(first),
+        )
+    ]
+
+
+def _unpaired(
+    run_index: RunIndex, name: Line, members: dict[int, list[Entry]], paired: list[dict[Line, list[Call]]]
+) -> Finding | None:
+    """The first collective or transfer whose members do not go together."""
+    rows = {rank: paired[rank].get(name, []) for rank in members}
+    for seq in range(max(map(len, rows.values()), default=0)):
+        here = {rank: row[seq] for rank, row in rows.items() if seq < len(row)}
+        if len(set(here.values())) > 1:
+            return _finding(run_index, name, seq, here, members)
+    return None
+
+
+def _finding(
+    run_index: RunIndex, name: Line, seq: int, here: dict[int, Call], members: dict[int, list[Entry]]
+) -> Finding:
+    ways = Counter(here.values()).most_common()
+    usual = ways[0][0] if len(ways) == 1 or ways[0][1] > ways[1][1] else None
+    odd = [rank for rank, call in here.items() if call != usual] if usual is not None else list(here)
+    first = min((members[rank][seq] for rank in odd), key=lambda one: (run_index.position(one), one.rank))
+    record = first.record
+    before = {rank: run_index.run.journals[rank][: members[rank][seq].at] for rank in here}
+    differ, captures = _captures_told(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
+    told = "; ".join(
+        f"{ranks_text(some)} {_way(run_index, way, name, members[some[0]][seq])}"
+        for way, _ in ways
+        for some in [[rank for rank, call in here.items() if call == way]]
+    )
+    return Finding(
+        check="graph_lint",
+        klass="GRAPH:UNPAIRED",
+        message=f"{record.describe()} in step {record.step} is made by {told}; all members have to make it eagerly, or "
+        f"all in a replay of the same capture{differ and f'; {differ}'}",
+        culprit=run_index.culprit(first) if usual is not None else None,
+        position=run_index.position(first),
+        details=(*captures, *_given_up({rank: before[rank] for rank, call in here.items() if call == EAGER})),
+    )
+
+
+def _way(run_index: RunIndex, way: Call, name: Line, entry: Entry) -> str:
+    where = f" at {entry.record.where}" if entry.record.where else ""
+    if way == EAGER:
+        return f"eagerly{where}"
+    journal = run_index.run.journals[entry.rank][: entry.at]
+    graph = next(raw[GRAPH] for raw in reversed(journal) if raw[KIND] == "replay")
+    own = dict(captured(entry.rank, name, journal))[graph]
+    return f"as call {way.number + 1} of the {own} that graph {graph} captured{where}, in {run_index.within(entry)}"
+
+
+def captured(rank: int, name: Line, journal: Sequence[RawRecord]) -> list[tuple[str, int]]:
+    """The graphs that a rank captured with calls of a line, in order, and how many of these each has."""
+    found, own = [], 0
+    for raw in journal:
+        if raw[KIND] == "kept" and raw[KEPT_CALL] in GOES_OUT:
+            own += _kept_line(rank, raw) == name
+        elif raw[KIND] == "capture":
+            if own and raw[CAPTURE_WHAT] == "end":
+                found.append((raw[GRAPH], own))
+            own = 0
+    return found
+
+
+def _captures_told(name: Line, rows: dict[int, list[tuple[str, int]]]) -> tuple[str, list[str]]:
+    """Where the captures of ranks differ first, in words, and what each rank captured; nothing where all are alike.
+    Ranks that have no graph's name in common are compared by the calls alone.
+    """
+    named = bool(set.intersection(*({graph for graph, _ in row} for row in rows.values())))
+    at = first_difference([row if named else [calls for _, calls in row] for row in rows.values()])
+    if at is None:
+        return "", []
+    line = name if isinstance(name, str) else f"{name[0]} from rank {name[1]} to rank {name[2]}"
+    firsts = _folded({rank: _captured_text(row[at : at + 1]) for rank, row in rows.items()})
+    differ = f"what they captured on {line} differs from capture {at + 1} on: " + ", ".join(
+        f"{what} on {ranks}" for ranks, what in firsts
+    )
+    whole = _folded({rank: _captured_text(row) for rank, row in rows.items()})
+    return differ, [f"{ranks} captured on {line}, in order: {what}" for ranks, what in whole]
+
+
+def _captured_text(row: list[tuple[str, int]]) -> str:
+    calls = [counted(own, "call") if not at else str(own) for at, (_, own) in enumerate(row)]
+    return short(", ".join(f"{graph} ({own})" for (graph, _), own in zip(row, calls, strict=True)), 240) or "nothing"
+
+
+def _given_up(eager: dict[int, list[RawRecord]]) -> list[str]:
+    """The captures that ranks gave up, and did not make later."""
+    texts = {}
+    for rank, journal in eager.items():
+        last = {raw[GRAPH]: raw for raw in journal if raw[KIND] == "capture"}
+        gone = [f"of graph {one} at {raw[WHERE]}" for one, raw in last.items() if raw[CAPTURE_WHAT] == "abandon"]
+        if gone:
+            texts[rank] = short(", ".join(gone), 240)
+    return [f"{ranks} gave up the capture {what}" for ranks, what in _folded(texts)]
+
+
+def _folded(texts: dict[int, str]) -> list[tuple[str, str]]:
+    """Those of whom the same is said, together."""
+    sides: dict[str, list[int]] = {}
+    for rank, text in texts.items():
+        sides.setdefault(text, []).append(rank)
+    return [(ranks_text(ranks), text) for text, ranks in sides.items()]

@@ -1,0 +1,149 @@
+"""Graph lint on journals made by hand: who goes together, who is odd, and what is found of messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.graph_lint import agreed
+from tests.checks.handmade import Hand, Made
+
+
+def capture(hand: Hand, graph: str, calls: int, *, what: str = "end", message: bool = False) -> None:
+    form = {"stream": "main", "graph": graph, "mode": "global", "pool": graph}
+    hand.note("capture", f"{graph}.capture", what="begin", calls=0, **form)
+    for number in range(calls):
+        fields = "main", "dp", number, "all_reduce", 2, "int32", None, "sum", (), (), ()
+        hand.note("kept", "reduce", stream="main", graph=graph, call="collective", fields=fields)
+    if message:
+        hand.post(0, 1)
+    hand.note("capture", f"{graph}.capture", what=what, calls=calls, **form)
+
+
+def reduce(hand: Hand) -> None:
+    hand.collective("dp", "main")
+
+
+def replay(hand: Hand, graph: str, calls: int) -> None:
+    hand.step += 1
+    hand.note("replay", "go", stream="main", graph=graph, number=hand.number(("graph", graph)), calls=calls)
+    for _ in range(calls):
+        hand.add("free", "x", stream="main", buffer=0, where="")  # not counted
+        reduce(hand)
+
+
+def eager(hand: Hand, calls: int) -> None:
+    hand.step += 1
+    for _ in range(calls):
+        reduce(hand)
+
+
+def found(made: Made) -> list[Finding]:
+    """Of graph lint; that it is certified where nothing is found is seen as well."""
+    findings = [finding for finding in made.findings() if finding.check == "graph_lint"]
+    assert agreed([hand.journal for hand in made.hands]) == (not findings)
+    return findings
+
+
+def test_those_who_replay_the_same_capture_go_together() -> None:
+    made = Made(3)
+    for rank in range(3):
+        capture(made[rank], "small" if rank else "other_name", 2)
+        capture(made[rank], "given_up", 1, what="abandon")
+        eager(made[rank], 1)
+        replay(made[rank], "small" if rank else "other_name", 2)
+    assert not found(made)
+
+
+@pytest.mark.parametrize("way", ["eager", "other capture", "other call"])
+def test_the_odd_one_is_named(way: str) -> None:
+    made = Made(3)
+    for rank in range(3):
+        odd = rank == 1
+        capture(made[rank], "a", 2)
+        capture(made[rank], "b", 2)
+        if odd and way == "eager":
+            eager(made[rank], 2)
+        elif odd and way == "other capture":
+            replay(made[rank], "b", 2)
+        elif odd:  # an eager one before: the captured ones pair one off
+            eager(made[rank], 1)
+            replay(made[rank], "a", 2)
+        else:
+            replay(made[rank], "a", 2)
+    (finding,) = found(made)
+    assert finding.klass == "GRAPH:UNPAIRED"
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, finding.culprit.step) == (1, 1)
+    assert ("rank 1 eagerly" if way != "other capture" else "rank 1 as call 1 of the 2 that graph b") in finding.message
+    assert "ranks 0, 2 as call 1 of the 2 that graph a" in finding.message
+
+
+def test_of_two_nobody_is_blamed() -> None:
+    made = Made(2)
+    for rank in range(2):
+        capture(made[rank], "a", 1)
+    replay(made[0], "a", 1)
+    eager(made[1], 1)
+    (finding,) = found(made)
+    assert finding.culprit is None
+
+
+@pytest.mark.parametrize("order", ["fewer", "other order", "other names"])
+def test_captures_that_differ_are_told(order: str) -> None:
+    own = {"fewer": ["d1", "d4"], "other order": ["d1", "d4", "d2"], "other names": ["e1", "e4"]}[order]
+    made = Made(3)
+    for rank in range(3):
+        for graph in own if rank == 1 else ["d1", "d2", "d4"]:
+            capture(made[rank], graph, 2 if graph == "d2" else 1)
+        capture(made[rank], "on_no_line", 0)
+        replay(made[rank], "e4" if rank == 1 and order == "other names" else "d4", 1)
+    (finding,) = found(made)
+    third = own[1]
+    assert f"on dp differs from capture 2 on: d2 (2 calls) on ranks 0, 2, {third} (1 call) on rank 1" in finding.message
+    rest = ", d2 (2)" if order == "other order" else ""
+    assert finding.details == (
+        "ranks 0, 2 captured on dp, in order: d1 (1 call), d2 (2), d4 (1)",
+        f"rank 1 captured on dp, in order: {own[0]} (1 call), {third} (1){rest}",
+    )
+
+
+def test_names_alone_are_no_difference() -> None:
+    made = Made(2)
+    for rank in range(2):
+        capture(made[rank], "ab"[rank], 1)
+    replay(made[0], "a", 1)
+    eager(made[1], 1)
+    (finding,) = found(made)
+    assert (finding.details, "differs" in finding.message) == ((), False)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_capture_that_was_given_up_is_told_of_who_is_eager(again: bool) -> None:
+    made = Made(4)
+    for rank in range(4):
+        capture(made[rank], "x", 1, what="abandon" if rank == 0 else "end")  # the one that replays gave up another
+        capture(made[rank], "a", 1, what="abandon" if rank > 1 else "end")
+        if again and rank > 1:
+            capture(made[rank], "a", 1)
+        eager(made[rank], 1) if rank > 1 else replay(made[rank], "a" if rank == 0 else "x", 1)
+    (finding,) = found(made)
+    gave_up = [one for one in finding.details if "gave up" in one]
+    assert gave_up == ([] if again else ["ranks 2, 3 gave up the capture of graph a at here.py:5"])
+
+
+def test_messages_within_a_capture() -> None:
+    made = Made(2)
+    for rank in range(2):
+        capture(made[rank], "a", 0, message=True)
+    (finding,) = found(made)
+    assert finding.klass == "GRAPH:HOST_EFFECT"
+    assert "1 more like it, on 2 ranks" in finding.message
+
+
+def test_messages_outside_are_none_of_its_business() -> None:
+    made = Made(1)
+    made[0].post(0, 1)
+    capture(made[0], "a", 0)
+    made[0].post(0, 1)
+    assert not found(made)
