@@ -24,6 +24,7 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from ctypes import string_at
 from types import FrameType, TracebackType
 from typing import Any, Self
 
@@ -39,9 +40,16 @@ SHARED = ("random", "numpy.random")
 """Generators that the process has once, in the order of `generators`."""
 
 
+MERSENNE = 625 * 4
+"""Bytes of the state of numpy's usual generator, 624 words and a position (`mt19937_state` in its headers)."""
+
+
 def generators() -> tuple[Any, ...]:
     """The state of the generators that a process shares."""
-    state = np.random.get_state(legacy=False)["state"]
+    bits = np.random.mtrand.get_bit_generator()
+    if type(bits) is np.random.MT19937:  # to ask for it as numbers takes as long as a fifth of a run of a small world
+        return random.getstate(), string_at(bits.ctypes.state_address, MERSENNE)
+    state = bits.state["state"]
     return random.getstate(), tuple(one.tobytes() if isinstance(one, np.ndarray) else one for one in state.values())
 
 

@@ -88,12 +88,12 @@ class Repeats:
             return None
         (run, schedule), self._last = self._last, None
         self.made += 1
-        before, moved = self._drawn, []  # type: tuple[Any, ...] | None, list[int]
-        drawn = () if before is None else generators()
+        before, moved = self._drawn, list[int]()
+        drawn = None if before is None else generators()
         with unseeded() as taken:
             journals, stopped = self._again(schedule)
         found = nondeterminism.check(run.journals, journals, stopped)
-        if before is not None:
+        if before is not None and drawn is not None and before != drawn:
             states = zip(before, drawn, generators(), strict=True)
             moved = [at for at, (first, second, third) in enumerate(states) if first != second != third]
         if moved:

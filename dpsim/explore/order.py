@@ -20,9 +20,10 @@ of steps cost 40 ns an operation up to a thousand steps.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from dpsim.schedule import Footprint, conflict
+from dpsim.schedule import Footprint, Wait, conflict
 
 ClassKey: TypeAlias = frozenset[tuple[int, int]]
 
@@ -74,15 +75,20 @@ class Order:
     def add(self, label: str, footprint: Footprint, causes: int) -> Step:
         """The next step; `causes` are the bits of what is before it by edges."""
         bit = self.labels.bit(label)
-        step = Step(label, bit, footprint, bit | self.causes(footprint, causes), self.races(footprint, causes))
+        causes, races = self.before(footprint, causes)
+        step = Step(label, bit, footprint, bit | causes, races)
+        self.take(step)
+        return step
+
+    def take(self, step: Step) -> None:
+        """The next step, as it was in a run that was the same up to here."""
         touched = self._touched
-        for resource, mode in footprint:
+        for resource, mode in step.footprint:
             if mode == "w" or resource not in touched:
                 touched[resource] = [(step, mode)]
             else:
                 touched[resource].append((step, mode))
         self.steps.append(step)
-        return step
 
     def draw(self, words: str, index: int) -> None:
         """A draw and its outcome: runs that drew otherwise are of another class."""
@@ -90,37 +96,35 @@ class Order:
         if index:
             self.unusual.append(words)
 
-    def causes(self, footprint: Footprint, causes: int) -> int:
-        """`causes`, and all steps that conflict with a step with this footprint, and what is before these."""
-        for resource, mode in footprint:
-            for other, was in self._touched.get(resource, ()):
-                if conflict(was, mode):
-                    causes |= other.causes
-        return causes
-
-    def races(self, footprint: Footprint, causes: int) -> list[Step]:
-        """The steps that a step with this footprint would race with."""
+    def before(self, footprint: Footprint, causes: int) -> tuple[int, list[Step]]:
+        """For a step with this footprint, and with these causes by edges: all its causes, which are all steps that
+        conflict with it and what is before these; and the steps that it would race with.
+        """
+        edges, touched = causes, self._touched
         found: list[Step] = []
         acquires = releases = 0  # among those found, where this one acquires
         for resource, mode in footprint:
-            for other, was in self._touched.get(resource, ()):
-                if not causes & other.bit and conflict(was, mode):
+            for other, was in touched.get(resource, ()):
+                if was == mode and mode not in "wa":  # `conflict`, written out: every pick comes here
+                    continue
+                causes |= other.causes
+                if not edges & other.bit:
                     if other not in found:
                         found.append(other)
                     if mode == was == "a":
                         acquires |= other.bit
                     elif mode == "a" and was == "l":
                         releases |= other.bit
-        if len(found) < 2:
-            return found
-        return [
-            one
-            for one in found
-            if not any(
-                other is not one and other.causes & one.bit and not (acquires & one.bit and releases & other.bit)
-                for other in found
-            )
-        ]
+        if len(found) > 1:
+            found = [
+                one
+                for one in found
+                if not any(
+                    other is not one and other.causes & one.bit and not (acquires & one.bit and releases & other.bit)
+                    for other in found
+                )
+            ]
+        return causes, found
 
     def class_key(self) -> ClassKey:
         """Equal for runs of the same class only."""
@@ -135,3 +139,18 @@ def overlap(one: Footprint, other: Footprint) -> bool:
             if resource == resource_too and conflict(mode, mode_too):
                 return True
     return False
+
+
+def lasting(waits: Sequence[Wait]) -> list[Wait]:
+    """Those of a run that may last for ever, alone or together: for each, the last of its peers did not come, or came
+    after one of these.
+    """
+    left = [wait for wait in waits if wait.ended]
+    while True:
+        bits = 0
+        for wait in left:
+            bits |= wait.bit
+        stay = [wait for wait in left if (met := wait.met) is None or met & bits]
+        if len(stay) == len(left):
+            return left
+        left = stay

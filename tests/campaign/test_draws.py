@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dpsim.campaign.draws import generators
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
@@ -146,6 +147,20 @@ def test_what_a_kernel_draws_is_found() -> None:
 
     (finding,) = explore_subject(Subject(world_of(1), Scripted(script))).findings
     assert finding.klass == "NONDETERMINISM:RANDOM"
+
+
+def test_the_state_of_numpy_s_generator_is_all_of_it() -> None:
+    """Read as bytes, which is quick; another generator than the usual one is asked for its numbers."""
+    usual, state = np.random.mtrand.get_bit_generator(), np.random.get_state(legacy=False)["state"]
+    assert generators()[1] == state["key"].tobytes() + np.int32(state["pos"]).tobytes()
+    np.random.mtrand.set_bit_generator(np.random.PCG64(3))
+    try:
+        before = generators()
+        assert before == generators()
+        np.random.random()
+        assert before != generators()
+    finally:
+        np.random.mtrand.set_bit_generator(usual)
 
 
 def test_nothing_is_left_of_it() -> None:

@@ -14,6 +14,7 @@ from tests.worlds import (
     deep_bracket,
     dp_wave,
     event_query,
+    graphs,
     kills,
     last_class,
     pipeline,
@@ -62,6 +63,10 @@ _CASES = [
     *[pipeline.case(bug=bug) for bug in pipeline.BUGS],
     pipeline.case(_TALL_PIPELINE),
     *[event_query.case(bug=bug) for bug in (False, True)],
+    *[graphs.turns(bug=bug, memory=memory) for memory in (False, True) for bug in (False, True)],
+    graphs.turns(2, 1),
+    *[graphs.recv(bug=bug) for bug in (False, True)],
+    *[graphs.mortal(bug=bug) for bug in (False, True)],
     last_class.case(None),
     *[last_class.case(target) for target in last_class.targets()],
 ]
@@ -132,6 +137,15 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
     "pipeline 3x8": (2304, 2304, 1, 0),
     "event_query 3": (10, 4, 4, 0),
     "event_query 3 bug": (10, 4, 4, 5),
+    "graph turns 1x2": (3, 3, 3, 0),
+    "graph turns 1x2 bug": (3, 3, 3, 3),
+    "graph turns 1x2 memory": (21, 3, 3, 0),
+    "graph turns 1x2 memory bug": (165, 15, 15, 165),
+    "graph turns 2x1": (24, 4, 4, 0),
+    "graph recv 2": (130, 6, 3, 0),
+    "graph recv 2 bug": (237, 17, 11, 145),
+    "graph kill 2x2": (10, 10, 6, 0),
+    "graph kill 2x2 bug": (18, 11, 7, 3),
     "last_class 2 polls healthy": (30, 9, 9, 0),
     "last_class 2 polls target (0, 0)": (30, 9, 9, 3),
     "last_class 2 polls target (0, 1)": (30, 9, 9, 2),
@@ -145,5 +159,5 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
 }
 """Those not named here have more than 20,000 schedules. In pipelines it is drawn when the roots of broadcasts wait."""
 
-DRAWN = [name for name in CASES if "pipeline" in name]
+DRAWN = [name for name in CASES if "pipeline" in name or "recv" in name]
 """Where there are draws. DPOR sees few of the classes in which an op waits for no good reason."""

@@ -36,7 +36,8 @@ A kernel that raises stops its device: which of the other work there has ended b
 each piece of that work. So it is one only of ranks of which a run has shown that a kernel raises. With the first such
 run of a rank the search begins anew.
 
-Ops are told apart by label, not by actor: a label is the same op in every run.
+Ops are told apart by label, not by actor: a label is the same op in every run. So what is repeated is not put in order
+again: the first steps of a run are those of the run before it.
 
 Prior art: Abdulla, Aronis, Jonsson and Sagonas, "Source Sets: A Foundation for Optimal Dynamic Partial Order Reduction"
 (JACM 64, 2017); Godefroid's sleep sets (1996); Mc SimGrid.
@@ -47,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.explore.order import Labels, Step, overlap
+from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
 from dpsim.schedule import Candidate, CutOff, Footprint, Unrepeatable, Wait
@@ -124,7 +125,7 @@ class Dpor(Picker):
                 f"{WHY}"
             )
         if self.heard_to_fail:
-            places.clear()
+            self._begin_anew()
             self._at_once.clear()
             self._first, self._incomplete = True, False
             self.left_out = self._whole
@@ -135,7 +136,7 @@ class Dpor(Picker):
             if left and self._first:
                 self._at_once = {wait.label for wait in left}
                 self.left_out = self._whole
-                places.clear()
+                self._begin_anew()
             for place, wait in drawn:
                 place.wait = None
                 if wait in left:
@@ -183,28 +184,38 @@ class Dpor(Picker):
     # ---- what the machine asks
 
     def pick(self, candidates: Sequence[Candidate]) -> int:
+        at = self._at
+        if at < self._fresh and (known := self.places[at].step) is not None:
+            label = known.label  # as in the last run, up to here: its order is known
+            for index, one in enumerate(candidates):
+                if one.label == label:
+                    self._at = at + 1
+                    self.order.take(known)
+                    one.causes = known.causes
+                    self.schedule.append(label)
+                    return index
         index = super().pick(candidates)
         step = self.order.steps[-1]
-        step.at = self._at - 1
-        self.places[step.at].step = step
-        if step.at >= self._fresh and step.races:
-            self._turn_round(step.label, step.races, step.causes, step.at)
+        step.at = at
+        self.places[at].step = step
+        if at >= self._fresh and step.races:
+            self._turn_round(step.label, step.races, step.causes, at)
         return index
 
     def select(self, candidates: Sequence[Candidate]) -> int:
-        at = self._at
+        at, labels = self._at, [candidate.label for candidate in candidates]
         if at < len(self.places):
             self._at = at + 1
-            return self._repeat(self.places[at].chosen, [candidate.label for candidate in candidates])
+            return self._repeat(self.places[at].chosen, labels)
         sleep = self._asleep()
-        awake = [candidate for candidate in candidates if candidate.label not in sleep]
+        awake = [candidate for candidate in candidates if candidate.label not in sleep] if sleep else candidates
         if not awake:
             self.redundant = True
             raise CutOff("redundant")
-        chosen = awake[ordinary(awake)]
-        self.places.append(Place([candidate.label for candidate in candidates], sleep, chosen.label))
+        chosen = awake[ordinary(awake)].label
+        self.places.append(Place(labels, sleep, chosen))
         self._at = at + 1
-        return candidates.index(chosen)
+        return labels.index(chosen)
 
     def drawn(self, label: str, options: Sequence[str]) -> int:
         at = self._at
@@ -234,18 +245,23 @@ class Dpor(Picker):
         if self._at < len(self.places):
             return  # was told when this point was new
         for one in candidates:
-            footprint = one.touches()
-            races = self.order.races(footprint, one.causes)
-            self._turn_round(one.label, races, self.order.causes(footprint, one.causes), self._at)
+            causes, races = self.order.before(one.touches(), one.causes)
+            self._turn_round(one.label, races, causes, self._at)
 
     # ---- inside
 
+    def _begin_anew(self) -> None:
+        """The next run is a first one: nothing in it is repeated."""
+        self.places.clear()
+        self._fresh = 0
+
     def _repeat(self, chosen: str, options: Sequence[str]) -> int:
-        if chosen not in options:
+        try:
+            return options.index(chosen)
+        except ValueError:
             raise Diverged(
                 f"step {self._at} of a repeated schedule should be {chosen!r}, possible are {', '.join(options)}. {WHY}"
-            )
-        return list(options).index(chosen)
+            ) from None
 
     def _asleep(self) -> dict[str, Footprint]:
         """What sleeps at the next place: what slept or was tried at the last one, unless it conflicts with what was
@@ -280,18 +296,3 @@ class Dpor(Picker):
                 able = next((one for one in first if one in place.options), None)
                 if able is not None:  # else only `other` made it possible
                     place.todo.append(able)
-
-
-def lasting(waits: Sequence[Wait]) -> list[Wait]:
-    """Those of a run that may last for ever, alone or together: for each, the last of its peers did not come, or came
-    after one of these.
-    """
-    left = [wait for wait in waits if wait.ended]
-    while True:
-        bits = 0
-        for wait in left:
-            bits |= wait.bit
-        stay = [wait for wait in left if (met := wait.met) is None or met & bits]
-        if len(stay) == len(left):
-            return left
-        left = stay

@@ -108,21 +108,21 @@ def heard_at_the_end(self: Dpor, whole: bool) -> None:
     END(self, whole)
 
 
-BLOCKED, END = Dpor.blocked, Dpor.end
+BLOCKED, END, BEFORE = Dpor.blocked, Dpor.end, Order.before
 
 
-def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], list[Step]]:
-    """The races of a step, where a release and an acquire race if `released`, and a release between two acquires hides
-    them from one another unless `competing`.
+def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], tuple[int, list[Step]]]:
+    """`Order.before`, where a release and an acquire race if `released`, and a release between two acquires hides them
+    from one another unless `competing`.
     """
 
-    def found(self: Order, footprint: Footprint, causes: int) -> list[Step]:
+    def before(self: Order, footprint: Footprint, causes: int) -> tuple[int, list[Step]]:
         steps: list[tuple[Step, str]] = []
         for resource, mode in footprint:
             for other, was in self._touched.get(resource, ()):
                 if not causes & other.bit and conflict(was, mode) and (released or {was, mode} != {"a", "l"}):
                     steps.append((other, was + mode))
-        return [
+        found = [
             one
             for one, how in steps
             if not any(
@@ -130,8 +130,9 @@ def races(competing: bool, released: bool) -> Callable[[Order, Footprint, int], 
                 for other, way in steps
             )
         ]
+        return BEFORE(self, footprint, causes)[0], found
 
-    return found
+    return before
 
 
 def kill_first(candidates: Sequence[Candidate]) -> int:
@@ -158,9 +159,9 @@ TWINS: dict[str, list[tuple[Any, str, Any]]] = {
     "acquires that stay blocked race": [(Dpor, "blocked", deaf)],
     "and in runs that are cut off": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
     "and those that a kill takes away": [(Dpor, "blocked", deaf_until_the_end), (Dpor, "end", heard_at_the_end)],
-    "a release and an acquire race": [(Order, "races", races(competing=True, released=False))],
+    "a release and an acquire race": [(Order, "before", races(competing=True, released=False))],
     "a release does not hide that acquires compete": [
-        (Order, "races", races(competing=False, released=True)),
+        (Order, "before", races(competing=False, released=True)),
         (Dpor, "blocked", deaf_until_the_end),  # told earlier, this rule is not needed
         (Dpor, "end", heard_at_the_end),
     ],
