@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum, StrEnum
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt, model_validator
 
@@ -164,19 +164,29 @@ class SchedulerConfig(StrictModel):
     max_num_seqs: Tokens = 128
     max_num_batched_tokens: Tokens = 8192
     num_speculative_tokens: Annotated[int, Field(ge=0, le=64)] = 0
+    speculative_method: Literal["ngram", "mtp"] = "ngram"
+    """Who proposes tokens: the host, or layers of a model that have experts of their own."""
+    speculative_max_model_len: Tokens | None = None
+    """The longest sequence that those layers take; unset, any."""
 
     @property
     def uniform_decode_query_len(self) -> int:
         """q: tokens that a decoding request brings into a step."""
         return 1 + self.num_speculative_tokens
 
+    @property
+    def has_drafter(self) -> bool:
+        """Whether a model proposes tokens, whose layers all ranks have to run."""
+        return self.num_speculative_tokens > 0 and self.speculative_method != "ngram"
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.max_num_batched_tokens < self.max_num_seqs * self.uniform_decode_query_len:
+        least = max(self.max_num_seqs, self.uniform_decode_query_len)
+        if self.max_num_batched_tokens < least:
             raise ValueError(
-                f"max_num_batched_tokens={self.max_num_batched_tokens} cannot hold one decode of each of max_num_seqs="
-                f"{self.max_num_seqs} requests ({self.uniform_decode_query_len} tokens each): raise the first or lower "
-                "the second"
+                f"max_num_batched_tokens={self.max_num_batched_tokens} cannot hold one token of each of max_num_seqs="
+                f"{self.max_num_seqs} requests, or the {self.uniform_decode_query_len} of one decode: make it at least "
+                f"{least}, or lower the others"
             )
         return self
 
@@ -193,40 +203,23 @@ class CacheConfig(StrictModel):
 
 
 class CompilationConfig(StrictModel):
-    """CUDA graphs. `cudagraph_capture_sizes` unset means vLLM's default ladder (`EngineConfig.capture_sizes`)."""
+    """CUDA graphs. What a release makes of the sizes, given or not, is `dpsim.protocol.graphs.sizes`."""
 
     cudagraph_mode: CUDAGraphMode = CUDAGraphMode.FULL_AND_PIECEWISE
     cudagraph_capture_sizes: tuple[PositiveInt, ...] | None = Field(default=None, max_length=4096)
+    max_cudagraph_capture_size: Tokens | None = None
+    performance_mode: Literal["balanced", "interactivity"] = "balanced"
+    enforce_eager: bool = False
+    capture_graphs: bool = Field(
+        default=False,
+        description="Whether graphs are captured before the first step and replayed, or only chosen. Without a graph "
+        "to choose (enforce_eager, cudagraph_mode NONE) none is captured. Not one of vLLM's names: it always captures.",
+    )
+    enable_sp: bool = False
+    """Sequence parallelism: a batch is cut into equal parts for the tensor-parallel ranks."""
     enable_lora: bool = False
     cudagraph_specialize_lora: bool = True
 
 
 class EngineConfig(ParallelConfig, SchedulerConfig, CacheConfig, CompilationConfig):
     """All of it, flat."""
-
-    @property
-    def capture_sizes(self) -> tuple[int, ...]:
-        """Token counts with a graph, ascending: as configured, else 1, 2, 4, by 8 to 256, by 16 above, up to
-        min(2·q·max_num_seqs, 512).
-
-        With speculative decoding the default ladder is rounded up to multiples of q, since a decode graph holds
-        whole requests.
-        """
-        if self.cudagraph_capture_sizes is not None:
-            return tuple(sorted(set(self.cudagraph_capture_sizes)))
-        q = self.uniform_decode_query_len
-        cap = min(2 * q * self.max_num_seqs, 512)
-        ladder = [size for size in (1, 2, 4, *range(8, 256, 8), *range(256, 513, 16)) if size <= cap]
-        return tuple(sorted({rounded for size in ladder if (rounded := -(-size // q) * q) <= cap}))
-
-    @model_validator(mode="after")
-    def _decode_graphs_hold_whole_requests(self) -> Self:
-        q = self.uniform_decode_query_len
-        if self.cudagraph_mode.separate_routine and self.cudagraph_mode.decode_mode is RuntimeMode.FULL:
-            odd = [size for size in self.capture_sizes if q <= size <= q * self.max_num_seqs and size % q]
-            if odd:
-                raise ValueError(
-                    f"cudagraph_capture_sizes {odd} are no multiples of {q}, the tokens of one decode "
-                    "(1 + num_speculative_tokens)"
-                )
-        return self

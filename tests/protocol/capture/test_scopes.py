@@ -1,0 +1,63 @@
+"""Small worlds with captured graphs, whole: each explored to its end, and a mistake shows in as many as are counted.
+
+Two ranks or two stages, graphs of one token and of two in both modes. Nobody polls, so each world has one schedule.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.small import scope, small_scenarios
+
+WORLDS = "requests=2,steps=2,prompt=2,output=2"
+ABORTED = f"{WORLDS},abort=1"
+RANKS, STAGES = {"data_parallel_size": 2}, {"pipeline_parallel_size": 2}
+
+
+def base(topology: dict[str, int], variant: str | None = None) -> Scenario:
+    name = "dp_batch" if topology is RANKS else "pp_tokens"
+    graphs = {"cudagraph_capture_sizes": [1, 2], "capture_graphs": True}
+    return scenario_from(
+        {
+            "name": "captured",
+            "protocol": {"name": name, "variant": variant},
+            "topology": topology,
+            "config": {"max_num_seqs": 2, "max_num_batched_tokens": 4, **graphs},
+            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+        }
+    )
+
+
+def verdicts(scenario: Scenario, sizes: str) -> Counter[str]:
+    seen: Counter[str] = Counter()
+    for one in small_scenarios(scenario, scope(sizes)):
+        explored = explore_subject(Subject.of(one), "dpor")
+        seen[explored.verdict if explored.failure is None else explored.failure.problem.klass] += 1
+        seen["schedules"] += explored.exploration.runs
+    return seen
+
+
+def test_all_of_two_ranks() -> None:
+    assert verdicts(base(RANKS), WORLDS) == {"proven": 56, "schedules": 56}
+
+
+def test_all_of_two_stages() -> None:
+    assert verdicts(base(STAGES), WORLDS) == {"proven": 56, "schedules": 56}
+
+
+@pytest.mark.slow
+def test_a_stale_dummy_shows_in_half_of_them() -> None:
+    """Wherever one rank idles after it decoded: its cache is wrong, or already its rows."""
+    seen = verdicts(base(RANKS, "M-CG-13"), WORLDS)
+    assert seen == {"proven": 28, "CRASH:WRONGSUM": 16, "CRASH:WRONGCACHE": 12, "schedules": 56}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("variant", [None, "cg-partial", "pp-tells"])
+def test_all_of_two_stages_with_aborts(variant: str | None) -> None:
+    assert verdicts(base(STAGES, variant), ABORTED) == {"proven": 324, "schedules": 324}
