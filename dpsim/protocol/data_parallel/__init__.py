@@ -1,9 +1,18 @@
 """Data-parallel ranks agree on how each step runs: the program `dp_batch` (specification chapters 1, 3 and 5).
 
-timeline.py     requests to batches: the scheduler of each rank, on the step clock
-graphs.py       which CUDA graph a batch runs in
-microbatch.py   who may split a batch, and how it is cut
-batch.py        the agreement itself: wire format and decision, in two published forms
-step.py         the step around them, and the program
-witness.py      whether a rank's tokens came out of its steps, all of them and no others
+prefixes.py           what requests of one prefix share on a rank
+timeline.py           requests to batches: the scheduler of each rank, on the step clock
+microbatch.py         who may split a batch, and which requests and tokens each part gets
+microbatch_inputs.py  what each part is given: attention metadata, inputs of the model
+batch.py              the agreement itself: wire format and decision, in two published forms
+doubling.py           a sum by point-to-point swaps, as the V2 runner's table is reduced
+batch_v2.py           the agreement of the V2 runner, and the record that a later dispatch may reuse
+flow.py               what a rank decides alone, before the agreement and after it, by release
+forward.py            the stand-in for a forward: a layer and its experts
+drafter.py            the drafter, and its own agreements
+attention.py          what the layers of a captured forward compute
+layers.py             those layers, cut into pieces
+captured.py           the forward that is captured, and replayed where a graph was agreed on
+step.py               the step around them, and the program
+witness.py            whether a rank's tokens came out of its steps, all of them and no others
 """

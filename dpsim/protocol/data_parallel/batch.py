@@ -5,10 +5,11 @@ many tokens each rank runs, (c) the CUDA graph mode: nothing else makes their la
 writes its own column of a zero table, one SUM all-reduce gathers the table, and the decision is a **pure function
 of the reduced table and the configuration**.
 
-Two published forms of wire format and decision stand behind one interface, `BatchForm`; a scenario names one:
+Two published forms of wire format and decision stand behind one interface, `BatchForm`. A scenario names a release,
+which has one of them (`RELEASES` of `dpsim.protocol.data_parallel.flow`):
 
-    source-000   4 rows; the mode is agreed first and padding follows from it (also 0.17 to 0.33)
-    0.14         5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only
+    Source000    4 rows; the mode is agreed first and padding follows from it (0.17 to 0.33)
+    Release014   5 rows; padding is a row of its own, fixed by configuration; the second dispatch forbids FULL only
 
     >>> import numpy as np
     >>> form = Source000()
@@ -26,7 +27,7 @@ from typing import NamedTuple
 
 from dpsim.config import ParallelConfig, RuntimeMode
 from dpsim.interface import HostArray
-from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty
+from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
 
 
 class LocalBatch(NamedTuple):
@@ -39,6 +40,28 @@ class LocalBatch(NamedTuple):
     wants_microbatching: bool
     wants_padding: bool
     mode: RuntimeMode
+
+
+def told(
+    num_tokens: int,
+    num_tokens_padded: int,
+    allow_microbatching: bool,
+    uniform_decode: bool | None,
+    wants_padding: bool,
+    mode: RuntimeMode,
+    config: ParallelConfig,
+) -> LocalBatch:
+    """What a rank tells of its batch, with its wish on the unpadded count (1.5, step 1).
+
+    Raises AssertionError for a batch padded to less than it has, and where nobody said whether a batch that may be
+    split is a uniform decode (1.3). A rank that is alone tells nobody, and neither is asked.
+    """
+    assert num_tokens_padded >= num_tokens, f"{num_tokens} tokens padded to {num_tokens_padded}"
+    wish = False
+    if allow_microbatching:
+        assert uniform_decode is not None, "nobody said whether the batch is a uniform decode"
+        wish = wants_microbatching(num_tokens, uniform_decode, config)
+    return LocalBatch(num_tokens, num_tokens_padded, wish, wants_padding, mode)
 
 
 class StepPlan(NamedTuple):
@@ -63,6 +86,10 @@ class BatchForm(ABC):
     @abstractmethod
     def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
         """The plan, from the reduced table of shape (rows, ranks), int32."""
+
+    def refuse(self, table: HostArray, local: LocalBatch) -> None:
+        """What a rank asserts of the table for itself, before it decides: AssertionError. Others may go on."""
+        return
 
     @abstractmethod
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
@@ -108,7 +135,7 @@ class Source000(BatchForm):
 
 class Release014(BatchForm):
     """Release 0.14: pad if every rank wants padding, which all do or none, or if the step is microbatched; the mode
-    comes last.
+    comes last. Where ranks differ, the ones that want padding raise, and the others go on without it.
     """
 
     rows = 5
@@ -120,15 +147,16 @@ class Release014(BatchForm):
     def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
         tokens, padded, wishes, paddings, modes = table.tolist()
         microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
-        assert len(set(paddings)) == 1, f"ranks differ in whether they want padding: {paddings}"
-        pad = paddings[0] == 1 or microbatched
+        pad = set(paddings) == {1} or microbatched
         return StepPlan(microbatched, self.padded_tokens(padded, pad), self.agreed_mode(modes))
+
+    def refuse(self, table: HostArray, local: LocalBatch) -> None:
+        paddings = table[3].tolist()
+        assert not local.wants_padding or all(paddings), f"ranks differ in whether they want padding: {paddings}"
 
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
         without_full = {RuntimeMode.NONE, RuntimeMode.PIECEWISE}
         return without_full if agreed <= RuntimeMode.PIECEWISE else {*without_full, RuntimeMode.FULL}
 
 
-FORMS: dict[str, type[BatchForm]] = {"source-000": Source000, "0.14": Release014}
-
-__all__ = ["FORMS", "BatchForm", "LocalBatch", "Release014", "Source000", "StepPlan"]
+__all__ = ["BatchForm", "LocalBatch", "Release014", "Source000", "StepPlan", "told"]

@@ -1,11 +1,9 @@
 """One data-parallel step, put together: batch, agreement, second dispatch, a stand-in for the model.
 
 The order is that of vLLM's V1 runner (specification 1.6 and 10.2): dispatch alone, agree, dispatch again with the
-agreed count in the agreed mode, check that this changed nothing, run. The model is one kernel and one expert
-all-reduce per microbatch. The all-reduce stands for the expert all-gather and reduce-scatter: each rank writes its
-own rows of a buffer that holds the rows of *all* ranks as it believes they were agreed, so ranks that decided
-differently issue collectives of different sizes, as they would in production. Its rows hold the tokens that its
-scheduler gave it, then padding, and a witness compares what comes back (`dpsim.protocol.data_parallel.witness`).
+agreed count in the agreed mode, check that this changed nothing, run. The model is one layer a microbatch (`forward`).
+A rank's rows hold the tokens that its scheduler gave it, then padding, and a witness compares what comes back
+(`dpsim.protocol.data_parallel.witness`). After the target model the drafter runs, if there is one.
 
 `DataParallelStep` is made to be varied: each method is one decision, and a variant overrides one of them.
 
@@ -21,89 +19,102 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from dpsim.config import EngineConfig, RuntimeMode, Topology
-from dpsim.interface import Buffer, HostArray, Rank
+from dpsim.interface import HostArray, Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
-from dpsim.protocol.data_parallel.batch import FORMS, BatchForm, LocalBatch, StepPlan
-from dpsim.protocol.data_parallel.graphs import ALL_MODES, Descriptor, Dispatcher
-from dpsim.protocol.data_parallel.microbatch import slice_sizes, wants_microbatching
+from dpsim.protocol.capture.session import refused
+from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, StepPlan
+from dpsim.protocol.data_parallel.captured import Agreed, CapturedForward
+from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.protocol.data_parallel.forward import ATTENTION_NS, Forwards, Microbatch
+from dpsim.protocol.data_parallel.microbatch import slice_sizes
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
 from dpsim.protocol.data_parallel.witness import Witness
+from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.model import rows
 from dpsim.registry import register_protocol, with_variant
 
-ATTENTION_NS = 20_000  # reference: one small layer
-TOKEN_NS = 20  # reference: per token of it
-
 
 class Execution(NamedTuple):
-    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, and the batch
-    that they are for.
+    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, the batch that
+    they are for, and the graph.
     """
 
     plan: StepPlan
     mode: RuntimeMode
     num_tokens: int
     batch: Batch
+    key: Descriptor
 
 
-Microbatch: TypeAlias = tuple[Buffer, slice]
-"""A microbatch on the device: the rows of all ranks, and which of them are this rank's."""
+InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
+"""A step that nobody waited for yet: its number, its microbatches, and what its drafter runs."""
 
 
-class DataParallelStep:
+class DataParallelStep(Forwards):
     """The step of one rank. Methods in the order in which a step calls them."""
 
-    def __init__(self, rank: Rank, dp_index: int, config: EngineConfig, form: BatchForm) -> None:
-        self.rank = rank
+    def __init__(
+        self,
+        rank: Rank,
+        dp_index: int,
+        flow: BatchFlow,
+        drafter: type[Drafter] = Drafter,
+        captured: type[CapturedForward] | None = None,
+    ) -> None:
+        super().__init__(rank, flow)
         self.dp_index = dp_index
-        self.config = config
-        self.form = form
-        self.dispatcher = Dispatcher(config)
-        self.host, self.device = rank.host("dp_cpu"), rank.device("dp")
-        self.experts, self.main = rank.device("ep"), rank.stream("main")
-        self.in_flight: list[tuple[int, list[Microbatch]]] = []  # (step, its microbatches)
+        self.captured = captured
+        self.forward: CapturedForward | None = None
+        self.in_flight: list[InFlight] = []
+        self.drafter = drafter(self, flow) if self.config.has_drafter else None
 
     async def run(self, timeline: Timeline) -> None:
-        """All steps of a workload."""
+        """All steps of a workload; before them, where graphs are captured, their captures."""
         self.witness = Witness(timeline, self.dp_index, shares=self.experts.size // self.host.size)
+        if self.captured is not None:
+            self.forward = self.captured(self.rank, self.flow, timeline)
+            await self.forward.capture(self.agree_forward)
         for step in range(timeline.steps):
             self.rank.step = step
             await self.step(timeline.batches(step)[self.dp_index])
         while self.in_flight:
             await self.retire()
         self.witness.end()
+        if self.forward is not None:
+            await self.forward.end(self.witness)
 
     async def step(self, batch: Batch) -> None:
         """One step; a rank without tokens takes part with a dummy batch (1.8)."""
         if not batch.num_tokens:
             self.rank.probe("dp.dummy_batch")
-        await self.execute(await self.coordinate(batch if batch.num_tokens else self.dummy_batch()))
-
-    def dummy_batch(self) -> Batch:
-        """q tokens, a uniform decode by construction (1.8): it must be graph-eligible at size q (I-DP-12)."""
-        q = self.config.uniform_decode_query_len
-        return Batch((), q, q, is_dummy=True)
+        await self.execute(await self.coordinate(batch if batch.num_tokens else self.flow.dummy_batch()))
 
     # ---- coordination
 
     async def coordinate(self, batch: Batch) -> Execution:
         """Agree with the other ranks on how this step runs (1.6)."""
-        mode, descriptor = self.dispatch(batch, batch.num_tokens, self.first_modes(batch))
-        local = self.local_batch(batch, mode, descriptor)
-        if self.host.size == 1:
-            plan = StepPlan(False, None, mode)
-        else:
-            plan = self.plan(await self.gather(self.form.column(local)), local)
+        mode, descriptor = self.flow.first_dispatch(batch)
+        plan, agreed = StepPlan(False, None, mode), descriptor.num_tokens
+        if self.host.size > 1:
+            local = self.flow.local_batch(batch, mode, descriptor)
+            plan = await self.agree(local)
         self.rank.decide("plan", (plan.microbatched, plan.num_tokens, int(plan.mode)), "dp_cpu")
-        agreed = plan.num_tokens[self.host.index] if plan.num_tokens else local.num_tokens_padded
-        self.probe(local, plan, agreed)
-        mode, descriptor = self.second_dispatch(batch, agreed, plan)
+        if plan.num_tokens is not None:
+            agreed = plan.num_tokens[self.host.index]
+            self.probe(local, plan, agreed)
+            mode, descriptor = self.flow.second_dispatch(batch, agreed, plan)
         self.rank.decide("mode", (mode.name, plan.microbatched), "dp_cpu")
         assert descriptor.num_tokens == agreed, (
             f"the second dispatch pads {agreed} agreed tokens to {descriptor.num_tokens} in mode {mode.name}"
         )
-        return Execution(plan, mode, agreed, batch)
+        return Execution(plan, mode, agreed, batch, descriptor)
+
+    async def agree_forward(self, batch: Batch) -> Agreed:
+        """The same for a forward that is no step of the scheduler: one of the capture session."""
+        execution = await self.coordinate(batch)
+        return Agreed(execution.mode, execution.key, execution.plan.num_tokens or (execution.num_tokens,))
 
     def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
         """In what this rank gave way to the others."""
@@ -116,29 +127,11 @@ class DataParallelStep:
         if plan.mode < local.mode:
             self.rank.probe("dp.lower_mode")
 
-    def first_modes(self, batch: Batch) -> frozenset[RuntimeMode]:
-        """What the first dispatch may choose: a batch that is forced to run eagerly chooses NONE."""
-        return frozenset({RuntimeMode.NONE}) if batch.force_eager else ALL_MODES
-
-    def dispatch(
-        self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
-    ) -> tuple[RuntimeMode, Descriptor]:
-        """Look `num_tokens` up among the graphs."""
-        uniform = batch.uniform_decode(self.config.uniform_decode_query_len)
-        return self.dispatcher.dispatch(num_tokens, uniform, has_lora=batch.num_loras > 0, allowed=allowed)
-
-    def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
-        """What this rank tells the others. Padding is wanted wherever graphs are configured at all (0.14)."""
-        assert descriptor.num_tokens >= batch.num_tokens, f"{batch.num_tokens} tokens padded to {descriptor.num_tokens}"
-        wants_padding = self.config.cudagraph_mode != "NONE"
-        return LocalBatch(
-            batch.num_tokens, descriptor.num_tokens, self.wants_microbatching(batch, descriptor), wants_padding, mode
-        )
-
-    def wants_microbatching(self, batch: Batch, descriptor: Descriptor) -> bool:
-        """This rank's wish, on its unpadded count (1.5, step 1)."""
-        uniform = batch.uniform_decode(self.config.uniform_decode_query_len)
-        return wants_microbatching(batch.num_tokens, uniform, self.config)
+    async def agree(self, local: LocalBatch) -> StepPlan:
+        """One agreement: tell the others, and decide with what all told."""
+        table = await self.gather(self.form.column(local))
+        self.form.refuse(table, local)
+        return self.plan(table, local)
 
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         """The table of all columns, shape (rows, ranks) int32: one SUM all-reduce, over gloo or NCCL (1.4)."""
@@ -162,14 +155,6 @@ class DataParallelStep:
         """The decision. A healthy rank does not look at its own batch any more."""
         return self.form.decide(table, self.config)
 
-    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
-        """Dispatch again with the agreed count (1.6 d): it may change neither count nor mode (I-DP-9). A batch that is
-        forced to run eagerly does so whatever was agreed.
-        """
-        alone = plan.num_tokens is None or batch.force_eager
-        allowed = self.first_modes(batch) if alone else frozenset(self.form.allowed_modes(plan.mode))
-        return self.dispatch(batch, agreed, allowed)
-
     # ---- the stand-in for the model
 
     async def execute(self, execution: Execution) -> None:
@@ -177,15 +162,28 @@ class DataParallelStep:
         scheduling is asynchronous.
         """
         plan, batch, index = execution.plan, execution.batch, self.host.index
-        counts = plan.num_tokens or (execution.num_tokens,)
+        counts = await self.open_forward(execution.num_tokens, plan.num_tokens)
         assert counts[index] == execution.num_tokens, (
             f"a forward of {execution.num_tokens} tokens, where {counts[index]} are agreed for this rank (I-DP-6)"
         )
-        if plan.microbatched:
-            cuts = list(zip(*(slice_sizes(count, self.config.num_ubatches) for count in counts), strict=True))
+        if self.forward is not None:
+            parts = [await self.forward.run(batch, Agreed(execution.mode, execution.key, counts))]
+        else:
+            parts = self.launch_layers(execution, counts)
+        drafts = await self.drafter.propose(batch) if self.drafter is not None else []
+        self.in_flight.append((self.rank.step, parts, drafts))
+        while len(self.in_flight) > self.config.async_scheduling:
+            await self.retire()
+
+    def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
+        """One layer for each microbatch."""
+        batch, index = execution.batch, self.host.index
+        if execution.plan.microbatched:
+            cuts = list(zip(*(self.part_sizes(count, batch) for count in counts), strict=True))
         else:
             cuts = [counts]
-        parts, start, real = [], 0, batch.num_tokens
+        parts: list[Microbatch] = []
+        start, real = 0, batch.num_tokens
         for number, sizes in enumerate(cuts):
             assert start < real, (
                 f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
@@ -195,28 +193,19 @@ class DataParallelStep:
             pieces = batch.scheduled if whole else rows.cut(batch.scheduled, start, stop)
             parts.append(self.launch_layer(sum(sizes), sum(sizes[:index]), sizes[index], pieces))
             start = stop
-        self.in_flight.append((self.rank.step, parts))
-        while len(self.in_flight) > self.config.async_scheduling:
-            await self.retire()
+        return parts
 
-    def launch_layer(self, total: int, start: int, count: int, pieces: tuple[rows.Piece, ...]) -> Microbatch:
-        """Write this rank's tokens into its rows of a buffer for everyone's, and sum it over the expert group."""
-        buffer = self.main.alloc(total, "int32", "experts.buffer")
-        cost = ATTENTION_NS + count * TOKEN_NS
-        self.main.launch("attention", rows.write, writes=[buffer], args=(start, pieces), cost=cost)
-        self.experts.all_reduce(buffer, self.main, site="experts.combine")
-        return buffer, slice(start, start + count)
+    def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
+        """Tokens of each microbatch of a rank that runs so many: on all ranks the same, whatever the own batch is."""
+        return slice_sizes(num_tokens, self.config.num_ubatches)
 
     async def retire(self) -> None:
-        """Wait for the oldest step. Every rank has to see the same sums, and in its own rows its own tokens."""
-        step, parts = self.in_flight.pop(0)
-        own = []
-        for buffer, mine in parts:
-            result = await buffer.read("experts.read")
-            buffer.free()
-            self.rank.decide("experts", int(result.sum(dtype=np.int64)), "ep")
-            own.append(result[mine])
+        """Wait for the oldest step. A rank has to see in its own rows its own tokens."""
+        step, parts, drafts = self.in_flight.pop(0)
+        own = [await self.came(part) for part in parts]
         self.witness.came(step, own)
+        for part in drafts:
+            await self.came(part, "draft")
 
 
 def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
@@ -227,18 +216,23 @@ def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
 
 
 class DataParallelSetup(NamedTuple):
+    """What all ranks share, and the pieces of the protocol: any may be a variant's."""
+
     config: EngineConfig
     topology: Topology
     timeline: Timeline
-    form: BatchForm
+    flow: BatchFlow
     step: type[DataParallelStep]
+    drafter: type[Drafter] = Drafter
+    captured: type[CapturedForward] | None = None
 
 
-@register_protocol("dp_batch", forms=tuple(FORMS))
+@register_protocol("dp_batch", forms=tuple(RELEASES))
 class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
-    A variant replaces the form or the step.
+    A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, the drafter, or
+    the forward that is captured (with `config.capture_graphs`).
     """
 
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
@@ -249,8 +243,20 @@ class DataParallelBatch(Program[DataParallelSetup]):
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
-        pieces = with_variant(self, args, {BatchForm: FORMS[args.form], DataParallelStep: DataParallelStep})
-        return DataParallelSetup(config, topology, timeline, pieces[BatchForm](), pieces[DataParallelStep])
+        form, flow = RELEASES[args.form]
+        pieces: dict[type[Any], type[Any]] = {BatchForm: form, BatchFlow: flow, Drafter: Drafter}
+        pieces |= {DataParallelStep: DataParallelStep}
+        if config.capture_graphs:
+            if (reason := refused(config)) is not None:
+                raise Unsuitable(reason)
+            pieces[CapturedForward] = CapturedForward
+        pieces = with_variant(self, args, pieces)
+        try:
+            decides = pieces[BatchFlow](config, pieces[BatchForm](), topology.tensor_parallel_size)
+        except ValueError as error:
+            raise Unsuitable(f"config: {error}") from error
+        step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)
+        return DataParallelSetup(config, topology, timeline, decides, step, drafter, captured)
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
@@ -264,8 +270,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
         modes: Counter[str] = Counter()
         real = run = dropped = microbatched = 0
         for raw in journals[0]:
-            if raw[KIND] != "decision":
-                continue
+            if raw[KIND] != "decision" or raw[STEP] < 0:
+                continue  # a capture session agrees, too
             if raw[SITE] == "plan":
                 _, num_tokens, _ = raw[DECISION_VALUE]
                 if num_tokens is not None:
@@ -279,9 +285,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
                 microbatched += split
         tokens: dict[str, Any] = {}
         if real:  # one rank agrees with nobody, and no count is decided
-            tokens = {"tokens scheduled": real, "tokens run": run}
-            if dropped:
-                tokens["tokens dropped"] = dropped
+            tokens = {"tokens scheduled": real, "tokens run": run, **({"tokens dropped": dropped} if dropped else {})}
             tokens["padded-token overhead"] = f"{100 * (run - real + dropped) / real:.1f} %"
         return {
             **tokens,
@@ -291,4 +295,5 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
-        await prepared.step(rank, dp_index, prepared.config, prepared.form).run(prepared.timeline)
+        step = prepared.step(rank, dp_index, prepared.flow, prepared.drafter, prepared.captured)
+        await step.run(prepared.timeline)

@@ -25,12 +25,17 @@ from typing import NamedTuple
 
 from dpsim.config import EngineConfig
 from dpsim.program import Request
+from dpsim.protocol.data_parallel.prefixes import PrefixCache
 from dpsim.protocol.model.rows import Piece
 
 
 class Batch(NamedTuple):
     """What one rank runs in one step. `scheduled`: of each request how many tokens, from which position on; a request
     is its place in the list that the timeline was given.
+
+    `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share so long a prefix that
+    attention goes over it once. `reads_unwritten`: a request reads cache blocks that another one of this batch writes.
+    `allow_microbatching`, `forced_uniform`: what whoever runs the batch says of it, whatever is in it.
     """
 
     scheduled: tuple[Piece, ...]
@@ -39,14 +44,19 @@ class Batch(NamedTuple):
     num_loras: int = 0
     force_eager: bool = False
     is_dummy: bool = False
+    encoder_reqs: int = 0
+    cascade_attention: bool = False
+    reads_unwritten: bool = False
+    allow_microbatching: bool = True
+    forced_uniform: bool = False
 
     @property
     def num_reqs(self) -> int:
         return len(self.scheduled)
 
     def uniform_decode(self, q: int) -> bool:
-        """Whether every request brings exactly q tokens (1.6 a). A dummy batch says so by construction."""
-        return self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1)
+        """Whether every request brings exactly q tokens (1.6 a), or somebody said so."""
+        return self.forced_uniform or (self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1))
 
 
 IDLE = Batch((), 0, 0)
@@ -61,6 +71,7 @@ class RankScheduler:
         self.q = config.uniform_decode_query_len
         self.waiting: deque[tuple[int, Request]] = deque()
         self.running: list[_Running] = []
+        self.cache = PrefixCache(config.block_size)
 
     @property
     def has_work(self) -> bool:
@@ -76,7 +87,7 @@ class RankScheduler:
 
     def step(self) -> Batch:
         """Schedule one step and account for its result: finished requests are freed at once."""
-        budget, scheduled, loras, eager, longest = self.budget, [], set(), False, 0
+        budget, scheduled, longest, reads_unwritten = self.budget, [], 0, False
         admitted = self.running
         while True:
             for item in admitted:
@@ -85,36 +96,51 @@ class RankScheduler:
                     budget -= tokens
                     longest = max(longest, tokens)
                     scheduled.append((item, tokens))
-                    eager = eager or item.request.force_eager
-                    if item.request.lora is not None:
-                        loras.add(item.request.lora)
+                    if item.prompt:
+                        self.cache.note(item.request.prefix, item.computed + tokens)
             if not (self.waiting and budget and len(self.running) < self.max_num_seqs):
                 break
-            admitted = [_Running(*self.waiting.popleft())]
+            index, request = self.waiting.popleft()
+            cached = self.cache.hit(request.prefix, request.prompt_tokens)
+            admitted = [_Running(index, request, cached)]
             self.running = self.running + admitted
+            several = min(request.prompt_tokens - cached, budget) > 1
+            reads_unwritten = reads_unwritten or (several and self.cache.unwritten(request.prefix, cached))
+        requests = [item.request for item, _ in scheduled]
         batch = Batch(
             tuple([(item.index, tokens, item.computed) for item, tokens in scheduled]),
             self.budget - budget,
             longest,
-            len(loras),
-            eager,
+            num_loras=len({request.lora for request in requests} - {None}),
+            force_eager=any(request.force_eager for request in requests),
+            encoder_reqs=sum([item.request.encoder_inputs and not item.computed for item, _ in scheduled]),
+            cascade_attention=self._cascades(scheduled),
+            reads_unwritten=reads_unwritten,
         )
+        self.cache.end_step()
         for item, tokens in scheduled:
             item.account(tokens)
         self.running = [item for item in self.running if item.remaining]
         return batch
 
+    def _cascades(self, scheduled: Sequence[tuple[_Running, int]]) -> bool:
+        in_common = min([min(item.computed, item.request.prompt_tokens) for item, _ in scheduled], default=0)
+        return self.cache.cascades([item.request.prefix for item, _ in scheduled], in_common)
+
 
 class _Running:
-    """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come."""
+    """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come.
+
+    `cached`: tokens of its prompt that need not be computed.
+    """
 
     __slots__ = ("computed", "index", "prompt", "remaining", "request")
 
-    def __init__(self, index: int, request: Request) -> None:
+    def __init__(self, index: int, request: Request, cached: int = 0) -> None:
         self.index = index
         self.request = request
-        self.computed = 0
-        self.prompt = request.prompt_tokens
+        self.computed = cached
+        self.prompt = request.prompt_tokens - cached
         self.remaining = request.output_tokens
 
     def next_tokens(self, q: int) -> int:

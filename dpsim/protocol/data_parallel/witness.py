@@ -9,6 +9,7 @@ What differs is raised, and a finding is named after the class, as CRASH:DROPPED
 
     DroppedTokens   a token that was scheduled did not come out
     WrongSum        something else did, or a row of padding holds something
+    WrongCache      a row of a cache does not hold the tokens of its request, and nothing else
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ class DroppedTokens(WrongRows):
 
 class WrongSum(WrongRows):
     """A row is not the sum that the model says."""
+
+
+class WrongCache(WrongRows):
+    """A cache does not hold what was put there: somebody wrote into a row that was not its own (I-ES-7)."""
 
 
 class Witness:
@@ -58,6 +63,19 @@ class Witness:
     def end(self) -> None:
         """All steps are over."""
         self._left_out(self.timeline.steps)
+
+    def cache(self, rows_of: HostArray) -> None:
+        """A cache after all steps, a row for each request and the last one for nobody."""
+        expected = np.zeros_like(rows_of)
+        for step in range(self.timeline.steps):
+            for request, tokens, first in self.timeline.batches(step)[self.dp_index].scheduled:
+                for position in range(first + tokens):  # a shared prefix, too
+                    expected[request, position] = rows.value(request, position)
+        for request, position in np.argwhere(expected[:-1] != rows_of[:-1]).tolist():
+            raise WrongCache(
+                f"row {request} of a cache holds {rows_of[request, position]} at position {position}, "
+                f"where {expected[request, position]} was put (I-ES-7)"
+            )
 
     def _left_out(self, stop: int) -> None:
         """Steps that this rank never ran may have had no tokens for it."""
@@ -86,4 +104,4 @@ def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> 
     )
 
 
-__all__ = ["DroppedTokens", "Witness", "WrongRows", "WrongSum"]
+__all__ = ["DroppedTokens", "Witness", "WrongCache", "WrongRows", "WrongSum"]

@@ -135,9 +135,11 @@ def forward(
     residual_out[:] = residual
 
 
-def sample(hidden: Any, residual: Any, inputs: Any, tokens: Any, counts: Any, spans: tuple[Span, ...]) -> None:
-    """Kernel: the tokens that each row comes to, int64 (rows, width), and int32 (2, rows): how many they are, and how
-    many drafts were rejected. Places without a token hold -1.
+def sample(
+    hidden: Any, residual: Any, inputs: Any, tokens: Any, sampled: Any, rejected: Any, spans: tuple[Span, ...]
+) -> None:
+    """Kernel: the tokens that each row comes to, int64 (rows, width), how many they are, and how many drafts were
+    rejected, int32 (rows,) each. Places without a token hold -1.
     """
     xp, width = namespace(hidden), tokens.shape[1]
     predicted = xp.where(hidden % 4 < 2, guessed(residual), hidden % VOCABULARY)
@@ -152,8 +154,13 @@ def sample(hidden: Any, residual: Any, inputs: Any, tokens: Any, counts: Any, sp
             going = going * of_host(hidden, drafted) * right
         else:
             going = going * 0
-    counts[0] = number
-    counts[1] = kept * (of_host(hidden, tuple(_drafts(span) for span in spans)) + 1) - number
+    sampled[:] = number
+    rejected[:] = kept * (of_host(hidden, tuple(_drafts(span) for span in spans)) + 1) - number
+
+
+def stack(first: Any, second: Any, rows: Any) -> None:
+    """Kernel: two rows of a table, from one array each."""
+    rows[0], rows[1] = first, second
 
 
 # ---- what the kernels share

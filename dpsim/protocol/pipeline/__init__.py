@@ -6,9 +6,12 @@ history.py          scheduler and batch queue, played from the first request to 
 slots.py            which request has which slot of the table
 request_table.py    the table of requests on the device, and its kernels
 staging.py          numbers of the host on their way to the device
+need_mask.py        which rows need the token that they come to, in two published rules
 sampled_tokens.py   the broadcast of sampled tokens, and the queue in which they wait
 transfer.py         hidden states from one stage to the next
 witness.py          what goes into and comes out of a stage, held against the oracles
+layers.py           the layers of a stage, in one kernel
+graphs.py           the same, captured and replayed
 stage.py            one rank's part of all this
 program.py          the pieces chosen, and the program
 """

@@ -14,6 +14,7 @@ whether a row samples, how many drafts it has, how many tokens are computed at m
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import NamedTuple
 
 from dpsim.interface import Buffer, Event
@@ -65,6 +66,14 @@ class Batch(NamedTuple):
     @property
     def num_tokens(self) -> int:
         return sum(row.scheduled for row in self.rows)
+
+    def spans(self) -> tuple[Span, ...]:
+        """Where the rows' tokens lie among those of the step: one row after the other."""
+        ends = accumulate(row.scheduled for row in self.rows)
+        return tuple(
+            Span(end - row.scheduled, row.scheduled, row.prefilling, row.samples)
+            for row, end in zip(self.rows, ends, strict=True)
+        )
 
 
 class InputBatch(NamedTuple):

@@ -11,12 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dpsim.config import EngineConfig, Topology
+from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Rank
 from dpsim.ops import RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
+from dpsim.protocol.capture.session import refused
 from dpsim.protocol.model.kernels import LAYERS
+from dpsim.protocol.pipeline.graphs import CapturedLayers
 from dpsim.protocol.pipeline.history import History, histories
+from dpsim.protocol.pipeline.layers import EagerLayers, Layers
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
@@ -32,6 +35,7 @@ class PipelineSetup(NamedTuple):
     stage: type[Stage]
     tokens: type[SampledTokens]
     transfer: type[Transfer]
+    layers: type[Layers] = EagerLayers
 
 
 @register_protocol("pp_tokens", forms=tuple(TRANSFERS))
@@ -39,15 +43,21 @@ class PipelineTokens(Program[PipelineSetup]):
     """Sampled tokens of pipelines, and the hidden states between their stages.
 
     Tensor-parallel ranks of a stage all compute the whole model, and share what is sent from stage to stage. A variant
-    replaces the stage, the broadcast of tokens, the transfer of hidden states, or the scheduler.
+    replaces the stage, the broadcast of tokens, the transfer of hidden states, the scheduler, or the layers that are
+    captured (with `config.capture_graphs`).
     """
 
-    probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
+    probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 
     def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:
         """Tokens are on their way where there are several stages, dummy steps where there are several replicas."""
         excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
-        return excluded + (self.probes[2:] if len(prepared.histories) > 1 else ())
+        dummies = self.probes[2:3] if len(prepared.histories) > 1 else ()
+        if prepared.layers is EagerLayers:
+            return excluded + dummies
+        graphs = prepared.histories[0].config.cudagraph_mode
+        modes = [mode for mode in RuntimeMode if mode is RuntimeMode.NONE or graphs.has_mode(mode)]
+        return (*excluded, *dummies, *[f"pp.{mode.name.lower()}" for mode in modes])
 
     def prepare(self, args: Arguments) -> PipelineSetup:
         config = EngineConfig.model_validate(args.config)
@@ -60,9 +70,14 @@ class PipelineTokens(Program[PipelineSetup]):
             )
         pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
         pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args.form]}
+        if config.capture_graphs:
+            if (reason := refused(config)) is not None:
+                raise Unsuitable(reason)
+            pieces[CapturedLayers] = CapturedLayers
         pieces = with_variant(self, args, pieces)
         engines = histories(args.requests, replicas, stages, config, args.step_ns, pieces[PipelineScheduler])
-        return PipelineSetup(topology, engines, pieces[Stage], pieces[SampledTokens], pieces[Transfer])
+        own = pieces[Stage], pieces[SampledTokens], pieces[Transfer], pieces.get(CapturedLayers, EagerLayers)
+        return PipelineSetup(topology, engines, *own)
 
     def steps(self, prepared: PipelineSetup) -> int:
         return len(prepared.histories[0].calls)
@@ -81,4 +96,5 @@ class PipelineTokens(Program[PipelineSetup]):
     async def run(self, rank: Rank, prepared: PipelineSetup) -> None:
         replica, _, _ = prepared.topology.coordinates(rank.rank)
         history, tensor_parallel_size = prepared.histories[replica], prepared.topology.tensor_parallel_size
-        await prepared.stage(rank, history, prepared.tokens, prepared.transfer, tensor_parallel_size).run()
+        own = prepared.tokens, prepared.transfer, tensor_parallel_size, prepared.layers
+        await prepared.stage(rank, history, *own).run()

@@ -62,10 +62,14 @@ class RequestTable:
         """What counts as computed of these rows is so for good."""
         self.main.launch("state.settle", settle, reads=[mapping, self.computed], writes=[self.settled])
 
-    def update(self, tokens: Buffer, counts: Buffer, mapping: Buffer, lengths: tuple[int, ...]) -> None:
-        """Take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
+    def update(
+        self, tokens: Buffer, sampled: Buffer, rejected: Buffer, mapping: Buffer, lengths: tuple[int, ...]
+    ) -> None:
+        """Take over sampled tokens. `sampled`, `rejected`: how many of each row, int32 (rows,) or (1, rows).
+        `lengths`: of the rows, where they do not count as computed yet.
+        """
         table = [self.last, self.total, self.ids, self.computed, self.settled]
-        reads = [tokens, counts, mapping]
+        reads = [tokens, sampled, rejected, mapping]
         self.main.launch("tokens.update", update, reads=reads, writes=table, args=(lengths,))
 
     def propose(self, mapping: Buffer) -> None:
@@ -133,7 +137,8 @@ def settle(mapping: Any, computed: Any, settled: Any) -> None:
 
 def update(
     tokens: Any,
-    counts: Any,
+    of_rows: Any,
+    rejected_of_rows: Any,
     mapping: Any,
     last: Any,
     total: Any,
@@ -144,7 +149,8 @@ def update(
 ) -> None:
     """Kernel: take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
     xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
-    sampled, rejected = xp.sum(hits[None, :, :] * counts[:, None, :], axis=2)
+    sampled = xp.sum(hits * xp.reshape(of_rows, (1, -1)), axis=1)
+    rejected = xp.sum(hits * xp.reshape(rejected_of_rows, (1, -1)), axis=1)
     places, history = count(ids, ids.shape[1])[None, :], xp.astype(ids, xp.int64)
     latest = last
     for number in range(tokens.shape[1]):

@@ -16,8 +16,8 @@ row has (`width`). Nothing is negotiated.
 
 `SampledTokens` is one rank's end of it, last stage or not; each method is one decision, and a variant overrides one.
 
-Structure: source page 002 (vLLM 0.24). The mask and the width are those of 0.33, since those of the page fail with
-speculative decoding (6.4 and 6.5): they are the variant page-002. The broadcast of drafts is of 0.33, too.
+Structure: source page 002 (vLLM 0.24). The mask (`need_mask`) and the width are those of 0.33, since those of the page
+fail with speculative decoding (6.4 and 6.5): they are the variant page-002. The broadcast of drafts is of 0.33, too.
 """
 
 from __future__ import annotations
@@ -27,19 +27,25 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from dpsim.interface import Buffer, DeviceCommunicator, Event, Rank
+from dpsim.protocol.model import kernels
 from dpsim.protocol.pipeline.batches import Row
+from dpsim.protocol.pipeline.need_mask import needs_033
 
 DROPPED = -1
 """In a mapping: a row that changes nothing."""
 
 
 class Entry(NamedTuple):
-    """Tokens that a step waits for. `step`: in which they were sampled; `slots` and `generations` of the rows then."""
+    """Tokens that a step waits for. `step`: in which they were sampled; `slots` and `generations` of the rows then.
+
+    `batch_mapping`: the slots on the device, int64 (rows,), as the batch itself had them: the entry keeps that memory.
+    """
 
     step: int
     tokens: Buffer
     counts: Buffer
     drafts: Buffer | None
+    batch_mapping: Buffer
     arrived: Event
     slots: tuple[int, ...]
     generations: tuple[int, ...]
@@ -48,17 +54,24 @@ class Entry(NamedTuple):
 
 class Arrived(NamedTuple):
     """Tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None, and the slots that they
-    are for, `DROPPED` where nobody wants them any more. `free` them when they are used.
+    are for, `DROPPED` where nobody wants them any more. `batch_mapping`: the batch's own slots, on the device: right
+    where nothing was dropped. `free` all when they are used.
     """
 
     step: int
     tokens: Buffer
     counts: Buffer
     drafts: Buffer | None
+    batch_mapping: Buffer
     mapping: tuple[int, ...]
 
+    @property
+    def whole(self) -> bool:
+        """Whether no row was dropped."""
+        return DROPPED not in self.mapping
+
     def free(self) -> None:
-        for buffer in (self.tokens, self.counts, self.drafts):
+        for buffer in (self.tokens, self.counts, self.drafts, self.batch_mapping):
             if buffer is not None:
                 buffer.free()
 
@@ -92,10 +105,8 @@ class SampledTokens:
         return needed if any(needed) else None
 
     def row_needs(self, row: Row) -> bool:
-        """It samples, and its prompt's last token is not all it was to have. What counts as computed of a decode is an
-        upper bound, so nothing is concluded from it.
-        """
-        return row.samples and not (row.prefilling and row.prefill + 1 >= row.limit)
+        """By the rule of 0.33."""
+        return needs_033(row)
 
     def width(self, rows: Sequence[Row]) -> int:
         """Places for tokens of a row: one, and one for each draft if the batch has any (6.5)."""
@@ -107,8 +118,10 @@ class SampledTokens:
 
     # ---- the last stage
 
-    def broadcast(self, rows: Sequence[Row], tokens: Buffer, counts: Buffer) -> None:
-        """Send the tokens that were just sampled on the main stream: int64 (rows, width) and int32 (2, rows)."""
+    def broadcast(self, rows: Sequence[Row], tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
+        """Send what was just sampled on the main stream: tokens int64 (rows, width), and of each row how many they are
+        and how many drafts were rejected, int32 (rows,) each. The counts are stacked on the side stream.
+        """
         self.sent = not self.skips_send(self.need(rows))
         if not self.sent:
             return
@@ -118,9 +131,16 @@ class SampledTokens:
         )
         self.join_side()
         self.group.broadcast(tokens, self.last, self.side, site="tokens.send")
+        counts = self.side.alloc((2, len(rows)), "int32", "counts.stacked")
+        self.side.launch("counts.stack", kernels.stack, reads=[sampled, rejected], writes=[counts], cost=0)
         self.group.broadcast(counts, self.last, self.side, site="counts.send")
-        self.keep(tokens)
-        self.keep(counts)
+        counts.free()
+        for source in self.kept(tokens, sampled, rejected):
+            self.keep(source)
+
+    def kept(self, *sources: Buffer) -> Sequence[Buffer]:
+        """Of what the side stream reads, all belongs to the main stream, which may free it before."""
+        return sources
 
     def broadcast_drafts(self, drafts: Buffer) -> None:
         """Send what the drafter proposes after the tokens of this step, int64 (rows, drafts), if those were sent."""
@@ -143,9 +163,9 @@ class SampledTokens:
 
     # ---- the other stages
 
-    def receive(self, rows: Sequence[Row], slots: Sequence[int]) -> bool:
-        """Post the receive of this step's tokens. Returns whether all rows need theirs; if not, the caller has to look
-        after the others at once.
+    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer) -> bool:
+        """Post the receive of this step's tokens. `mapping`: the slots on the device. Returns whether all rows need
+        theirs; if not, the caller has to look after the others at once.
         """
         need = self.need(rows)
         if self.skips_receive(need):
@@ -161,8 +181,13 @@ class SampledTokens:
                 self.group.broadcast(buffer, self.last, self.side, site=f"{name}.receive")
                 self.keep(buffer)
         generations = tuple(self.generations[slot] for slot in slots)
-        self.put(Entry(self.rank.step, tokens, counts, drafts, self.side.record(), tuple(slots), generations, needed))
+        arrived = self.side.record()
+        self.put(Entry(self.rank.step, tokens, counts, drafts, mapping, arrived, tuple(slots), generations, needed))
         return all(needed)
+
+    def holds(self, mapping: Buffer) -> bool:
+        """Whether an entry keeps this mapping: it is then used and freed with the entry."""
+        return any(entry is not None and entry.batch_mapping is mapping for entry in self.queue)
 
     def skips_receive(self, need: tuple[bool, ...] | None) -> bool:
         return need is None
@@ -190,7 +215,7 @@ class SampledTokens:
         if DROPPED in mapping:
             self.rank.probe("pp.some_excluded")
         self.wait(entry)
-        return Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, mapping)
+        return Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, mapping)
 
     def excluded(self, entry: Entry, row: int) -> bool:
         """Whether a row's token is not to be taken over: it was not needed, or its slot is another request's now."""
@@ -207,7 +232,7 @@ class SampledTokens:
 
     def discard(self, entry: Entry) -> None:
         """Nobody waits for the tokens: their memory belongs to the side stream, which is done with it in its order."""
-        Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, ()).free()
+        Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, ()).free()
 
     def drain(self) -> list[int]:
         """Give back what is left. Returns the steps whose tokens somebody still needs: none, if all requests ended."""

@@ -21,17 +21,15 @@ from collections.abc import Sequence
 
 from dpsim.interface import Buffer, Rank
 from dpsim.protocol.model import kernels
-from dpsim.protocol.model.kernels import Span
 from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row, StepResult
 from dpsim.protocol.pipeline.history import History
+from dpsim.protocol.pipeline.layers import EagerLayers, Layers
 from dpsim.protocol.pipeline.request_table import RequestTable, gather, state
 from dpsim.protocol.pipeline.sampled_tokens import DROPPED, Arrived, SampledTokens
 from dpsim.protocol.pipeline.slots import RequestSlots
 from dpsim.protocol.pipeline.staging import Staging
 from dpsim.protocol.pipeline.transfer import Received, Transfer
 from dpsim.protocol.pipeline.witness import LostTokens, Witness
-
-LAYERS_NS = 20_000  # reference: one small layer
 
 
 class Stage:
@@ -44,6 +42,7 @@ class Stage:
         tokens: type[SampledTokens],
         transfer: type[Transfer],
         tensor_parallel_size: int = 1,
+        layers: type[Layers] = EagerLayers,
     ) -> None:
         self.rank, self.history, config = rank, history, history.config
         self.stages, self.replicas = history.stages, rank.device("dp").size
@@ -55,9 +54,10 @@ class Stage:
         self.drafts = config.num_speculative_tokens
         self.layers = tuple(kernels.stage_layers(self.index, self.stages))
         self.table = RequestTable(self.main, slots, width, self.drafts)
-        self.cache = state(self.main, (len(self.layers), slots, width), "int64", "kv_cache")
+        rows = slots + layers.spare_slots
+        self.cache = state(self.main, (len(self.layers), rows, width), "int64", "kv_cache")
         # What a forward takes and leaves: at the same place in each step, as a graph needs it.
-        largest = history.largest
+        largest = max(history.largest, layers.largest(config))
         self.hidden = {name: state(self.main, (largest,), "int64", f"{name}.in") for name in ("hidden", "residual")}
         self.outgoing = {name: state(self.main, (largest,), "int64", f"{name}.out") for name in ("hidden", "residual")}
         self.experts = rank.device("ep")
@@ -68,11 +68,15 @@ class Stage:
         self.results: deque[StepResult] = deque()
         self.taken = 0  # batches whose results were taken
         self.witness = Witness(history.oracles)
+        self.left: dict[str, Buffer] = {}  # what the last forward left, by name
+        own = rank, config, self.layers, self.cache, self.hidden, self.is_first, tensor_parallel_size
+        self.model = layers(*own)
 
     # ---- the engine
 
     async def run(self) -> None:
-        """All calls, then the end."""
+        """All calls, then the end; where graphs are captured, their captures before."""
+        await self.model.capture(("ep", "pp") if self.stages > 1 else ("ep",))
         for number, call in enumerate(self.history.calls):
             self.rank.step = number
             if call.batch is not None:
@@ -104,7 +108,7 @@ class Stage:
             counts = (await result.counts.read("counts.read", self.output)).tolist()
             result.tokens.free()
             result.counts.free()
-            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(map(tuple, counts))), self.mirrors)
+            self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(counts)), self.mirrors)
             self.witness.sampled(result.step, result.batch.rows, tokens, counts)
 
     async def drain(self) -> None:
@@ -146,7 +150,8 @@ class Stage:
         inputs, delivered = input_batch.inputs, self.slots.delivered(input_batch.slots)
         tokens, counts = self.sample(input_batch)
         self.results.append(StepResult(self.rank.step, batch, inputs, tokens, counts, delivered, self.main.record()))
-        input_batch.mapping.free()
+        if self.tokens is None or not self.tokens.holds(input_batch.mapping):
+            input_batch.mapping.free()
 
     def transfers(self, batch: Batch) -> bool:
         """Whether hidden states are sent and received in this step (I-PS-9)."""
@@ -168,14 +173,20 @@ class Stage:
         arrived.free()
 
     def take_over(self, arrived: Arrived) -> None:
-        mapping = self.put(arrived.mapping, "arrived.mapping")
+        mapping = self.mapping_of(arrived)
         # Their lengths counted as computed when they ran, so only what was rejected is left.
-        self.table.update(arrived.tokens, arrived.counts, mapping, (0,) * len(arrived.mapping))
+        sampled, rejected = arrived.counts.view(0, 1), arrived.counts.view(1, 2)
+        self.table.update(arrived.tokens, sampled, rejected, mapping, (0,) * len(arrived.mapping))
         if arrived.drafts is not None:
             self.store_drafts(arrived, arrived.drafts, mapping)
-        mapping.free()
+        if mapping is not arrived.batch_mapping:
+            mapping.free()
         taken_over = (slot for slot in arrived.mapping if slot != DROPPED)
         self.slots.deliver(taken_over, f"tokens.receive of step {arrived.step}")
+
+    def mapping_of(self, arrived: Arrived) -> Buffer:
+        """The slots on the device: the batch's own mapping, or a new one where rows were dropped."""
+        return arrived.batch_mapping if arrived.whole else self.put(arrived.mapping, "arrived.mapping")
 
     def store_drafts(self, arrived: Arrived, drafts: Buffer, mapping: Buffer) -> None:
         self.table.store_drafts(drafts, mapping)
@@ -197,38 +208,24 @@ class Stage:
 
     def prepare(self, batch: Batch) -> InputBatch:
         slots = tuple(self.slots.of[row.request] for row in batch.rows)
-        spans, start = [], 0
-        for row in batch.rows:
-            spans.append(Span(start, row.scheduled, row.prefilling, row.samples))
-            start += row.scheduled
-        mapping = self.staging.put(slots, "mapping")
-        inputs = self.table.inputs(mapping, tuple(spans))
+        mapping, spans = self.staging.put(slots, "mapping"), batch.spans()
+        inputs = self.table.inputs(mapping, spans)
         if self.tokens is not None:
             self.rank.decide("need", self.tokens.need(batch.rows), "pp")
-        return InputBatch(batch, slots, mapping, tuple(spans), inputs)
+        return InputBatch(batch, slots, mapping, spans, inputs)
 
     async def forward(self, input_batch: InputBatch, received: Received | None) -> None:
         """This stage's layers, from the stage before to the one after."""
         count = input_batch.batch.num_tokens
-        hidden = {name: buffer.view(0, count) for name, buffer in self.hidden.items()}
-        if self.is_first:
-            self.main.launch("embed", kernels.embed, reads=[input_batch.inputs], writes=[*hidden.values()])
-        elif self.transfer is not None and received is not None:
+        if self.transfer is not None and received is not None:
             for name, buffer in self.transfer.first_access(received).items():
-                self.main.launch(f"{name}.copy", kernels.copy, reads=[buffer], writes=[hidden[name]])
+                target = self.hidden[name].view(0, count)
+                self.main.launch(f"{name}.copy", kernels.copy, reads=[buffer], writes=[target])
                 buffer.free()
-        outgoing = {name: buffer.view(0, count) for name, buffer in self.outgoing.items()}
-        self.main.launch(
-            "layers",
-            kernels.forward,
-            reads=[*hidden.values(), input_batch.inputs, input_batch.mapping],
-            writes=[self.cache, *outgoing.values()],
-            args=(self.layers, input_batch.spans),
-            cost=LAYERS_NS * len(self.layers),
-        )
+        self.left = await self.model.run(input_batch, self.outgoing)
         self.run_experts(count)
         if self.transfer is not None and not self.is_last:
-            await self.transfer.send(outgoing)
+            await self.transfer.send(self.left)
 
     def run_experts(self, tokens: int) -> None:
         """Stands for the experts of a layer: where there are several replicas, all take part in every step."""
@@ -243,30 +240,31 @@ class Stage:
         lengths = tuple(row.scheduled for row in input_batch.batch.rows)
         if not self.is_last:
             assert self.tokens is not None
-            all_needed = self.tokens.receive(input_batch.batch.rows, input_batch.slots)
+            all_needed = self.tokens.receive(input_batch.batch.rows, input_batch.slots, input_batch.mapping)
             self.table.advance(input_batch.mapping, lengths)
             if not all_needed:
                 self.settle(input_batch, self.tokens.need(input_batch.batch.rows))
             return None, None
-        rows, count = input_batch.batch.rows, input_batch.batch.num_tokens
+        rows = input_batch.batch.rows
         width = self.sampled_width(rows)
         tokens = self.main.alloc((len(rows), width), "int64", "tokens.sampled")
-        counts = self.main.alloc((2, len(rows)), "int32", "counts.sampled")
-        hidden = [buffer.view(0, count) for buffer in self.outgoing.values()]
+        sampled = self.main.alloc((len(rows),), "int32", "counts.sampled")
+        rejected = self.main.alloc((len(rows),), "int32", "counts.rejected")
         self.main.launch(
             "sample",
             kernels.sample,
-            reads=[*hidden, input_batch.inputs],
-            writes=[tokens, counts],
+            reads=[*self.left.values(), input_batch.inputs],
+            writes=[tokens, sampled, rejected],
             args=(input_batch.spans,),
         )
         if self.tokens is not None:
-            self.tokens.broadcast(rows, tokens, counts)
-        self.table.update(tokens, counts, input_batch.mapping, lengths)
+            self.tokens.broadcast(rows, tokens, sampled, rejected)
+        self.table.update(tokens, sampled, rejected, input_batch.mapping, lengths)
+        rejected.free()
         if self.drafts:
             self.draft_tokens(input_batch)
         self.slots.deliver(input_batch.slots, f"sample of step {self.rank.step}")
-        return tokens, counts
+        return tokens, sampled
 
     def settle(self, input_batch: InputBatch, need: tuple[bool, ...] | None) -> None:
         """No tokens come for a chunk of a prompt: what was computed of it is final at once, with nothing rejected."""

@@ -96,11 +96,9 @@ class Witness:
             compare(self.oracles[row.request], row, step, [line[start:end] for line in inputs], by)
             start = end
 
-    def sampled(
-        self, step: int, rows: Sequence[Row], tokens: Sequence[Sequence[int]], counts: Sequence[Sequence[int]]
-    ) -> None:
+    def sampled(self, step: int, rows: Sequence[Row], tokens: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
         """What was sampled in a step. It is compared at the end."""
-        for row, new, count in zip(rows, tokens, counts[0], strict=True):
+        for row, new, count in zip(rows, tokens, counts, strict=True):
             if row.samples:
                 first = row.position + (row.scheduled if row.prefilling else 1)
                 said = self._sampled.setdefault(row.request, [])

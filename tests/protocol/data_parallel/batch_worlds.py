@@ -13,7 +13,10 @@ from dpsim.checks.judge import judge
 from dpsim.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP
 from dpsim.program import Request
-from dpsim.protocol.data_parallel.batch import BatchForm, Source000
+from dpsim.protocol.data_parallel.batch import BatchForm, Release014, Source000
+from dpsim.protocol.data_parallel.captured import CapturedForward
+from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017
 from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelSetup, DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.registry import variant
@@ -73,14 +76,20 @@ def play(
     *,
     ranks: int = 2,
     form: BatchForm | None = None,
+    flow: type[BatchFlow] | None = None,
     step: type[DataParallelStep] = DataParallelStep,
+    drafter: type[Drafter] = Drafter,
     delays: Sequence[Delay] = (),
+    parts: int = 1,
+    captured: type[CapturedForward] | None = None,
     **config: Any,
 ) -> Played:
-    """Run a workload."""
+    """Run a workload. `parts`: into which sequence parallelism cuts a batch; the ranks that do are not in the world."""
     engine = EngineConfig.model_validate(config)
     timeline = Timeline(requests, ranks, engine, STEP_NS)
-    prepared = DataParallelSetup(engine, Topology(data_parallel_size=ranks), timeline, form or Source000(), step)
+    topology, form = Topology(data_parallel_size=ranks), form or Source000()
+    flow = flow or (Flow014 if isinstance(form, Release014) else Flow017)
+    prepared = DataParallelSetup(engine, topology, timeline, flow(engine, form, parts), step, drafter, captured)
     told = world(ranks, delays=delays)
     return Played(told, SimBackend().run_program(told, DataParallelBatch(), prepared), prepared, requests)
 
@@ -103,8 +112,17 @@ def scenario(
 
 def pieces(name: str) -> dict[str, Any]:
     """A registered variant as arguments of `play`."""
-    made = variant(name).make
-    return {"form": made()} if issubclass(made, BatchForm) else {"step": made}
+    entry = variant(name)
+    kinds = {"form": BatchForm, "flow": BatchFlow, "drafter": Drafter, "step": DataParallelStep}
+    kinds |= {"captured": CapturedForward}
+    (kind,) = [kind for kind, base in kinds.items() if issubclass(entry.make, base)]
+    return released(entry.form) | {kind: entry.make() if kind == "form" else entry.make}
+
+
+def released(release: str) -> dict[str, Any]:
+    """A release as arguments of `play`."""
+    form, flow = RELEASES[release]
+    return {"form": form(), "flow": flow}
 
 
 def line_up(*of_ranks: Sequence[Request]) -> list[Request]:
@@ -123,9 +141,11 @@ def prefill(tokens: int, output_tokens: int = 1, **fields: Any) -> list[Request]
 
 
 def request_lists(
-    largest: int = 70, force_eager: bool = False, loras: bool = False
+    largest: int = 70, force_eager: bool = False, loras: bool = False, prefixes: bool = False
 ) -> st.SearchStrategy[list[Request]]:
-    """A few requests: decodes (a prompt of 1), often many; small and large prefills; some late, some aborted."""
+    """A few requests: decodes (a prompt of 1), often many; small and large prefills; some late, some aborted; with
+    `prefixes` some that begin alike, and some with inputs for an encoder.
+    """
     prompts = st.one_of(st.just(1), st.integers(1, 10), st.integers(11, largest))
     ticks = st.integers(0, 3).map(lambda tick: tick * STEP_NS)
     request = st.builds(
@@ -136,6 +156,8 @@ def request_lists(
         abort_ns=st.one_of(st.none(), st.just(4 * STEP_NS)),
         lora=st.sampled_from([None, None, "french"]) if loras else st.none(),
         force_eager=st.sampled_from([False, False, True]) if force_eager else st.just(False),
+        prefix=st.sampled_from([None, "long", "long"]) if prefixes else st.none(),
+        encoder_inputs=st.sampled_from([False, False, True]) if prefixes else st.just(False),
     )
     bursts = st.lists(st.tuples(request, st.sampled_from([1, 1, 2, 6])), min_size=1, max_size=4)
     return bursts.map(lambda some: [one for one, times in some for _ in range(times)])
@@ -167,14 +189,21 @@ class Drawn(NamedTuple):
     config: dict[str, Any]
 
     def play(self, **wrong: Any) -> Played:
-        return play(self.requests, ranks=self.ranks, **self.config, **wrong)
+        return play(self.requests, ranks=self.ranks, **(self.config | wrong))
 
 
 @st.composite
-def drawn_worlds(draw: st.DrawFn, force_eager: bool = False) -> Drawn:
-    """Two or three ranks with a little work, now and then with adapters."""
+def drawn_worlds(draw: st.DrawFn, force_eager: bool = False, more: bool = False) -> Drawn:
+    """Two or three ranks with a little work, now and then with adapters; with `more` also with drafters, prefixes,
+    encoder inputs and sequence parallelism.
+    """
     config = draw(configs())
     loras = draw(st.sampled_from([False, False, True]))
     if loras:
         config |= {"enable_lora": True, "cudagraph_specialize_lora": draw(st.booleans())}
-    return Drawn(draw(st.integers(2, 3)), draw(request_lists(force_eager=force_eager, loras=loras)), config)
+    if more:
+        longest = draw(st.sampled_from([None, 8, 40]))
+        config |= {"speculative_method": "mtp", "speculative_max_model_len": longest, "block_size": 4}
+        config |= draw(st.sampled_from([{}, {"enable_sp": True, "parts": 2}]))
+    requests = draw(request_lists(force_eager=force_eager, loras=loras, prefixes=more))
+    return Drawn(draw(st.integers(2, 3)), requests, config)

@@ -9,10 +9,11 @@ import pytest
 
 from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.program import Request
-from dpsim.protocol.data_parallel.batch import FORMS, LocalBatch, StepPlan
-from dpsim.protocol.data_parallel.graphs import Descriptor, Dispatcher
+from dpsim.protocol.data_parallel.batch import LocalBatch, StepPlan
+from dpsim.protocol.data_parallel.flow import RELEASES
 from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
-from tests.protocol.data_parallel.batch_worlds import decodes, line_up, play, prefill
+from dpsim.protocol.graphs.dispatcher import Descriptor, Dispatcher033
+from tests.protocol.data_parallel.batch_worlds import decodes, line_up, play, prefill, released
 
 NONE, PIECEWISE, FULL = RuntimeMode
 
@@ -77,11 +78,11 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", RELEASES)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
 def test_decision(row: Row, form: str) -> None:
     """The numbers of a row, through column and decision."""
-    config, rules = EngineConfig(**row.config), FORMS[form]()
+    config, rules = EngineConfig(**row.config), RELEASES[form][0]()
     columns = []
     for local in row.locals:
         wish = local.allowed and wants_microbatching(local.tokens, local.uniform, config)
@@ -89,12 +90,12 @@ def test_decision(row: Row, form: str) -> None:
     assert rules.decide(np.array(columns, np.int32).T, config) == row.expected(form)
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", RELEASES)
 @pytest.mark.parametrize("row", [row for row in ROWS if "may not" not in row.name], ids=lambda row: row.name)
 def test_world(row: Row, form: str) -> None:
     """A workload in which each rank comes to its inputs by itself: all decide what the row says, and run it."""
     requests = line_up(*(local.requests() for local in row.locals))
-    played = play(requests, form=FORMS[form](), cudagraph_capture_sizes=row.sizes, **row.config)
+    played = play(requests, **released(form), cudagraph_capture_sizes=row.sizes, **row.config)
     assert played.findings == []
     microbatched, num_tokens, mode = row.expected(form)
     parts = EngineConfig(**row.config).num_ubatches if microbatched else 1
@@ -104,10 +105,10 @@ def test_world(row: Row, form: str) -> None:
         assert played.count(rank, "launch", "attention", 0) == parts
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", RELEASES)
 def test_one_rank(form: str) -> None:
     """A-1: one rank asks nobody and keeps its own mode."""
-    played = play(decodes(3), ranks=1, form=FORMS[form](), cudagraph_capture_sizes=(1, 2, 4, 8))
+    played = play(decodes(3), ranks=1, **released(form), cudagraph_capture_sizes=(1, 2, 4, 8))
     assert played.decided("plan", 0) == [(False, None, FULL)]
     assert played.decided("mode", 0) == [("FULL", False)]
     assert played.count(0, "collective", "dp.agree", 0) == 0
@@ -130,7 +131,7 @@ def test_why_a_step_is_not_split() -> None:
 def test_decodes_without_a_decode_graph(mode: CUDAGraphMode, expected: tuple[RuntimeMode, Descriptor]) -> None:
     """A-14: five decodes need the graph of eight, which only PIECEWISE has where six requests are the most."""
     config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6, cudagraph_mode=mode)
-    assert Dispatcher(config).dispatch(5, uniform_decode=True) == expected
+    assert Dispatcher033(config).dispatch(5, uniform_decode=True) == expected
 
 
 @pytest.mark.parametrize(

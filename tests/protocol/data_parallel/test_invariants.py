@@ -18,10 +18,12 @@ from dpsim.config import ParallelConfig, RuntimeMode
 from dpsim.ops import COMMUNICATOR, KIND
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
-from dpsim.protocol.data_parallel.graphs import Descriptor
+from dpsim.protocol.data_parallel.flow import Flow017, Flow033
+from dpsim.protocol.data_parallel.forward import Microbatch
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
-from dpsim.protocol.data_parallel.step import DataParallelStep, Execution, Microbatch
+from dpsim.protocol.data_parallel.step import DataParallelStep, Execution
 from dpsim.protocol.data_parallel.timeline import Batch
+from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.model.rows import Piece
 from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.batch_worlds import (
@@ -278,9 +280,12 @@ def recording(step: type[DataParallelStep]) -> tuple[type[DataParallelStep], dic
     ran: dict[tuple[int, int], list[int]] = {}
 
     class Recording(step):  # type: ignore[misc,valid-type]
-        def launch_layer(self, total: int, start: int, count: int, pieces: tuple[Piece, ...]) -> Microbatch:
-            ran.setdefault((self.rank.rank, self.rank.step), []).append(count)
-            part: Microbatch = super().launch_layer(total, start, count, pieces)
+        def launch_layer(
+            self, total: int, start: int, count: int, pieces: tuple[Piece, ...], model: str = ""
+        ) -> Microbatch:
+            if not model:
+                ran.setdefault((self.rank.rank, self.rank.step), []).append(count)
+            part: Microbatch = super().launch_layer(total, start, count, pieces, model)
             return part
 
     return Recording, ran
@@ -404,8 +409,11 @@ class TalksToItself(DataParallelStep):
 
 
 class GivesUpItsGraph(DataParallelStep):
-    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
-        return RuntimeMode.NONE, Descriptor(agreed)
+    async def coordinate(self, batch: Batch) -> Execution:
+        mode, descriptor = self.flow.first_dispatch(batch)
+        self.rank.decide("plan", (False, None, int(mode)), "dp_cpu")
+        self.rank.decide("mode", ("NONE", False), "dp_cpu")
+        return Execution(StepPlan(False, None, mode), RuntimeMode.NONE, descriptor.num_tokens, batch, descriptor)
 
 
 def test_one_rank() -> None:
@@ -437,8 +445,9 @@ def beside_an_idle_rank(draw: st.DrawFn) -> Beside:
 
 
 def changes_nothing(beside: Beside, **wrong: Any) -> None:
-    alone = play(beside.requests, ranks=1, **beside.config).decided("mode", 0)
-    together = play(line_up(beside.requests, []), **beside.config, **wrong)
+    """As 0.33 decides, unless something else is said."""
+    alone = play(beside.requests, ranks=1, flow=Flow033, **beside.config).decided("mode", 0)
+    together = play(line_up(beside.requests, []), **beside.config, **({"flow": Flow033} | wrong))
     assert together.run.finished
     modes = [mode for mode, _ in together.decided("mode", 0)]
     assert modes == [mode for mode, _ in alone], "I-DP-12: a dummy batch took a graph away"
@@ -447,6 +456,27 @@ def changes_nothing(beside: Beside, **wrong: Any) -> None:
 def test_an_idle_rank_takes_no_graph_away() -> None:
     holds(changes_nothing, beside_an_idle_rank())
     breaks(lambda beside: changes_nothing(beside, **pieces("M-DP-10")), beside_an_idle_rank(), "I-DP-12")
+
+
+def test_except_in_mode_full_with_drafts_in_0_17() -> None:
+    """A uniform decode asks for a graph that there is not (5.4), and a dummy is one by force; a prefill is none."""
+    config: dict[str, Any] = {"cudagraph_mode": "FULL", "num_speculative_tokens": 1}
+    config["cudagraph_capture_sizes"] = (2, 4)
+    beside = Beside([Request(1_000_000, 3, 1)], config)
+    with pytest.raises(AssertionError, match="I-DP-12"):
+        changes_nothing(beside, flow=Flow017)
+    changes_nothing(beside)
+
+
+def test_a_rank_of_0_17_that_cannot_idle_in_mode_full_with_drafts() -> None:
+    """Sizes are not rounded there, and its dummy of one token is a uniform decode that fits into no whole one (5.4)."""
+    config: dict[str, Any] = {"cudagraph_mode": "FULL", "num_speculative_tokens": 1}
+    config["cudagraph_capture_sizes"] = (1, 2, 4)
+    idle = play(line_up(decodes(2), []), flow=Flow017, **config)
+    assert idle.run.ends[1] == "raised"
+    assert idle.count(1, "collective", "dp.agree", 0) == 0
+    assert "a decode graph of 1 tokens does not hold whole requests of 2" in idle.findings[0].message
+    assert play(line_up(decodes(2), []), flow=Flow033, **config).findings == []
 
 
 def test_except_where_adapters_have_no_graphs_of_their_own() -> None:
@@ -460,7 +490,7 @@ def test_except_where_adapters_have_no_graphs_of_their_own() -> None:
 # ---- what a rank checks by itself
 
 
-class RoundsDown(DataParallelStep):
+class RoundsDown(Flow017):
     """Looks for a graph that is one token too small (M-CG-1)."""
 
     def dispatch(
@@ -471,6 +501,6 @@ class RoundsDown(DataParallelStep):
 
 def test_a_graph_that_is_too_small() -> None:
     """1.3: the padded count is at least the unpadded one."""
-    played = play(line_up(decodes(5), decodes(5)), step=RoundsDown, cudagraph_capture_sizes=(4, 8))
+    played = play(line_up(decodes(5), decodes(5)), flow=RoundsDown, cudagraph_capture_sizes=(4, 8))
     assert {finding.klass for finding in played.findings} == {"CRASH:ASSERTIONERROR"}
     assert "5 tokens padded to 4" in played.findings[0].message

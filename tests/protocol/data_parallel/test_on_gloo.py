@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dpsim.program import Request
-from dpsim.runner import run_scenario, warm_backends
+from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
 from tests.protocol.data_parallel.batch_worlds import decodes, line_up, prefill, scenario
 from tests.records import unplaced
@@ -16,12 +16,19 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
 
 SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
+DRAFTS: dict[str, Any] = {"num_speculative_tokens": 3, "speculative_method": "mtp", "speculative_max_model_len": 11}
+CAPTURED: dict[str, Any] = {"capture_graphs": True, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
 WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
     (line_up(decodes(3, 2), prefill(9, 3)), {"cudagraph_mode": "NONE"}),
     (line_up(decodes(3, 2), decodes(4, 2)), SPLIT),
     (line_up(decodes(5, 3), []), {"async_scheduling": True}),
     (line_up(prefill(40), decodes(2, 4)), {"max_num_batched_tokens": 16, "max_num_seqs": 4, "async_scheduling": True}),
     (line_up(decodes(4, 2), prefill(6)), {"num_speculative_tokens": 1, "cudagraph_capture_sizes": [2, 4, 8]}),
+    (line_up(decodes(2, 2), prefill(9, 3)), DRAFTS),
+    (line_up(prefill(9, 2, prefix="same") * 2, prefill(14)), SPLIT | {"form": "0.33", "block_size": 4}),
+    (line_up(decodes(1, 4), prefill(3, 2)), CAPTURED),
+    (line_up(decodes(2, 3), prefill(9, 2)), CAPTURED | {"cudagraph_mode": "PIECEWISE", "async_scheduling": True}),
+    (line_up(prefill(5, 2, encoder_inputs=True), prefill(7)), DRAFTS | {"form": "0.14", "async_scheduling": True}),
 ]
 
 
@@ -56,6 +63,6 @@ def test_dropped_tokens_on_gloo(gloo: str, mutant: str, config: dict[str, Any]) 
 
 @pytest.mark.gpu(2)
 def test_two_gpus() -> None:
-    with warm_backends():
-        for requests, config in WORLDS:
-            assert same_as_simulated(scenario(requests, **config), "nccl") == []
+    """There, too, workers stay warm for others."""
+    for requests, config in WORLDS:
+        assert same_as_simulated(scenario(requests, **config), "nccl") == []

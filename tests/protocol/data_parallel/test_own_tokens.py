@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from dpsim.ops import DECISION_VALUE, KIND, SITE
 from dpsim.protocol.data_parallel.batch import Release014, Source000
-from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelStep, Execution, Microbatch
+from dpsim.protocol.data_parallel.forward import Microbatch
+from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelStep, Execution
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.model.rows import Piece, cut
 from dpsim.runner import run_scenario
@@ -102,8 +103,10 @@ def features(played: Played) -> set[str]:
 class WithoutPositions(DataParallelStep):
     """All tokens of a request look alike, and the sums are others."""
 
-    def launch_layer(self, total: int, start: int, count: int, pieces: tuple[Piece, ...]) -> Microbatch:
-        return super().launch_layer(total, start, count, tuple((one, tokens, 0) for one, tokens, _ in pieces))
+    def launch_layer(
+        self, total: int, start: int, count: int, pieces: tuple[Piece, ...], model: str = ""
+    ) -> Microbatch:
+        return super().launch_layer(total, start, count, tuple((one, tokens, 0) for one, tokens, _ in pieces), model)
 
 
 def test_other_sums_are_seen() -> None:
@@ -193,10 +196,12 @@ def faulty(change: Change) -> tuple[type[DataParallelStep], list[bool]]:
     changed: list[bool] = []
 
     class Faulty(DataParallelStep):
-        def launch_layer(self, total: int, start: int, count: int, pieces: tuple[Piece, ...]) -> Microbatch:
+        def launch_layer(
+            self, total: int, start: int, count: int, pieces: tuple[Piece, ...], model: str = ""
+        ) -> Microbatch:
             wrong_start, wrong = change(total, start, count, pieces)
             changed.append((wrong_start, wrong) != (start, pieces))
-            buffer, _ = super().launch_layer(total, wrong_start, count, wrong)
+            buffer, _ = super().launch_layer(total, wrong_start, count, wrong, model)
             return buffer, slice(start, start + count)
 
     return Faulty, changed

@@ -62,11 +62,14 @@ def table(form: BatchForm, group: Group) -> HostArray:
 
 
 def decided(form: BatchForm, group: Group) -> StepPlan | None:
-    """The plan; None where the form asserts that the ranks differ."""
+    """The plan; None where some rank asserts that the ranks differ."""
+    gathered = table(form, group)
     try:
-        return form.decide(table(form, group), CONFIGS[group.microbatches])
+        for local in group.ranks:
+            form.refuse(gathered, local)
     except AssertionError:
         return None
+    return form.decide(gathered, CONFIGS[group.microbatches])
 
 
 def decided_naively(naive: Naive, group: Group) -> tuple[object, ...] | None:

@@ -63,7 +63,7 @@ def cases(draw: st.DrawFn) -> Case:
     q, seqs = draw(st.integers(1, 3)), draw(st.integers(1, 3))
     config = EngineConfig(
         max_num_seqs=seqs,
-        max_num_batched_tokens=draw(st.integers(seqs * q, 20)),
+        max_num_batched_tokens=draw(st.integers(max(seqs, q), 20)),
         num_speculative_tokens=q - 1,
     )
     times = st.one_of(st.just(0), st.sampled_from([0, 1, TICK, TICK + 1, 3 * TICK, 9 * TICK]))

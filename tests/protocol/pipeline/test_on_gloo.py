@@ -12,7 +12,7 @@ import pytest
 
 from dpsim.ops import SITE
 from dpsim.protocol.pipeline.transfer import TRANSFERS
-from dpsim.runner import run_scenario, warm_backends
+from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
 from tests.protocol.pipeline.token_worlds import DRAFTS, STAGES, fixed_worlds, pieces
@@ -72,7 +72,10 @@ def test_fixed_worlds_have_something_in_them() -> None:
     assert all(seen[what] >= 2 for what in wanted), seen
 
 
-@pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted", "pp2_tp2_sliced", "dp2_pp2_dummy_steps"])
+@pytest.mark.parametrize(
+    "name",
+    ["pp2_free_in_flight", "pp2_preempted", "pp2_tp2_sliced", "dp2_pp2_dummy_steps", "pp2_tp2_captured"],
+)
 def test_scenarios_on_gloo(gloo: str, name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), gloo)
 
@@ -91,12 +94,10 @@ def test_another_order_and_other_tokens_are_seen(gloo: str, variant: str, seen: 
 @pytest.mark.gpu(2)
 @pytest.mark.parametrize("name", ["pp2_free_in_flight", "pp2_preempted"])
 def test_two_gpus(name: str) -> None:
-    with warm_backends():
-        same_as_simulated(load_scenario(scenario_path(name)), "nccl")
+    same_as_simulated(load_scenario(scenario_path(name)), "nccl")
 
 
 @pytest.mark.gpu(4)
-@pytest.mark.parametrize("name", ["pp4_free_in_flight", "pp2_tp2_sliced", "dp2_pp2_dummy_steps"])
+@pytest.mark.parametrize("name", ["pp4_free_in_flight", "pp2_tp2_sliced", "dp2_pp2_dummy_steps", "pp2_tp2_captured"])
 def test_four_gpus(name: str) -> None:
-    with warm_backends():
-        same_as_simulated(load_scenario(scenario_path(name)), "nccl")
+    same_as_simulated(load_scenario(scenario_path(name)), "nccl")

@@ -44,7 +44,7 @@ def every_request_has_its_tokens(drawn: Drawn, sampled: list[Any]) -> None:
     """Counted from what the last stage told: a request that was not aborted got all its tokens, and the oracle's."""
     batches = {call.batch.number: call.batch for call in drawn.prepared().histories[0].calls if call.batch}
     got: dict[int, dict[int, int]] = {}
-    for number, tokens, (counts, _) in sampled:
+    for number, tokens, counts in sampled:
         for row, new, count in zip(batches[number].rows, tokens, counts, strict=True):
             first = row.position + (row.scheduled if row.prefilling else 1)
             got.setdefault(row.request, {}).update({first + place: new[place] for place in range(count)})
@@ -184,6 +184,8 @@ def test_kernels_are_the_same_on_torch() -> None:
             "residual": np.zeros(5, np.int64),
             "cache": random.integers(0, 997, (2, 3, 12)),
             "tokens": np.zeros((2, 3), np.int64),
+            "sampled": np.zeros(2, np.int32),
+            "rejected": np.zeros(2, np.int32),
             "counts": np.zeros((2, 2), np.int32),
             "rows": np.zeros((2, 2), np.int64),
         }
@@ -199,10 +201,11 @@ def test_kernels_are_the_same_on_torch() -> None:
         do(request_table.prepare, "ids last drafts computed settled total mapping inputs", spans)
         do(kernels.embed, "inputs hidden residual")
         do(kernels.forward, "hidden residual inputs mapping cache hidden residual", (1, 2), spans)
-        do(kernels.sample, "hidden residual inputs tokens counts", spans)
+        do(kernels.sample, "hidden residual inputs tokens sampled rejected", spans)
+        do(kernels.stack, "sampled rejected counts")
         do(request_table.advance, "mapping computed", (2, 3))
         do(request_table.settle, "arrived computed settled")
-        do(request_table.update, "tokens counts mapping last total ids computed settled", (0, 0))
+        do(request_table.update, "tokens sampled rejected mapping last total ids computed settled", (0, 0))
         do(request_table.propose, "last mapping drafts")
         do(request_table.gather, "drafts mapping rows")
         do(request_table.store, "rows arrived drafts")

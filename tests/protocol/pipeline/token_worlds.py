@@ -24,6 +24,7 @@ from dpsim.explore.strategies.walks import Fifo
 from dpsim.ops import DECISION_VALUE, KIND, SITE
 from dpsim.program import Request
 from dpsim.protocol.pipeline.history import STEP_NS, histories
+from dpsim.protocol.pipeline.layers import EagerLayers, Layers
 from dpsim.protocol.pipeline.program import PipelineSetup, PipelineTokens
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
@@ -99,7 +100,7 @@ class Drawn(NamedTuple):
         )
 
     def prepared(self, **pieces: Any) -> PipelineSetup:
-        """`pieces`: stage, tokens, transfer, scheduler, each a class."""
+        """`pieces`: stage, tokens, transfer, scheduler, layers, each a class."""
         engines = histories(
             self.requests,
             self.replicas,
@@ -109,7 +110,7 @@ class Drawn(NamedTuple):
         )
         transfer = pieces.get("transfer", TRANSFERS[self.form])
         stage, tokens = pieces.get("stage", Stage), pieces.get("tokens", SampledTokens)
-        return PipelineSetup(self.topology, engines, stage, tokens, transfer)
+        return PipelineSetup(self.topology, engines, stage, tokens, transfer, pieces.get("layers", EagerLayers))
 
     def play(self, eager: bool = True, **pieces: Any) -> Played:
         prepared = self.prepared(**pieces)
@@ -146,7 +147,13 @@ class Drawn(NamedTuple):
         return [klass for eager in EXTREMES for klass in self.play(eager, **pieces).classes]
 
 
-BASES = {"stage": Stage, "tokens": SampledTokens, "transfer": Transfer, "scheduler": PipelineScheduler}
+BASES = {
+    "stage": Stage,
+    "tokens": SampledTokens,
+    "transfer": Transfer,
+    "scheduler": PipelineScheduler,
+    "layers": Layers,
+}
 
 
 def pieces(name: str) -> dict[str, Any]:
