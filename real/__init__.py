@@ -3,10 +3,12 @@ GPUs.
 
     backend.py         GlooBackend and NcclBackend, what the entry points name
     pool.py            the parent: one worker process a rank, kept warm, killed or recovered after a hang
+    crew.py            the parent: those processes: how they start, leave, and are kept in reserve
+    spent.py           the parent: where the time of a pool went
     store.py           the parent: where communicators meet, on the loopback interface
     folder.py          the parent: where sockets and journals are, removed also after a kill
     child.py           the parent: a worker process as it is seen from there
-    fork_server.py     a process with torch that does nothing but fork: each worker on a CPU is a copy of it
+    fork_server.py     a process with torch that does nothing but fork: each worker is a copy of it
     watch.py           the parent: is anybody moving? how did each rank end?
     clock.py           the parent: a clock that stands while it was stopped
     messages.py        what the two sides say to one another
@@ -14,9 +16,12 @@ GPUs.
     rank.py            the contract on torch: ranks, buffers and host communicators
     mail.py            mailboxes: a UNIX socket a rank
     cpu.py             the device of gloo: streams are threads
+    cpu_graphs.py      its graphs: calls that are issued again
     cuda.py            the device of NCCL
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_streams.py    its streams, events, buffers and communicators
+    cuda_fused.py      of these, what a program does most often, in one function an op
+    cuda_graphs.py     its graphs
     communicators.py   torch's process groups: made directly, cached, abandoned
     calls.py           what the collectives of both libraries have in common
     gloo_calls.py      collectives and transfers over gloo

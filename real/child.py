@@ -11,24 +11,23 @@ No question to a worker is without a deadline: it may be stopped, also within a 
 
     child = Child(0, {"device": "cpu", "recovery": "kill", "port": store.port, "folder": folder}, os.environ, server)
     child.receive()                     # Ready
-    child.kill()
+    child.end()
+    child.wait()
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from dpsim.backend.trouble import ENDS, is_stopped, limit
-from real.fork_server import Forked, ForkServer
+from real.fork_server import Forked, ForkServer, command
 
 REST_SECONDS = 60.0
 """For the rest of a message that has begun."""
@@ -59,9 +58,8 @@ class Child:
                 self.process = server.start(settings, environment, [theirs.fileno(), lifeline])
             else:
                 settings |= {"socket": theirs.fileno(), "lifeline": lifeline}
-                # -P: the folder that happens to be the current one is not where modules are looked for.
                 self.process = subprocess.Popen(
-                    [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)],
+                    command(settings),
                     pass_fds=(theirs.fileno(), lifeline),
                     stdin=subprocess.DEVNULL,
                     env=environment,
@@ -103,13 +101,16 @@ class Child:
         how = self.how_it_ended()
         return f"was ended by {how}" if how in {one.name for one in ENDS} else ""
 
-    def kill(self) -> None:
-        """Returns also where the process cannot end yet, in a call of a driver perhaps."""
+    def end(self) -> None:
+        """Kill it. Nothing more is said to it, and nothing heard of it."""
         self.process.kill()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(END_SECONDS)
         self.link.close()
         os.close(self._lifeline)
+
+    def wait(self) -> None:
+        """Until it is gone; but it may be unable to end yet, in a call of a driver perhaps."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(END_SECONDS)
 
 
 def speaking(children: Sequence[Child], seconds: float) -> list[Child]:

@@ -10,6 +10,7 @@ when the host issues it, and its stream's thread waits for its turn. An entry th
 rank: what comes after is left out, and the host is told at its next read or synchronise, as by CUDA.
 
 Not claimed: reuse of freed memory. Python frees it with the last entry that uses it, so there is nothing to hold.
+The graphs of a pool share none either: what a later one would destroy is still there, and only the journals tell.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ import numpy as np
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator
+from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.issue import Issue
 from dpsim.backend.kernel_call import KernelCall
-from dpsim.backend.streams import JournaledEvent
+from dpsim.backend.pools import GraphPool
+from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, HostArray, Stream
 from dpsim.ops import DType
@@ -34,6 +37,7 @@ from dpsim.world import CommunicatorSpec
 from real import gloo_calls
 from real.calls import torch_dtype
 from real.communicators import Group
+from real.cpu_graphs import CpuGraph
 from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished, peer_gone
 
@@ -59,6 +63,12 @@ class CpuDevice(Device):
 
     def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
         return CpuCommunicator(rank, group)
+
+    def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
+        return CpuGraph(rank, name, pool)
+
+    def clear(self) -> None:
+        pass
 
     def abort(self, process_groups: Iterable[Any]) -> None:
         pass
@@ -172,6 +182,10 @@ class CpuEvent(JournaledEvent):
         super().__init__(stream.journal, number)
         self._stream = stream
         self.mark = stream.join()
+
+    def _again(self, stream: JournaledStream) -> None:
+        self._stream = of_this_backend(stream, CpuStream)
+        self.mark = self._stream.join()
 
     def _query(self) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:

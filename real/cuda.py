@@ -4,27 +4,32 @@ A stream is a CUDA stream that torch's caching allocator knows (`cuda_streams`).
 across jobs, and with it the allocator's pool.
 
 The host never waits inside CUDA, but polls and looks whether the run has been given up. When it has, the communicators
-are aborted, each from a thread of its own: an abort ends the kernels of its communicator at once, but one may wait for
-another that holds the stream, and one that is stuck in a graph replay never returns. Afterwards an event on each
-stream shows whether the device is idle; if not, the process has to go.
+are aborted, each from a thread of its own: an abort ends the kernels of its communicator at once, those of a graph
+too, but it may wait for another that holds the stream, and it waits for the graphs that captured on its communicator.
+So afterwards an event on each stream shows whether the device is idle; if it is, the graphs are dropped, and the
+aborts come to their ends. If not, the process has to go.
 
     python -m pytest -m gpu          (needs GPUs; CI runs cpu.py in its place)
 """
 
 from __future__ import annotations
 
+import gc
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
+from dpsim.backend.graphs import JournaledGraph
+from dpsim.backend.pools import GraphPool
 from dpsim.interface import DeviceCommunicator
-from dpsim.world import CommunicatorSpec
+from dpsim.world import CommunicatorSpec, World
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, mark_on
-from real.cuda_streams import CudaCommunicator, CudaStream
+from real.cuda_fused import communicator_class, stream_class
+from real.cuda_graphs import CudaGraph
 from real.nccl_calls import connect_nccl
 from real.rank import Device, RealRank, RealStream
 from real.waiting import Patience
@@ -49,11 +54,12 @@ class CudaDevice(Device):
         self._streams: dict[str, Any] = {}
         self._aborts: dict[Any, threading.Thread] = {}
         self._aborting = threading.Lock()
+        self.graphs: list[Any] = []
         self._spare = [self._warm_stream() for _ in range(STREAMS)]
-        self.cycles_per_ns = self._clock_rate()
+        self.cycles_per_ns = 0.0
 
     def handle(self, name: str) -> Any:
-        """The CUDA stream of that name. Kept across jobs, and with it the allocator's pool."""
+        """The CUDA stream of that name, in this job. They are kept across jobs, and with them the allocator's pools."""
         if name not in self._streams:
             self._streams[name] = self._spare.pop() if self._spare else self._warm_stream()
         return self._streams[name]
@@ -68,11 +74,48 @@ class CudaDevice(Device):
         Patience(self._give_up, polls=True).until(mark_on(stream).query)
         return process_group
 
+    def prepare(self, world: World) -> None:
+        """Streams go back, for names of the next job. Torch has 32 of them in all and then gives one out again: two
+        names of a long session would be one stream, and a host that waits for the one would wait for the other.
+
+        The rate of the clock, where a delay may spin. Not at the start: a worker that leaves may hold the device.
+        """
+        self._spare += reversed(self._streams.values())
+        self._streams.clear()
+        if world.delays and not self.cycles_per_ns:
+            self.cycles_per_ns = self._clock_rate()
+
     def stream(self, rank: RealRank, name: str) -> RealStream:
-        return CudaStream(rank, name, self.handle(name), self._calls, self.cycles_per_ns)
+        return stream_class(rank.journal)(rank, name, self.handle(name), self._calls, self.cycles_per_ns)
 
     def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
-        return CudaCommunicator(rank, group)
+        return communicator_class(rank.journal)(rank, group)
+
+    def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
+        return CudaGraph(rank, name, pool, self)
+
+    def clear(self) -> None:
+        if not self.spoiled:  # then torch's allocators may still ask the graphs that failed
+            try:
+                self._drop_graphs()
+            except RuntimeError:  # an error of CUDA that stays with the process
+                self.spoiled = True
+
+    def _drop_graphs(self) -> None:
+        """Their memory goes back to the device, and that of the streams' pools is taken anew."""
+        import torch
+
+        if not self.graphs:
+            return
+        for graph in self.graphs:
+            graph.reset()
+        self.graphs.clear()
+        gc.collect()  # buffers of the job, in cycles
+        torch.cuda.empty_cache()
+        for stream in (*self._streams.values(), *self._spare):
+            with torch.cuda.stream(stream):
+                self._take_memory()
+            stream.synchronize()
 
     def abort(self, process_groups: Iterable[Any]) -> None:
         with self._aborting:
@@ -84,15 +127,16 @@ class CudaDevice(Device):
 
     def is_idle(self, seconds: float) -> bool:
         deadline = time.monotonic() + seconds
+        if self.spoiled:
+            return False
         try:
             marks = [mark_on(stream) for stream in self._streams.values()]
-            while not all(mark.query() for mark in marks) or any(thread.is_alive() for thread in self._aborts.values()):
-                if time.monotonic() > deadline:
-                    return False
-                time.sleep(0.005)
+            if not come_true(lambda: all(mark.query() for mark in marks), deadline):
+                return False
+            self._drop_graphs()  # an abort waits for the graphs that captured operations of its communicator
         except RuntimeError:  # an error of CUDA that stays with the process
             return False
-        return True
+        return come_true(lambda: not any(thread.is_alive() for thread in self._aborts.values()), deadline)
 
     def versions(self) -> dict[str, str]:
         import torch
@@ -115,12 +159,18 @@ class CudaDevice(Device):
 
         stream = torch.cuda.Stream(self.device)
         with torch.cuda.stream(stream):
-            held = [torch.zeros(size, dtype=torch.uint8, device=self.device) for size in (64 << 20, *[1 << 19] * 16)]
+            held = self._take_memory()
             pinned = [torch.empty(1 << power, dtype=torch.uint8, pin_memory=True) for power in range(2, 21)]
             for block in pinned:
                 block.copy_(held[0][: block.numel()], non_blocking=True)
         stream.synchronize()
         return stream
+
+    def _take_memory(self) -> list[Any]:
+        """What the current stream's pool has at least."""
+        import torch
+
+        return [torch.zeros(size, dtype=torch.uint8, device=self.device) for size in (64 << 20, *[1 << 19] * 16)]
 
     def _clock_rate(self) -> float:
         """Cycles per ns. The highest of a few: a GPU that was idle takes a while until its clock is up."""
@@ -136,3 +186,12 @@ class CudaDevice(Device):
             stream.synchronize()
             rates.append(CALIBRATION_CYCLES / (float(begun.elapsed_time(ended)) * 1e6))
         return max(rates)
+
+
+def come_true(condition: Callable[[], bool], deadline: float) -> bool:
+    """Whether it does before that time of the monotonic clock."""
+    while not condition():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.005)
+    return True

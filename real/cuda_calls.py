@@ -14,6 +14,7 @@ reach no device.
 
 from __future__ import annotations
 
+import ctypes
 import math
 from typing import Any, TypeAlias
 
@@ -28,7 +29,20 @@ Form: TypeAlias = tuple[tuple[int, ...], str]
 class CudaCalls:
     """The functions of torch that every op calls, for one device."""
 
-    __slots__ = ("current", "device", "dtypes", "empty", "event", "index", "landings", "set_current")
+    __slots__ = (
+        "alias",
+        "current",
+        "device",
+        "dtypes",
+        "empty",
+        "event",
+        "graph",
+        "index",
+        "landings",
+        "nodes",
+        "pool",
+        "set_current",
+    )
 
     def __init__(self, device: Any) -> None:
         import torch
@@ -39,9 +53,14 @@ class CudaCalls:
         """The number of the device's current stream: a tenth of a microsecond."""
         self.set_current = torch.cuda.set_stream
         self.empty = torch.empty
-        self.event = torch.cuda.Event
+        self.event = torch._C._CudaEventBase
+        """What `torch.cuda.Event` derives from: its methods are these, with a function of Python around each."""
         self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
         self.landings = Landings()
+        self.alias = alias
+        self.graph = new_graph
+        self.pool = torch.cuda.graph_pool_handle
+        self.nodes = count_nodes
 
 
 class Landing:
@@ -85,6 +104,39 @@ def block_size(form: Form) -> int:
     """Bytes of the block for it: a power of two, as torch's allocator of pinned memory has them."""
     shape, dtype = form
     return 1 << max(2, (math.prod(shape) * DTYPES[dtype] - 1).bit_length())
+
+
+def new_graph() -> Any:
+    """A graph that has to be instantiated, and of which CUDA's own can be asked for until it is reset."""
+    import torch
+
+    return torch.cuda.CUDAGraph(keep_graph=True)
+
+
+class Bytes:
+    """Device memory, as torch takes it from other libraries."""
+
+    def __init__(self, first: int, count: int) -> None:
+        self.__cuda_array_interface__ = {"data": (first, False), "shape": (count,), "typestr": "|u1", "version": 2}
+
+
+def alias(tensor: Any) -> Any:
+    """The same memory, which torch's allocator may give out to others."""
+    import torch
+
+    if not tensor.nbytes:
+        return tensor
+    memory = torch.as_tensor(Bytes(tensor.data_ptr(), tensor.nbytes), device=tensor.device)
+    return memory.view(tensor.dtype).view(tensor.shape)
+
+
+def count_nodes(graph: int) -> int:
+    """Nodes of a cudaGraph_t, by the driver, which has one name whatever the version of CUDA."""
+    count = ctypes.c_size_t()
+    result = ctypes.CDLL("libcuda.so.1").cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count))
+    if result:
+        raise RuntimeError(f"cuGraphGetNodes says {result}")
+    return count.value
 
 
 def mark_on(stream: Any) -> Any:

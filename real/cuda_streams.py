@@ -6,7 +6,8 @@ so, in effect, are transfers (see `nccl_calls`).
 
 NCCL wants the operations of one communicator in one order, and its streams know nothing of one another. So after each
 operation an event is recorded, and an operation on another stream than the last one's begins with a wait for it: the
-order of issue, as on the CPU.
+order of issue, as on the CPU. Within a capture the communicators have another such order: nothing there may wait for an
+event of outside.
 
 The host never waits inside CUDA. A read copies into pinned memory behind an event, and the host polls the event and
 looks whether the run has been given up.
@@ -20,8 +21,9 @@ from typing import Any, NoReturn
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledDeviceCommunicator
 from dpsim.backend.issue import Issue
-from dpsim.backend.kernel_call import KernelCall
-from dpsim.backend.streams import JournaledEvent
+from dpsim.backend.journal import Journal
+from dpsim.backend.kernel_call import KernelCall, KernelError
+from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.ops import DType
@@ -76,7 +78,11 @@ class CudaStream(RealStream):
         calls = self.calls
         if calls.current(calls.index) != self._number:
             calls.set_current(self.handle)
-        call.run(reads, writes, was_written)
+        try:
+            call.run(reads, writes, was_written)
+        except KernelError as error:
+            refuse_captured(self.journal, error.__cause__, call.address[1])
+            raise
 
     def _record(self, number: int) -> JournaledEvent:
         return CudaEvent(self, number)
@@ -100,6 +106,9 @@ class CudaEvent(JournaledEvent):
         super().__init__(stream.journal, number)
         self._patience = stream.rank.patience
         self.mark = stream.mark()
+
+    def _again(self, stream: JournaledStream) -> None:
+        self.mark = of_this_backend(stream, CudaStream).mark()
 
     def _query(self) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:
@@ -134,7 +143,7 @@ class CudaBuffer(RealBuffer):
         return CudaBuffer(stream, (stop - start, *self.shape[1:]), self.dtype, None)
 
     def _copy(self, stream: Stream) -> Outcome:
-        on: CudaStream = stream if type(stream) is CudaStream else of_this_backend(stream, CudaStream)
+        on: CudaStream = stream if isinstance(stream, CudaStream) else of_this_backend(stream, CudaStream)
         form = self.shape, self.dtype
         free = on.calls.landings[form]
         landing = free.pop() if free else Landing(on.calls, form)
@@ -153,23 +162,40 @@ class CudaBuffer(RealBuffer):
 
         return outcome
 
+    def _weak(self) -> Any:
+        return of_this_backend(self.stream, CudaStream).calls.alias(self._whole)
+
     def _hold(self, stream: Stream) -> None:
         self.tensor.record_stream(of_this_backend(stream, CudaStream).handle)
+
+
+class Order:
+    """Where the last operation of a communicator is: its stream, and the event behind it."""
+
+    __slots__ = ("last", "mark")
+
+    def __init__(self) -> None:
+        self.last: CudaStream | None = None
+        self.mark: Any = None
 
 
 class CudaCommunicator(JournaledDeviceCommunicator):
     """Collectives and transfers over NCCL, on the stream that is named."""
 
-    __slots__ = ("_give_up", "_last", "_mark", "_moves", "_nccl", "_seq")
+    __slots__ = ("_captured", "_eager", "_give_up", "_moves", "_nccl", "_seq")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group.spec)
         self._give_up = rank.patience.give_up
         self._nccl = group
-        self._last: CudaStream | None = None
-        self._mark: Any = None
+        self._eager = Order()
+        self._captured = Order()
         self._seq = 0
         self._moves: list[tuple[Issue, Any]] | None = None
+
+    def begin_capture(self) -> None:
+        """What is captured from now on comes after nothing."""
+        self._captured = Order()
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         for issue in issues:
@@ -214,13 +240,14 @@ class CudaCommunicator(JournaledDeviceCommunicator):
 
     def _begin(self, stream: Stream, delay_ns: int) -> CudaStream:
         """On this stream, behind what the communicator did last."""
-        on = stream if type(stream) is CudaStream else of_this_backend(stream, CudaStream)
+        on = stream if isinstance(stream, CudaStream) else of_this_backend(stream, CudaStream)
         if self._give_up.is_set():  # a host that never waits has to hear of it somewhere
             raise Unfinished
         if delay_ns:
             on._spin(delay_ns)
-        if self._last is not on and self._last is not None:
-            on.handle.wait_event(self._mark)
+        order = self._eager if on.capture is None else self._captured
+        if order.last is not on and order.last is not None:
+            on.handle.wait_event(order.mark)
         on.enter()
         return on
 
@@ -228,13 +255,45 @@ class CudaCommunicator(JournaledDeviceCommunicator):
         """An event behind it, the same one each time: a stream waits for what is before the event when it is told to
         wait, not for what the event is recorded behind later.
         """
-        if self._mark is None:
-            self._mark = on.calls.event()
-        self._mark.record(on.handle)
-        self._last = on
+        order = self._eager if on.capture is None else self._captured
+        if order.mark is None:
+            order.mark = on.calls.event()
+        order.mark.record(on.handle)
+        order.last = on
 
     def _fail(self, issue: Issue, seq: int | None, error: Exception) -> NoReturn:
         """Raise the error with the issue's name."""
         if self._give_up.is_set():  # the communicator was aborted under this call
             raise Unfinished from error
+        refuse_captured(self.journal, error, f"{self.name}: {issue.op}")
         raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
+
+
+SAID = {
+    900: "operation not permitted when stream is capturing",
+    901: "operation failed due to a previous error during capture",
+    902: "merge of separate capture sequences",
+    903: "capture was not ended in the same stream",
+    904: "capturing stream has unjoined work",
+    905: "dependency created on uncaptured work in another stream",
+    906: "make the legacy stream depend on a capturing blocking stream",
+    907: "event last recorded in a capturing stream",
+    908: "attempt to terminate a thread-local capture sequence from another thread",
+}
+"""What CUDA says where a capture forbids a call, by its code: some errors of torch have the words alone."""
+
+
+def capture_code(error: BaseException | None) -> int | None:
+    """The code of an error of CUDA that is about a capture; None for all others."""
+    code = getattr(error, "error_code", None)
+    if code in SAID:
+        return int(code)
+    said = str(error)
+    return next((code for code, words in SAID.items() if words in said), None)
+
+
+def refuse_captured(journal: Journal, error: BaseException | None, what: str) -> None:
+    """Raise CaptureError for an error that CUDA gives because of the capture that is under way, if it is such a one."""
+    capture, code = journal.shared.capture, capture_code(error)
+    if capture is not None and code is not None:
+        capture.refuse(code, f"{what}: CUDA says {str(error).splitlines()[0]!r}")

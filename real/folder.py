@@ -6,8 +6,13 @@ holds. A new folder gets the name under which it can be found only after it has 
 in between.
 
     folder = PoolFolder()
-    folder.path                 # /tmp/dpsim-pool-k3xq8u7e
+    folder.path                 # /dev/shm/dpsim-pool-k3xq8u7e
     folder.remove()
+
+It lies in memory, where the system has a folder of that and much room in it, else where temporary files lie. On a disk
+the kernel watches each page of a mapped file: the first store to one is a fault, within some op of a rank, and another
+one comes after each time that the page was written back. The parent reads all of the journals into its own memory
+anyway, where they take several times as much.
 
 Prior art: pytest's numbered temporary folders with their lock files, which go by age; POSIX shared memory in Ray and
 PyTorch, which is left to a helper process. A lock needs neither a clock nor a process.
@@ -23,14 +28,22 @@ from pathlib import Path
 
 PREFIX = "dpsim-pool-"
 
+MEMORY = Path("/dev/shm")
+"""Where Linux has files in memory."""
+
+ROOM = 2 << 30
+"""Bytes that have to be free there. Containers often give it 64 MiB, which NCCL needs for itself."""
+
 
 class PoolFolder:
     """A new folder that this process holds."""
 
     def __init__(self) -> None:
-        made = Path(tempfile.mkdtemp(prefix="dpsim-new-"))
-        for stale in made.parent.glob(f"{PREFIX}*"):
-            _remove_if_stale(stale)
+        temporary = Path(tempfile.gettempdir())
+        for parent in (MEMORY, temporary):
+            for stale in parent.glob(f"{PREFIX}*"):
+                _remove_if_stale(stale)
+        made = Path(tempfile.mkdtemp(prefix="dpsim-new-", dir=MEMORY if has_room(MEMORY) else temporary))
         held = _lock(made)
         assert held is not None, "nobody else knows of it"
         self._held = held
@@ -39,6 +52,15 @@ class PoolFolder:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._held)
+
+
+def has_room(folder: Path) -> bool:
+    """Whether a folder is there for us, with that much room."""
+    try:
+        there = os.statvfs(folder)
+    except OSError:
+        return False
+    return there.f_bavail * there.f_frsize >= ROOM and os.access(folder, os.W_OK | os.X_OK)
 
 
 def _lock(folder: Path) -> int | None:

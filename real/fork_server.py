@@ -1,28 +1,32 @@
-"""A process that has imported torch and does nothing but fork: each worker on a CPU is a copy of it.
+"""A process that has imported torch and does nothing but fork: each worker is a copy of it.
 
-To import torch takes two seconds of a core, the installed protocols a quarter of one, and a pool starts all its workers
-again after every hang. A copy takes some 20 ms. It gets the environment and the output of the moment, as a process of
-its own would; only what was read from the environment during those imports is that of the server's start.
+To import torch takes two seconds of a core, with CUDA four, the installed protocols a quarter of one, and a pool starts
+all its workers again after every hang on CPUs and every crash on GPUs. A copy takes some 20 ms. It gets the environment
+and the output of the moment, as a process of its own would; only what was read from the environment during those
+imports is that of the server's start.
 
 Nothing else happens here: no group, no stream, no thread of ours, so there is nothing that a fork could tear apart. A
-process that has started CUDA cannot be forked; workers on GPUs are started one by one.
+process that has started CUDA could not be forked, and this one starts none; each worker starts its own. Should an
+installed protocol have asked for a GPU when it was imported here, a copy says so, and starts Python anew in its place.
 
 The server is the parent of its workers, so it is asked how they ended. It leaves when the parent does, and its workers
 leave with it (`worker.listen`). A worker is not waited for before the parent asks: until then its number is its own.
 A server that was ended or stopped is `Lost`, and so are its workers.
 
-    server = ForkServer(os.environ)
+    server = ForkServer(os.environ, "cpu")
     process = server.start(settings, os.environ, [socket, lifeline])       # as a Popen: pid, poll, wait, kill
     server.close()                                                         # and with it all its workers
 
-Prior art: Android's zygote; `multiprocessing.forkserver`, which takes twice as long to start a process, imports the
-user's main module in it, and gives it the environment and the output of the server's start.
+Prior art: Android's zygote; vLLM, which forks its workers as long as nobody has started CUDA;
+`multiprocessing.forkserver`, which takes twice as long to start a process, imports the user's main module in it, and
+gives it the environment and the output of the server's start.
 """
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import json
 import os
 import signal
 import socket
@@ -73,12 +77,12 @@ class Wait(NamedTuple):
 class ForkServer:
     """The server, and the questions to it."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], device: str) -> None:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             limit(ours.fileno(), START_SECONDS)
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "real.fork_server", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "real.fork_server", str(theirs.fileno()), device],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 env=environment,
@@ -204,10 +208,14 @@ def _waited(question: Wait) -> int | None:
         time.sleep(0.001)
 
 
+def command(settings: dict[str, Any]) -> list[str]:
+    """What starts a worker as a process of its own."""
+    # -P: the folder that happens to be the current one is not where modules are looked for.
+    return [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)]
+
+
 def _become(question: Start, descriptors: Sequence[int]) -> None:
     """Be a worker; does not return."""
-    from real import worker
-
     try:
         link, lifeline, *outputs = descriptors
         for given, own in zip(outputs, OUTPUTS, strict=True):
@@ -215,13 +223,26 @@ def _become(question: Start, descriptors: Sequence[int]) -> None:
             os.close(given)
         os.environ.clear()
         os.environ.update(question.environment)
-        worker.work({**question.settings, "socket": link, "lifeline": lifeline})
+        work({**question.settings, "socket": link, "lifeline": lifeline})
     finally:
         os._exit(1)
 
 
+def work(settings: dict[str, Any]) -> None:
+    """Be a worker in this copy, unless CUDA does not work in it: then in a new Python, with the same descriptors."""
+    import torch
+
+    from real import worker
+
+    if settings["device"] == "cuda" and torch.cuda._is_in_bad_fork():
+        for descriptor in (settings["socket"], settings["lifeline"]):
+            os.set_inheritable(descriptor, True)
+        os.execv(sys.executable, command(settings))
+    worker.work(settings)
+
+
 def main() -> None:
-    for module in ("torch.distributed", "msgspec.msgpack", "real.cpu", "real.worker"):  # what a worker would import
+    for module in ("torch.distributed", "msgspec.msgpack", f"real.{sys.argv[2]}", "real.worker"):  # as a worker would
         importlib.import_module(module)
     registry.protocols()  # and the protocols that are installed; one that fails, fails again where a job needs it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us

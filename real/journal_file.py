@@ -80,7 +80,7 @@ class JournalFile:
     def _writer(self) -> Callable[[RawRecord], None]:
         from msgspec.msgpack import Encoder  # not above: importing the backends must work where it is not installed
 
-        encode, length = Encoder().encode, LENGTH.pack
+        encode, put_length, more = Encoder().encode, LENGTH.pack_into, LENGTH.size
         memory, first, at, room = self._window(HEAD, 0)
         head = memoryview(mmap.mmap(self._file, HEAD)).cast("Q")
         head[0] = HEAD
@@ -94,15 +94,16 @@ class JournalFile:
                     data = encode(record)
                 except (TypeError, OverflowError, UnicodeEncodeError):
                     data = strict(record)
-            data += length(len(data))
-            end = at + len(data)
-            if end > room:
+            size = len(data)
+            end = at + size
+            if end + more > room:
                 room = -1  # where there is none for this record, none is written after it
-                memory, first, at, room = self._next_window(first + at, len(data))
-                end = at + len(data)
+                memory, first, at, room = self._next_window(first + at, size + more)
+                end = at + size
             memory[at:end] = data
-            head[0] = first + end
-            at = end
+            put_length(memory, end, size)
+            at = end + more
+            head[0] = first + at
 
         return write
 

@@ -3,7 +3,8 @@
 A sender connects at its first message to a rank and keeps the connection, so what one sender sent comes in order. A
 thread of the receiver reads all connections and puts each message into its box as it arrives. One line a message, a
 JSON array of the job's number, the box and the message; what belongs to an earlier job is dropped, so a message that
-nobody took does not reach the next program.
+nobody took does not reach the next program. Socket and thread begin with the first job: a worker in reserve has the
+rank, and with it the path, of one that works.
 
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
 message to a process that has gone is lost, as anything sent to the dead.
@@ -40,13 +41,16 @@ class Mail:
         self._boxes: dict[str, queue.SimpleQueue[Frozen]] = {}
         self._lock = threading.Lock()
         self._peers: dict[int, socket.socket] = {}
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(self._path(rank))
-        self._listener.listen(256)
-        threading.Thread(target=self._read, name="mail", daemon=True).start()
+        self._rank = rank
+        self._listener: socket.socket | None = None
 
     def begin(self, job: int) -> None:
         """From now on only messages of this job are taken in; before any other rank may have begun it."""
+        if self._listener is None:
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            self._listener.bind(self._path(self._rank))
+            self._listener.listen(256)
+            threading.Thread(target=self._read, args=(self._listener,), name="mail", daemon=True).start()
         with self._lock:
             self._job = job
             self._boxes = {}
@@ -80,15 +84,15 @@ class Mail:
     def _path(self, rank: int) -> str:
         return f"{self._folder}/{rank}"
 
-    def _read(self) -> None:
+    def _read(self, listener: socket.socket) -> None:
         """The reader's thread."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(listener, selectors.EVENT_READ)
             beginnings: dict[Any, bytes] = {}
             while True:
                 for key, _ in selector.select():
-                    if key.fileobj is self._listener:
-                        sender, _ = self._listener.accept()
+                    if key.fileobj is listener:
+                        sender, _ = listener.accept()
                         selector.register(sender, selectors.EVENT_READ)
                         beginnings[sender] = b""
                         continue

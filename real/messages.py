@@ -63,7 +63,8 @@ class Go(NamedTuple):
 
 class Ended(NamedTuple):
     """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
-    program that changed what its ranks share where they share a process; "" if it changed nothing.
+    program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
+    process is not to be used again.
     """
 
     number: int
@@ -72,6 +73,7 @@ class Ended(NamedTuple):
     started_ns: int
     ended_ns: int
     changed: str = ""
+    spoiled: bool = False
 
 
 class Troubled(NamedTuple):

@@ -1,4 +1,4 @@
-"""The parent's side: one worker process a rank, spawned once, kept warm, replaced when there is no other way.
+"""The parent's side: one worker process a rank, started once, kept warm, replaced when there is no other way.
 
 A world of n ranks runs on the first n workers; the pool grows when a larger world comes. The parent owns what must
 outlive a worker: the store on which communicators meet, the deadlines, and the folder of the journals and of the
@@ -12,9 +12,9 @@ After a run that did not go well the evidence, the journals, is read first. Then
   used again.
 - Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
   device is idle. Takes about a second.
-- That was not clean, or somebody died, or somebody is stuck and recovery is "kill" (gloo): all workers are killed, and
-  started again when they are needed. Takes seconds, but where they are forked (`fork_server`) less than one.
-
+- That was not clean, or a worker calls its process spoiled, or somebody died, or somebody is stuck and recovery is
+  "kill" (gloo): all workers are killed, and others are started when they are needed (`crew`). They are forked, which
+  takes less than a second on a CPU.
 - The machine took something away (`Run.lost`): the same. Where that was during set-up there is no run but `Lost`, and
   the next one gets a new store too.
 
@@ -32,26 +32,22 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsim.backend.trouble import free_descriptors, is_stopped
+from dpsim.backend.trouble import free_descriptors
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.program import SharedState
 from dpsim.registry import modules
-from dpsim.world import BackendUnavailable, CommunicatorSpec, Lost, Progress, Run, World
+from dpsim.world import CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
-from real.clock import Clock
+from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
-from real.fork_server import LOOKS, POLL_SECONDS, ForkServer
 from real.journal_reader import read_journal
-from real.messages import Abort, Go, Job, Prepared, Ready, Recovered, Refused
+from real.messages import Abort, Go, Job, Prepared, Recovered
+from real.spent import Spent
 from real.store import loopback_store
 from real.watch import Watch
-
-SETUP_SECONDS = 180.0
-"""For the start of the workers, and for the communicators of a world: torch on a slow machine, NCCL on a large one."""
 
 RECOVERY_SECONDS = 8.0
 """For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
@@ -78,21 +74,16 @@ NCCL_ENVIRONMENT = {
 LOOPBACK = {"NCCL_SOCKET_IFNAME": "=lo"}
 
 
-class ProgramRefused(RuntimeError):
-    """A worker could not find the program, or its `prepare` failed. The message has the worker's traceback."""
-
-
 class Pool:
     """Workers of one kind of device ("cpu", "cuda") and one way of recovery ("kill", "abort")."""
 
     def __init__(self, backend: str, device: str, recovery: str) -> None:
         self.backend = backend
-        self._device = device
+        self.crew = Crew(backend, device)
+        self.spent = Spent()
         self._recovery = recovery
-        self._children: list[Child] = []
         self._store: Any = None
         self._folder: PoolFolder | None = None
-        self.server: ForkServer | None = None
         self._owner = 0
         self._generation = 0
         self._oldest = 0
@@ -100,7 +91,8 @@ class Pool:
         self._known: set[CommunicatorSpec] = set()
 
     def run(self, world: World, program: str, args: Any, progress: Progress | None) -> Run:
-        """Run a world. On any error, Ctrl-C included, no worker is left; an interrupt says where every rank stood.
+        """Run a world. After any error, Ctrl-C included, no worker is used again; an interrupt says where every rank
+        stood.
 
         Raises SharedState for a program that keeps state where its ranks may share it, as the simulation does.
         """
@@ -110,30 +102,32 @@ class Pool:
                 return self._run(world, program, args, progress, Path(folder))
         except SharedState:  # the run has come to its end
             raise
+        except ProgramRefused:  # by some; others wait to be told to go
+            self._replace()
+            raise
         except BaseException as error:
-            self.kill()
-            self._end_server()
+            self._end()
             self._store = None  # whatever was wrong with it
             if isinstance(error, OSError):  # a socket, a pipe, a process, a file: nothing of the program's
                 raise Lost(f"{self.backend}: {error}") from error
             raise
 
     def kill(self) -> None:
-        """End all workers. The next run spawns new ones."""
-        if os.getpid() != self._owner:  # forked from the owner: we have its memory, but the workers are not ours
-            return
-        children, self._children = self._children, []
-        for child in children:
-            child.kill()
-        self._renew()
-        self._oldest = self._generation
+        """End all workers, and wait until they are gone. The next run starts new ones."""
+        self._replace()
+        if self._is_ours:
+            self.crew.end_all()
+
+    def _end(self) -> None:
+        self.kill()
+        if self._is_ours:
+            self.crew.end_server()
 
     def close(self) -> None:
         """End all workers, what forks them, and the store."""
-        self.kill()
-        self._end_server()
+        self._end()
         self._store = None
-        if self._folder is not None and os.getpid() == self._owner:
+        if self._folder is not None and self._is_ours:
             self._folder.remove()
             self._folder = None
         atexit.unregister(self.close)
@@ -141,108 +135,69 @@ class Pool:
     @property
     def processes(self) -> list[int]:
         """The workers' process ids, by rank."""
-        return [child.process.pid for child in self._children]
+        return [child.process.pid for child in self.crew.workers]
+
+    @property
+    def _is_ours(self) -> bool:
+        """Not where this process was forked from the owner: it has the memory, but the workers are not its own."""
+        return os.getpid() == self._owner
 
     # ---- start
 
     def _grow(self, size: int) -> Path:
-        """Spawn what is missing, all at the same time. The answer is the folder for whatever belongs to the pool."""
-        if any(child.has_ended() for child in self._children):  # while it was idle: somebody killed it
-            self.kill()
-        missing = range(len(self._children), size)
-        needed = DESCRIPTORS + DESCRIPTORS_A_RANK * len(missing)
-        if missing and free_descriptors(needed) < needed:  # torch would abort, or wait for ever
+        """Start what is missing. The answer is the folder for whatever belongs to the pool."""
+        if any(child.has_ended() for child in self.crew.workers):  # while it was idle: somebody killed it
+            self._replace()
+        missing = size - len(self.crew.workers)
+        if missing <= 0 and self._folder is not None:
+            return self._folder.path
+        needed = DESCRIPTORS + DESCRIPTORS_A_RANK * missing
+        if free_descriptors(needed) < needed:  # torch would abort, or wait for ever
             free = f"{needed} file descriptors are needed, and {free_descriptors(needed)} are free (see ulimit -n)"
-            raise Lost(f"{self.backend}: no start of {len(missing)} workers: {free}")
+            raise Lost(f"{self.backend}: no start of {missing} workers: {free}")
+        with self.spent.on("start"):
+            return self._start(size)
+
+    def _start(self, size: int) -> Path:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
-        if self._device == "cuda":
+        device = self.crew.device
+        if device == "cuda":
             environment = {**NCCL_ENVIRONMENT, **environment, **LOOPBACK}
         if self._folder is None:
             self._owner = os.getpid()
-            self._forking(environment)  # imports torch while we do
+            self.crew.forking(environment)  # imports torch while we do
             self._folder = PoolFolder()
             atexit.register(self.close)
         self._store = self._store or loopback_store()
-        settings: dict[str, Any] = {"device": self._device, "recovery": self._recovery, "port": self._store.port}
+        settings: dict[str, Any] = {"device": device, "recovery": self._recovery, "port": self._store.port}
         settings["folder"] = str(self._folder.path)
-        for rank in missing:
-            (self._folder.path / str(rank)).unlink(missing_ok=True)  # the socket of a worker that is gone
-            self._children.append(Child(rank, settings, environment, self._forking(environment)))
-        for rank, ready in self._gather(self._children[missing.start :], Ready, 0).items():
-            self._children[rank].versions = ready.versions
+        self.crew.grow(size, settings, environment)
         return self._folder.path
-
-    def _forking(self, environment: Mapping[str, str]) -> ForkServer | None:
-        """What forks the workers. On GPUs nothing does; nor on macOS, whose libraries do not survive a fork."""
-        if self._device == "cuda" or sys.platform == "darwin":
-            return None
-        if self.server is None or self.server.has_ended():
-            self._end_server()
-            self.server = ForkServer(environment)
-        return self.server
-
-    def _end_server(self) -> None:
-        if self.server is not None and os.getpid() == self._owner:
-            self.server.close()
-            self.server = None
-
-    def _gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
-        """The answer of each worker, by rank: a message of that kind about that job."""
-        answers: dict[int, Any] = {}
-        clock, looks = Clock(POLL_SECONDS), 0
-        while len(answers) < len(children):
-            pending = [child for child in children if child.rank not in answers]
-            ready = speaking(pending, POLL_SECONDS)
-            stopped = [] if ready else [child for child in pending if is_stopped(child.process.pid)]
-            looks = looks + 1 if stopped else 0
-            if looks == LOOKS or clock.seconds() > SETUP_SECONDS:
-                ranks = ", ".join(str(child.rank) for child in stopped or pending)
-                why = "was stopped" if stopped else f"does not answer for {SETUP_SECONDS:g} s"
-                raise Lost(f"{self.backend}: during set-up (no {kind.__name__}) the process of rank {ranks} {why}")
-            for child in ready:
-                message = child.receive()
-                if message is None:
-                    self._refuse_lost(children)
-                    ended = f"the worker of rank {child.rank} ended during set-up ({child.how_it_ended()})"
-                    raise BackendUnavailable(f"{self.backend}: {ended}; its output says why")
-                if isinstance(message, Refused) and message.number == number:
-                    if message.stage == "lost":
-                        raise Lost(f"{self.backend}: rank {child.rank} could not start: {message.why}")
-                    self._refuse_lost(children)
-                    error = ProgramRefused if message.stage == "program" else BackendUnavailable
-                    raise error(f"{self.backend}: rank {child.rank} could not start\n{message.why}")
-                if isinstance(message, kind) and message.number == number:
-                    answers[child.rank] = message
-        return answers
-
-    def _refuse_lost(self, children: Sequence[Child]) -> None:
-        """Raise Lost if a worker was taken away during set-up: then what another one says came of that."""
-        for child in children:
-            taken = child.taken_away()
-            if taken:
-                raise Lost(f"{self.backend}: the process of rank {child.rank} {taken} during set-up")
 
     # ---- one job
 
     def _run(self, world: World, program: str, args: Any, progress: Progress | None, folder: Path) -> Run:
         self._number += 1
-        children = self._children[: world.size]
+        children = self.crew.workers[: world.size]
         paths = [folder / f"rank-{child.rank}.journal" for child in children]
         for child, path in zip(children, paths, strict=True):
             child.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
-        self._gather(children, Prepared, self._number)
+        with self.spent.on("set-up"):
+            self.crew.gather(children, Prepared, self._number)
         self._known.update(spec._replace(kind="") for spec in world.communicators)
         for child in children:
             child.send(Go(self._number))
         watch = Watch(children, paths, world, self._number, progress)
         try:
-            watch.observe()
+            with self.spent.on("run"):
+                watch.observe()
         except KeyboardInterrupt as error:
             error.add_note(whereabouts([read_journal(path) for path in paths]))
             raise
         journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
-        self._recover(watch, world)
+        with self.spent.on("recovery"):
+            self._recover(watch, world)
         if watch.changed:
             raise SharedState(min(watch.changed))  # the first name, as where all ranks share one process
         return Run(
@@ -261,12 +216,12 @@ class Pool:
     def _recover(self, watch: Watch, world: World) -> None:
         """Make the workers fit for the next job."""
         finished = all(end == "finished" for end in watch.ends)
-        if finished and not world.faults and len(self._known) <= MOST_COMMUNICATORS:
+        if finished and not (world.faults or watch.spoiled) and len(self._known) <= MOST_COMMUNICATORS:
             return
         lost = bool(watch.lost) or "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
         worn = self._generation - self._oldest >= MOST_GENERATIONS
-        if lost or worn or not self._abort():
-            self.kill()
+        if lost or worn or watch.spoiled or not self._abort():
+            self._replace()
         else:
             self._renew()
 
@@ -276,9 +231,9 @@ class Pool:
             return True  # all have come to an end by themselves
         deadline = time.monotonic() + RECOVERY_SECONDS
         try:
-            for child in self._children:
+            for child in self.crew.workers:
                 child.link.send(Abort(self._number))
-            return all(self._has_recovered(child, deadline) for child in self._children)
+            return all(self._has_recovered(child, deadline) for child in self.crew.workers)
         except OSError:  # one has ended by now
             return False
 
@@ -290,7 +245,15 @@ class Pool:
                 return message is not None and message.clean
         return False
 
+    def _replace(self) -> None:
+        """Have other workers next time."""
+        if self._is_ours:
+            self.crew.end()
+            self._renew()
+            self._oldest = self._generation
+
     def _renew(self) -> None:
+        """Use no communicator again."""
         self._generation += 1
         self._known.clear()
 

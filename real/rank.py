@@ -18,15 +18,17 @@ import numpy as np
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.communicators import JournaledHostCommunicator
+from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.pools import GraphPool
 from dpsim.backend.rank import JournaledRank
 from dpsim.backend.streams import JournaledStream
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Stream
 from dpsim.ops import DType
-from dpsim.world import CommunicatorSpec
+from dpsim.world import CommunicatorSpec, World
 from real import gloo_calls
 from real.communicators import Group
 from real.mail import Mail
@@ -36,9 +38,15 @@ from real.waiting import Patience
 class Device(ABC):
     """What the ranks of a process compute on: a CPU or a CUDA device. One for the life of a worker."""
 
+    spoiled = False
+    """Whether something was left that only a new process is without."""
+
     @abstractmethod
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
         """Make a process group for collectives on this device. Blocks until every member has called it."""
+
+    def prepare(self, world: World) -> None:  # noqa: B027  # most have nothing to do
+        """Before a job begins: what its programs must not wait for."""
 
     @abstractmethod
     def stream(self, rank: RealRank, name: str) -> RealStream:
@@ -49,12 +57,22 @@ class Device(ABC):
         """A device communicator for the rank."""
 
     @abstractmethod
+    def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
+        """A graph for the rank."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """A job has come to its end, and nothing runs any more: keep nothing of its graphs."""
+
+    @abstractmethod
     def abort(self, process_groups: Iterable[Any]) -> None:
         """Begin to end what runs on these process groups. Does not wait; may be called twice, and from any thread."""
 
     @abstractmethod
     def is_idle(self, seconds: float) -> bool:
-        """Whether aborts are through and nothing runs any more, within that time: the device can be used again."""
+        """Whether aborts are through and nothing runs any more, within that time: the device can be used again. All
+        graphs are dropped.
+        """
 
     @abstractmethod
     def versions(self) -> dict[str, str]:
@@ -110,7 +128,11 @@ class RealBuffer(JournaledBuffer):
 
     def _release(self) -> None:
         self._taken.discard(self)
-        self._whole = None
+        self._whole = None if self.held is None else self._weak()
+
+    def _weak(self) -> Any:
+        """The memory of a graph, without a claim on it."""
+        return self._whole
 
 
 class RealRank(JournaledRank):
@@ -152,6 +174,9 @@ class RealRank(JournaledRank):
 
     def _stream(self, name: str) -> Stream:
         return self._device.stream(self, name)
+
+    def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
+        return self._device.graph(self, name, pool)
 
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         if not 0 <= to < self._size:

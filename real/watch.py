@@ -48,7 +48,7 @@ class Watch:
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
     finished; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
-    elsewhere.
+    elsewhere. `spoiled`: whether a worker said that it cannot be used again.
     """
 
     def __init__(
@@ -66,6 +66,7 @@ class Watch:
         self._ends: list[End | None] = [None] * len(children)
         self._reports: list[Ended] = []
         self.changed: list[str] = []
+        self.spoiled = False
         self._deaths: dict[int, str] = {}
         self._dismissed = False
         delays = sum(delay.ns for delay in world.delays)
@@ -143,6 +144,7 @@ class Watch:
                 self._ends[child.rank] = message.end
                 self.waited_ns[child.rank] = message.waited_ns
                 self._reports.append(message)
+                self.spoiled |= message.spoiled
                 if message.changed:
                     self.changed.append(message.changed)
         return bool(ready)

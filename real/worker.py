@@ -6,8 +6,7 @@ second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts
 
 On `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look.
 
-A program is a coroutine that never suspends: every call of the contract blocks instead, so one `send(None)` runs it
-to its end.
+A program never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end.
 
 No worker outlives its parent, however that ends. The control thread leaves when the socket closes; and in case it
 cannot run, because some call holds Python's lock, the kernel does it: the read end of a pipe whose other end only the
@@ -137,8 +136,7 @@ class Worker:
             from real.cpu import CpuDevice
 
             self._device = CpuDevice()
-        connect = {"host": connect_gloo, "device": self._device.connect}
-        self._communicators = Communicators(self.rank, store, connect)
+        self._communicators = Communicators(self.rank, store, {"host": connect_gloo, "device": self._device.connect})
         return self._device.versions()
 
     def _run(self, job: Job) -> None:
@@ -151,10 +149,11 @@ class Worker:
             return
         try:
             groups = self._communicators.of(job.generation, job.world.communicators)
+            self._device.prepare(job.world)
+            self._mail.begin(job.number)
         except Exception as error:
             self._send(refused(job.number, "machine", error))
             return
-        self._mail.begin(job.number)
         self._dismissed.clear()
         self._running = job.number
         self._send(Prepared(job.number))
@@ -163,11 +162,14 @@ class Worker:
                 self._recover(message)
                 return
         ended = self._perform(job, program, prepared, groups)
+        if ended.end == "finished":  # all streams were drained
+            self._device.clear()
         if isinstance(ended, Ended) and ended.end != "blocked":  # then the parent waits for us
             try:
                 refuse_changes(program, prepared, before)
             except SharedState as error:
                 ended = ended._replace(changed=str(error))
+            ended = ended._replace(spoiled=self._device.spoiled)
         self._send(ended)
 
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended | Troubled:

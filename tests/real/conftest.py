@@ -1,11 +1,15 @@
-"""One pool of workers for each backend, for all tests in this folder; those of gloo run on one worker of xdist."""
+"""One pool of workers for each backend, for all tests in this folder, and one of NCCL for all of the session; those of
+gloo run on one worker of xdist.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import cast
 
 import pytest
 
+from dpsim.runner import find_backend
 from dpsim.world import World
 from real.backend import TorchBackend
 from tests.real import worlds
@@ -17,6 +21,8 @@ def backends() -> Iterator[Callable[[str], TorchBackend]]:
     made: dict[str, TorchBackend] = {}
 
     def find(name: str) -> TorchBackend:
+        if name not in worlds.BACKENDS:
+            return cast(TorchBackend, find_backend(name))  # the plugin of dpsim closes it
         if name not in made:
             made[name] = worlds.BACKENDS[name]()
         return made[name]
@@ -38,4 +44,5 @@ def backend(request: pytest.FixtureRequest, backends: Callable[[str], TorchBacke
 
 @pytest.fixture
 def world() -> World:
-    return worlds.make_world()
+    """Without the group "ep", which few programs use: NCCL takes a while to make one, after each fault anew."""
+    return worlds.make_world(devices=["dp"])

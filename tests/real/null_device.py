@@ -12,13 +12,17 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
+from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.journal import RankJournal
+from dpsim.backend.pools import GraphPool
 from dpsim.interface import DeviceCommunicator
 from dpsim.ops import DTYPES, RawRecord
 from dpsim.world import CommunicatorSpec
 from real.calls import torch_dtype
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landings
+from real.cuda_fused import communicator_class, stream_class
+from real.cuda_graphs import CudaGraph
 from real.cuda_streams import CudaCommunicator, CudaStream
 from real.mail import Mail
 from real.rank import Device, RealRank, RealStream
@@ -60,7 +64,7 @@ class NullEvent:
 class NullCalls(CudaCalls):
     """What a device calls in the place of torch. `told`: what its streams, events and process groups were told."""
 
-    __slots__ = ("blocks", "events", "now", "passed", "told")
+    __slots__ = ("blocks", "events", "fails", "now", "passed", "pools", "told")
 
     def __init__(self) -> None:
         self.told: list[str] = []
@@ -75,6 +79,17 @@ class NullCalls(CudaCalls):
         self.event = lambda: NullEvent(self)
         self.dtypes = {name: torch_dtype(name) for name in (*DTYPES, "uint8")}
         self.landings = Landings()
+        self.alias = lambda tensor: tensor
+        self.graph = lambda: NullGraph(self)
+        self.pools = 0
+        self.pool = self._pool
+        self.nodes = lambda graph: graph
+        self.fails: dict[str, Exception] = {}
+        """What a call of a graph raises, by its name."""
+
+    def _pool(self) -> tuple[int, int]:
+        self.pools += 1
+        return 0, self.pools
 
     def _set_current(self, stream: NullStream) -> None:
         self.now = stream.cuda_stream
@@ -85,6 +100,36 @@ class NullCalls(CudaCalls):
 
         self.blocks += pin_memory
         return torch.zeros(shape, dtype=dtype)
+
+
+class NullGraph:
+    """It keeps nothing: what is captured is done at once, and a replay does nothing."""
+
+    def __init__(self, calls: NullCalls) -> None:
+        self.calls = calls
+
+    def capture_begin(self, pool: tuple[int, int], capture_error_mode: str) -> None:
+        self._call("begins", f"pool {pool[1]}, {capture_error_mode}")
+
+    def capture_end(self) -> None:
+        self._call("ends")
+
+    def instantiate(self) -> None:
+        self._call("is made")
+
+    def replay(self) -> None:
+        self._call("replays")
+
+    def reset(self) -> None:
+        self._call("is dropped")
+
+    def raw_cuda_graph(self) -> int:
+        return 7
+
+    def _call(self, what: str, more: str = "") -> None:
+        self.calls.told.append(f"graph {what} on {self.calls.now}" + f" ({more})" * bool(more))
+        if what in self.calls.fails:
+            raise self.calls.fails[what]
 
 
 class NullGroup:
@@ -126,21 +171,33 @@ class NullWork:
 
 
 class NullDevice(Device):
-    """Streams are numbered from 1 in the order in which they are asked for."""
+    """Streams are numbered from 1 in the order in which they are asked for. `fused`: ops are as `cuda_fused` has them
+    wherever it may; else none are.
+    """
 
-    def __init__(self, calls: NullCalls) -> None:
+    def __init__(self, calls: NullCalls, fused: bool) -> None:
         self.calls = calls
+        self.fused = fused
         self.handles: dict[str, NullStream] = {}
+        self.graphs: list[Any] = []
 
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
         raise AssertionError("nobody is there")
 
     def stream(self, rank: RealRank, name: str) -> RealStream:
         handle = self.handles.setdefault(name, NullStream(self.calls, name, len(self.handles) + 1))
-        return CudaStream(rank, name, handle, self.calls, 1.0)
+        kind = stream_class(rank.journal) if self.fused else CudaStream
+        return kind(rank, name, handle, self.calls, 1.0)
 
     def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
-        return CudaCommunicator(rank, group)
+        kind = communicator_class(rank.journal) if self.fused else CudaCommunicator
+        return kind(rank, group)
+
+    def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
+        return CudaGraph(rank, name, pool, self)
+
+    def clear(self) -> None:
+        pass
 
     def abort(self, process_groups: Iterable[Any]) -> None:
         pass
@@ -152,10 +209,12 @@ class NullDevice(Device):
         return {}
 
 
-def null_rank(calls: NullCalls, sink: Callable[[RawRecord], None] = lambda record: None, **changes: Any) -> RealRank:
-    """Rank 0 of two, on a device that does nothing."""
+def null_rank(
+    calls: NullCalls, sink: Callable[[RawRecord], None] = lambda record: None, fused: bool = True, **changes: Any
+) -> RealRank:
+    """Rank 0 of two, on a device that does nothing. `changes`: to its world."""
     world = make_world(**changes)
     groups = [Group(spec, NullGroup(calls, works=spec.domain == "host")) for spec in world.communicators]
     patience = Patience(threading.Event(), polls=True)
     journal = RankJournal(0, world, sink).thread()
-    return RealRank(journal, NullDevice(calls), groups, patience, cast(Mail, None), world.size)
+    return RealRank(journal, NullDevice(calls, fused), groups, patience, cast(Mail, None), world.size)

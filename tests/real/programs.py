@@ -130,7 +130,7 @@ class Waits(Program[Any]):
             pass
 
     async def sleeps(self, rank: Rank) -> None:
-        await rank.sleep(2_500_000_000, "sleep")
+        await rank.sleep(1_500_000_000, "sleep")
 
     async def sends(self, rank: Rank) -> None:
         await rank.host("dp_cpu").send(np.ones(1, np.int32), 0, site="send")

@@ -23,6 +23,7 @@ pytest.importorskip("torch")
 
 from dpsim.interface import Rank
 from real.journal_file import JournalFile
+from real.worker import drive
 from tests import ROOT
 from tests.real.null_device import NullCalls, null_rank
 
@@ -113,17 +114,32 @@ def host_all_reduce(rank: Rank) -> Callable[[], object]:
     return lambda: awaited(group.all_reduce(mine, site="sum"))
 
 
+def replay_of_eight_layers(rank: Rank) -> Callable[[], object]:
+    main, group, graph = rank.stream("main"), rank.device("dp"), rank.graph("g")
+    buffer = main.alloc(4, "int32", "buffer")
+
+    async def capture() -> None:
+        async with graph.capture(main):
+            for _ in range(8):
+                main.launch("fill", fill, writes=[buffer], args=(3,))
+                group.all_reduce(buffer, main, site="sum")
+
+    drive(capture())
+    return lambda: graph.replay(main, "replay")
+
+
 @pytest.mark.parametrize(
     ("op", "calls"),
     [
-        (alloc, 10),
-        (free, 5),
-        (launch, 7),
-        (launch_that_reads, 10),
-        (all_reduce, 15),
-        (broadcast_between_streams, 44),
-        (read, 12),
+        (alloc, 4),
+        (free, 4),
+        (launch, 3),
+        (launch_that_reads, 5),
+        (all_reduce, 3),
+        (broadcast_between_streams, 31),
+        (read, 8),
         (host_all_reduce, 17),
+        (replay_of_eight_layers, 38),
     ],
 )
 def test_calls_of_an_op(rank: Rank, op: Callable[[Rank], Callable[[], object]], calls: int) -> None:
@@ -135,14 +151,14 @@ def test_calls_of_an_op(rank: Rank, op: Callable[[Rank], Callable[[], object]], 
 
 def test_a_layer_more_is_seen(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same op, with a function of ours around one that it calls."""
-    from real.cuda_streams import CudaStream
+    from dpsim.backend.journal import Journal
 
     once = alloc(rank)
     once()
     before = called(once).total()
-    source = "def enter(self): return inner(self)"
-    code = compile(source, f"{ROOT}/real/cuda_streams.py", "exec")
-    names: dict[str, Any] = {"inner": CudaStream.enter}
+    source = "def number(self, what): return inner(self, what)"
+    code = compile(source, f"{ROOT}/dpsim/backend/journal.py", "exec")
+    names: dict[str, Any] = {"inner": Journal.number}
     exec(code, names)
-    monkeypatch.setattr(CudaStream, "enter", names["enter"])
+    monkeypatch.setattr(Journal, "number", names["number"])
     assert called(once).total() == before + 1

@@ -61,10 +61,8 @@ def decisions(run: Run) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("asynchronous", "stream"), [(True, None), (False, "main")], ids=["host", "device"])
-def test_batch_agreement_in_both_domains(
-    backend: TorchBackend, world: World, asynchronous: bool, stream: str | None
-) -> None:
-    run = on_both(backend, world, "dp_batch", dp_batch(2, async_scheduling=asynchronous))
+def test_batch_agreement_in_both_domains(backend: TorchBackend, asynchronous: bool, stream: str | None) -> None:
+    run = on_both(backend, make_world(), "dp_batch", dp_batch(2, async_scheduling=asynchronous))
     agreements = [record for record in run.journals[0] if record[KIND] == "collective" and record[SITE] == "dp.agree"]
     assert {record[STREAM] for record in agreements} == {stream}
     plans = [

@@ -17,7 +17,7 @@ from dpsim.registry import UnknownName
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend
-from real.pool import ProgramRefused
+from real.crew import ProgramRefused
 from tests.backend.mistakes import KERNELS, LEFT, NO_MISTAKES, SAID
 from tests.real import programs  # registers the test programs
 from tests.real.worlds import NCCL

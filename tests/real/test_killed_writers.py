@@ -33,7 +33,7 @@ def sums(journal: list[RawRecord], kind: str) -> set[tuple[str, int]]:
 
 
 @pytest.mark.parametrize("backend", ["gloo"], indirect=True)
-@pytest.mark.parametrize("times", [10, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("times", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_every_journal_reads_back_to_its_last_whole_record(
     backend: TorchBackend, world: World, times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

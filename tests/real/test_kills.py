@@ -23,6 +23,7 @@ import pytest
 
 from dpsim import runner
 from dpsim.campaign import processes
+from real import folder
 from real.backend import GlooBackend
 from tests.cli.commands import dpsim_, write
 from tests.cli.protocols import scenario
@@ -96,6 +97,7 @@ def _folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("temporary", "work"):
         (tmp_path / name).mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
     monkeypatch.chdir(tmp_path / "work")
 
 
@@ -131,7 +133,7 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
     file = write(Path("x.yaml"), STEPS)
 
     def victims() -> list[int]:
-        return [gloo.pool.server.pid] if gloo.pool.server is not None else []
+        return [gloo.pool.crew.server.pid] if gloo.pool.crew.server is not None else []
 
     try:
         words = ["run", str(file), "--backend", "gloo"]

@@ -25,7 +25,8 @@ pytestmark = [
 def test_a_pool_listens_on_loopback_alone(backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the environment says of interfaces: that is for ranks on several machines."""
     others = set(listeners([os.getpid()]))
-    backend.close()
+    backend.pool.kill()
+    backend.pool._store = None
     for library in ("GLOO", "NCCL"):
         monkeypatch.setenv(f"{library}_SOCKET_IFNAME", "eth0")
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
@@ -34,7 +35,7 @@ def test_a_pool_listens_on_loopback_alone(backend: TorchBackend, world: World, m
     assert set(listeners([os.getpid()])) - others, "the store"
     assert [address for address, _ in set(listeners([os.getpid()])) - others if not address.is_loopback] == []
     assert listeners(backend.pool.processes), "the sockets of the library"
-    backend.close()  # the next ones start in the environment of the other tests
+    backend.pool.kill()  # the next ones start in the environment of the other tests
 
 
 @pytest.mark.parametrize(("family", "everywhere"), [(socket.AF_INET, "0.0.0.0"), (socket.AF_INET6, "::")])
@@ -61,7 +62,7 @@ def test_after_a_set_up_that_failed_there_is_a_new_store(world: World, monkeypat
             raise BackendUnavailable("full")
 
         with monkeypatch.context() as patched:
-            patched.setattr(backend.pool, "_gather", fails)
+            patched.setattr(backend.pool.crew, "gather", fails)
             with pytest.raises(BackendUnavailable, match="full"):
                 backend.run(world, "real_rounds", {"rounds": 1})
         assert backend.run(world, "real_rounds", {"rounds": 1}).finished

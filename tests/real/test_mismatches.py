@@ -121,6 +121,6 @@ def test_on_one_communicator_an_early_receive_holds_up_the_send(backend: TorchBa
     reason = backend.unavailable(2)
     if reason is not None:
         pytest.skip(reason)
-    world = make_world(2, stall_ns=4_000_000_000)
+    world = make_world(2, stall_ns=2_000_000_000)
     assert outcome(SimBackend().run(world, "real_answered", {"back": back})) == ends
     assert outcome(backend.run(world, "real_answered", {"back": back})) == ends

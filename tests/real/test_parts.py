@@ -15,6 +15,7 @@ import pytest
 
 from dpsim.world import At, BackendUnavailable, Kill, World
 from real import backend as backends
+from real import folder as folders
 from real.backend import GlooBackend, NcclBackend
 from real.folder import PREFIX, PoolFolder, _remove_if_stale
 from tests.programs import world_of
@@ -25,7 +26,31 @@ from tests.programs import world_of
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(folders, "MEMORY", tmp_path / "none")
     return tmp_path
+
+
+@pytest.mark.parametrize(("room", "there"), [(1, True), (1 << 60, False)], ids=["room", "no room"])
+def test_a_folder_lies_in_memory_if_there_is_room(
+    temporary: Path, monkeypatch: pytest.MonkeyPatch, room: int, there: bool
+) -> None:
+    """Those that were left behind go first, wherever they lie: they may be what takes the room."""
+    left = PoolFolder()
+    memory = temporary / "memory"
+    memory.mkdir()
+    monkeypatch.setattr(folders, "MEMORY", memory)
+    monkeypatch.setattr(folders, "ROOM", 1)
+    also_left = PoolFolder()
+    os.close(left._held)
+    os.close(also_left._held)
+    monkeypatch.setattr(folders, "ROOM", room)
+    folder = PoolFolder()
+    assert folder.path.parent == (memory if there else temporary)
+    assert not left.path.exists()
+    assert not also_left.path.exists()
+    folder.remove()
+    assert list(temporary.iterdir()) == [memory]
+    assert not list(memory.iterdir())
 
 
 def test_a_folder_whose_owner_was_killed_is_removed_by_the_next_one(temporary: Path) -> None:

@@ -18,11 +18,12 @@ import pytest
 
 from dpsim.ops import KIND
 from dpsim.world import At, Fault, World
+from real import folder
 from real.backend import TorchBackend
 from real.folder import PoolFolder
 from tests import ROOT
 from tests.real import programs  # noqa: F401  # registers the test programs
-from tests.real.worlds import NCCL, make_world
+from tests.real.worlds import NCCL
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -30,15 +31,19 @@ pytestmark = pytest.mark.xdist_group("gloo")
 # A parent that prints the process ids of its workers and of what forked them, and then that rank 0 waits for rank 1,
 # which holds Python's lock.
 PARENT = """
+import pathlib
 import signal
 
+from real import folder
 from real.backend import GlooBackend, TorchBackend
 from tests.real import programs, worlds
+
+folder.MEMORY = pathlib.Path("none")  # so that TMPDIR counts
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
 backend = GlooBackend()
 backend.run(worlds.make_world(), "real_rounds", {"rounds": 1})
-print(*backend.pool.processes, backend.pool.server.pid, flush=True)
+print(*backend.pool.processes, backend.pool.crew.server.pid, flush=True)
 world = worlds.make_world(stall_ns=100_000_000_000)
 backend.run(world, "real_misbehaves", {"how": "holds_the_lock", "wait": True}, lambda _: print("stuck", flush=True))
 """
@@ -91,6 +96,7 @@ def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: py
         left = list(tmp_path.glob("dpsim-*"))
         assert len(left) == (1 if how == "kill -9" else 0)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+        monkeypatch.setattr(folder, "MEMORY", tmp_path / "none")
         PoolFolder().remove()  # the next one's start
         assert not list(tmp_path.glob("dpsim-*"))
     finally:
@@ -172,25 +178,25 @@ forked = pytest.mark.parametrize("backend", ["gloo"], indirect=True)
 @forked
 def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, world: World) -> None:
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
-    server, before = backend.pool.server, backend.pool.processes
+    server, before = backend.pool.crew.server, backend.pool.processes
     death = Fault("die", 1, At("host", 0))
     assert backend.run(replace(world, faults=(death,)), "real_rounds", {"rounds": 1}).ends == ["blocked", "died"]
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
     assert not {*backend.pool.processes} & {*before}
-    assert backend.pool.server is server
+    assert backend.pool.crew.server is server
 
 
 @forked
 def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
     """Then nobody is left who could say how the workers ended."""
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
-    server, before = backend.pool.server, backend.pool.processes
+    server, before = backend.pool.crew.server, backend.pool.processes
     assert server is not None
     os.kill(server.pid, signal.SIGKILL)
     assert eventually(lambda: is_gone(server.pid))
     assert eventually(lambda: all(is_gone(process) for process in before)), "they leave with it"
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished
-    assert backend.pool.server is not server
+    assert backend.pool.crew.server is not server
 
 
 @forked
@@ -214,4 +220,4 @@ def test_close_ends_the_workers_and_the_backend_may_be_used_again(backend: Torch
     backend.close()  # nothing to close
     assert eventually(lambda: all(is_gone(process) for process in workers))
     assert backend.pool.processes == []
-    assert backend.run(make_world(1), "real_rounds", {"rounds": 1}).finished
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished

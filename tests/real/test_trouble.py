@@ -127,7 +127,7 @@ def test_a_planted_death_is_none_of_the_machine(backend: TorchBackend, world: Wo
 def test_lost_in_set_up(
     backend: TorchBackend, world: World, what: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("real.pool.LOOKS", 1)
+    monkeypatch.setattr("real.crew.LOOKS", 1)
     with pytest.raises(Lost, match=f"gloo: {said}"):
         lacking(backend, world, what)
     assert backend.pool.processes == []
@@ -143,7 +143,7 @@ def test_few_descriptors(backend: TorchBackend, world: World) -> None:
         with pytest.raises(Lost, match=r"no start of 2 workers: 72 file descriptors are needed, and \d+ are free"):
             backend.run(world, "real_rounds", {"rounds": 1})
         assert backend.pool.processes == []
-        assert (backend.pool.server, backend.pool._store) == (None, None)
+        assert (backend.pool.crew.server, backend.pool._store) == (None, None)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
@@ -167,19 +167,19 @@ def test_what_forks_the_workers_was_stopped(
     backend: TorchBackend, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("real.fork_server.LOOKS", 1)
-    server = backend.pool.server
+    server = backend.pool.crew.server
     assert server is not None
     backend.pool.kill()
     os.kill(server.pid, signal.SIGSTOP)
     with pytest.raises(Lost, match=r"what forks the workers was lost \(it was stopped\)"):
         lacking(backend, world, "memory")
-    assert backend.pool.server is None
+    assert backend.pool.crew.server is None
 
 
 @forked
 @pytest.mark.slow
 def test_what_forks_the_workers_was_ended_in_a_run(backend: TorchBackend, world: World) -> None:
-    server = backend.pool.server
+    server = backend.pool.crew.server
     assert server is not None
     told: list[int] = []
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from dpsim.world import Lost, World
-from real import clock, pool, watch
+from real import clock, crew, watch
 from real.backend import GlooBackend
 from real.child import Child
 from real.clock import SLACK_NS, Clock
@@ -140,8 +140,8 @@ def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.M
         planted.now += next(turns) if len(looks) == 1 else SECOND
         return []
 
-    monkeypatch.setattr(pool, "speaking", speaking)
-    monkeypatch.setattr(pool, "is_stopped", lambda _: False)
+    monkeypatch.setattr(crew, "speaking", speaking)
+    monkeypatch.setattr(crew, "is_stopped", lambda _: False)
 
     class Process:
         pid = 0
@@ -149,7 +149,7 @@ def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.M
     child = Silent(0)
     child.process = Process()  # type: ignore[attr-defined]
     with pytest.raises(Lost, match="does not answer for 180 s"):
-        GlooBackend().pool._gather(cast(list[Child], [child]), Ended, 1)
+        GlooBackend().pool.crew.gather(cast(list[Child], [child]), Ended, 1)
     assert len(looks) == 180
 
 

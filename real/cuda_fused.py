@@ -1,0 +1,265 @@
+"""The ops that a program does most often on a GPU, each in one function: alloc, launch, all_reduce, read, free.
+
+Between two calls of CUDA each function of Python costs several times what it costs in a loop. The shared half of the
+contract (`dpsim.backend`) hands an op from its checks to the journal and to what the device does, through a function
+each, so that every backend has the same addresses, records and faults. Here the three are one function, and what is
+seldom done stays where it was: other ops, views, errors.
+
+These classes serve ranks into whose ops the scenario injects nothing; the others keep to the shared half:
+
+    stream_class(rank.journal)          # FusedStream, or CudaStream if something is injected
+
+That both do the same, in records, in what the device is told and in errors, is held by a test that runs one program
+through both (`tests/real/test_fused.py`).
+
+Lost: the journal's part written out as well (`Journal.note`), one call an op less: addresses would be given in two
+places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from math import prod
+from types import FunctionType
+from typing import Any
+from zlib import crc32
+
+from dpsim.backend.arguments import count_of, reduction_name, unknown_dtype
+from dpsim.backend.buffers import check_buffers, of_this_backend, refs
+from dpsim.backend.issue import plan
+from dpsim.backend.journal import Journal
+from dpsim.backend.kernel_call import KernelError, WroteWhatItReads, check_kernel, refuse_result
+from dpsim.backend.plain import PLAIN, check_plain, shape_of, whole
+from dpsim.backend.work import Work
+from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
+from dpsim.ops import DTYPES, DType, ReduceOp
+from real.calls import reduction
+from real.communicators import Group
+from real.cuda_calls import Landing
+from real.cuda_streams import CudaBuffer, CudaCommunicator, CudaStream, refuse_captured
+from real.rank import RealRank, tensor
+from real.waiting import Patience, Unfinished
+
+
+class FusedStream(CudaStream):
+    """A stream whose allocs and launches are one function each."""
+
+    __slots__ = ()
+
+    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
+        if type(shape) is not tuple:
+            shape = shape_of(shape, site) if type(shape) is not int else (shape,)
+        count = 1
+        for size in shape:
+            if type(size) is not int or size < 0:
+                shape = shape_of(shape, site)
+                count = prod(shape)
+                break
+            count *= size
+        if dtype not in DTYPES:
+            raise unknown_dtype(dtype, site)
+        calls, journal = self.calls, self.journal
+        if calls.current(calls.index) != self._number:
+            calls.set_current(self.handle)
+        buffer = new_buffer(FusedBuffer)
+        buffer._whole = memory = calls.empty(shape, dtype=calls.dtypes[dtype], device=calls.device)
+        buffer._taken = taken = self.rank.taken
+        taken.add(buffer)
+        buffer.stream = self
+        buffer.shape = shape
+        buffer.dtype = dtype
+        buffer.count = count
+        first = memory.data_ptr()
+        buffer.place = place = 0, first, first + count * DTYPES[dtype]
+        buffer.base = None
+        buffer.home = home = self.home
+        buffer.held = None
+        buffer.freed = []
+        number = journal.number("buffer")
+        journal.note("alloc", site, (home, number, count, dtype, place))
+        buffer.ref = ref = number, 0, count
+        buffer.refs = (ref,)
+        buffer._site = site
+        buffer._ordinal = journal.ordinal
+        if self.capture is not None:
+            self.capture.took(self, buffer, (site, journal.ordinal, journal.place(site)))
+        return buffer
+
+    def launch(
+        self,
+        site: str,
+        kernel: Kernel,
+        *,
+        reads: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] = (),
+        args: tuple[Frozen, ...] = (),
+        cost: int | None = None,
+    ) -> None:
+        if type(kernel) is not FunctionType or kernel.__closure__ or kernel.__defaults__ or kernel.__kwdefaults__:
+            check_kernel(kernel, site)
+        for one in args:
+            if type(one) not in PLAIN and not (type(one) is tuple and PLAIN.issuperset(map(type, one))):
+                check_plain(tuple(args), "an argument of the kernel", site, compared=False)
+                break
+        if cost is not None and (type(cost) is not int or cost < 0):
+            whole(cost, "the cost", site, 0)
+        if self.capture is not None:
+            check_buffers(site, reads, writes)
+            self.capture.launch(self, site, kernel, reads, writes, args, cost)
+            return
+        journal = self.journal
+        try:
+            leaves = writes[0].refs if len(writes) == 1 and not writes[0].freed else refs(writes)  # type: ignore[attr-defined]
+            journal.note("launch", site, (self.name, refs(reads) if reads else (), leaves))
+        except (AttributeError, LookupError, TypeError):
+            check_buffers(site, reads, writes)
+            raise
+        ordinal = journal.ordinal
+        given = [one._whole if type(one) is FusedBuffer and one.base is None else tensor(one) for one in writes]
+        read = [tensor(one).data for one in reads] if reads else ()
+        calls = self.calls
+        if calls.current(calls.index) != self._number:
+            calls.set_current(self.handle)
+        try:
+            result = kernel(*read, *given, *args)  # type: ignore[func-returns-value]  # it may, and must not
+            if result is not None:
+                refuse_result(result)
+            for memory in read:
+                if memory._version:  # as `was_written`
+                    raise WroteWhatItReads
+        except (Exception, SystemExit) as error:
+            refuse_captured(journal, error, site)
+            raise KernelError.of(f"rank {journal.rank} {site}[{ordinal}]", kernel, error) from error
+
+
+class FusedBuffer(CudaBuffer):
+    """A buffer that is no view: `FusedStream.alloc` makes it."""
+
+    __slots__ = ()
+
+    def free(self) -> None:
+        journal = self.stream.journal
+        if self.held is not None and self.base is None:
+            self._give_back(self.held, journal.place(self._site))
+            return
+        if self.base is not None or self.freed:
+            super().free()  # which says what is wrong
+        self.freed.append(journal.free(self.home, self._site, self._ordinal, self.ref[0]))
+        self._taken.discard(self)
+        self._whole = None
+
+    def read(self, site: str, stream: Stream | None = None) -> Work:
+        on = stream or self.stream
+        if type(on) is not FusedStream:
+            on = of_this_backend(on, FusedStream)
+        journal, calls = self.stream.journal, on.calls
+        if on.capture is not None:
+            super().read(site, stream)  # which says what is wrong
+        journal.note("read", site, (on.name, self.count, self.dtype, (self.gone(),) if self.freed else self.refs))
+        form = self.shape, self.dtype
+        free = calls.landings[form]
+        landing = free.pop() if free else Landing(calls, form)
+        pinned, array = landing.views.get(form) or landing.view(form)
+        if calls.current(calls.index) != on._number:
+            calls.set_current(on.handle)
+        pinned.copy_(self._whole if self.base is None else self.tensor, non_blocking=True)
+        landing.mark.record(on.handle)
+        work = new_reading(Reading)
+        Work.__init__(work, journal, not_taken)
+        work._told = journal, site, journal.ordinal
+        work._pending = array, landing, free, on.rank.patience
+        return work
+
+
+class Reading(Work):
+    """A read that is under way: the pinned memory of a landing, which goes back to the list of those that are free."""
+
+    __slots__ = ("_pending", "_told")
+
+    __module__, __qualname__ = Work.__module__, Work.__qualname__  # as errors name it on every backend
+
+    _told: tuple[Journal, str, int]
+    _pending: tuple[HostArray, Landing, list[Landing], Patience] | None
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        journal, site, ordinal = self._told
+        if self._pending is None:
+            raise RuntimeError(f"{site}[{ordinal}] was awaited twice; await it once and keep the result")
+        array, landing, free, patience = self._pending
+        self._pending = None
+        patience.until(landing.mark.query)
+        copy: Any = array.copy()
+        free.append(landing)
+        journal.learned(site, ordinal, crc32(copy))  # which is what it keeps of an array
+        return copy
+        yield
+
+
+def not_taken() -> Generator[Any, Any, Any]:
+    """What a Reading has in the place of an outcome."""
+    raise AssertionError("a Reading knows its own")
+    yield
+
+
+class FusedCommunicator(CudaCommunicator):
+    """A communicator whose all_reduce of a whole buffer is one function."""
+
+    __slots__ = ("_all_reduce", "_seqs", "_sum")
+
+    def __init__(self, rank: RealRank, group: Group) -> None:
+        super().__init__(rank, group)
+        self._all_reduce = group.process_group.allreduce
+        self._seqs = rank.journal.seqs
+        self._sum = reduction("sum", False)
+
+    def all_reduce(self, buffer: Buffer, stream: Stream, *, op: ReduceOp = "sum", site: str | None = None) -> None:
+        if (
+            type(buffer) is not FusedBuffer
+            or type(stream) is not FusedStream
+            or buffer.base is not None
+            or self._group is not None
+            or stream.capture is not None
+        ):
+            issue = plan("all_reduce", count_of(buffer, self), buffer.dtype, None, reduction_name(op))
+            self._collective(issue, buffer, buffer, stream, site)
+            return
+        options = self._sum if op == "sum" else reduction(reduction_name(op), False)
+        count, dtype, name, journal = buffer.count, buffer.dtype, self.name, self.journal
+        memory = (buffer.gone(),) if buffer.freed else buffer.refs
+        seq = self._seqs[name]
+        form = stream.name, name, seq, "all_reduce", count, dtype, None, op, (), memory, memory
+        journal.note("collective", site or f"{name}.all_reduce", form)
+        self._seqs[name] = seq + 1
+        if self._give_up.is_set():
+            raise Unfinished
+        order, handle, calls = self._eager, stream.handle, stream.calls
+        if order.last is not stream and order.last is not None:
+            handle.wait_event(order.mark)
+        if calls.current(calls.index) != stream._number:
+            calls.set_current(handle)
+        try:
+            work = self._all_reduce([buffer._whole], options)
+            if work is not None:
+                work.wait()
+        except (RuntimeError, ValueError) as error:
+            self._fail(plan("all_reduce", count, dtype, None, op), self._seq, error)
+        mark = order.mark
+        if mark is None:
+            mark = order.mark = calls.event()
+        mark.record(handle)
+        order.last = stream
+        self._seq += 1
+
+
+def stream_class(journal: Journal) -> type[CudaStream]:
+    """What the streams of a rank are."""
+    return CudaStream if journal.injects else FusedStream
+
+
+def communicator_class(journal: Journal) -> type[CudaCommunicator]:
+    """What the device communicators of a rank are."""
+    return CudaCommunicator if journal.injects else FusedCommunicator
+
+
+new_buffer, new_reading = FusedBuffer.__new__, Reading.__new__
+"""Without their `__init__`, each a call or three; `alloc` and `read` set what these would."""

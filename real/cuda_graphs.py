@@ -1,0 +1,137 @@
+"""CUDA graphs of one rank, for one job: the device captures the calls and replays them by itself.
+
+While a stream is captured, what is put on it goes to CUDA as always, which keeps it (`dpsim.backend.capture` writes the
+journal and knows the law). A replay is one launch, after what the communicators of the graph did last: NCCL wants the
+operations of a communicator in one order, also those of graphs.
+
+Each graph ends with an addition to a number on the device, so that it can be told from what the host believes how often
+the graph has run:
+
+    graph.replays       as the host counts
+    graph.runs()        as the device does; waits for it
+    graph.nodes         of the CUDA graph, the addition among them
+
+A capture that the program or our law gives up is ended all the same, its branches joined, and the device is as before.
+One that CUDA has given up, because a kernel waited for the device, say, leaves torch's allocators in the midst of a
+capture. The job can go on; afterwards the process is replaced (`Device.spoiled`). Graphs live until their job has
+ended: an abort of a communicator waits for all graphs that captured its operations.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Protocol
+
+from dpsim.backend.buffers import of_this_backend
+from dpsim.backend.capture import Capture
+from dpsim.backend.graphs import JournaledGraph
+from dpsim.backend.kept import KeptCollective, KeptTransfers
+from dpsim.backend.pools import GraphPool
+from dpsim.backend.streams import JournaledStream
+from dpsim.ops import CaptureMode
+from real.cuda_streams import CudaCommunicator, CudaStream, refuse_captured
+from real.rank import RealRank
+
+
+class Keeper(Protocol):
+    """What a graph needs of its device."""
+
+    spoiled: bool
+    graphs: list[Any]
+    """All that were made in this job."""
+
+
+class CudaGraph(JournaledGraph):
+    """A CUDA graph. `nodes`: how many it has, 0 before it was captured."""
+
+    __slots__ = ("_counter", "_cuda", "_keeper", "_on", "_used", "nodes")
+
+    captures = True
+
+    def __init__(self, rank: RealRank, name: str, pool: GraphPool, keeper: Keeper) -> None:
+        super().__init__(rank, name, pool)
+        self.nodes = 0
+        self._keeper = keeper
+        self._cuda: Any = None
+        self._counter: Any = None
+        self._on: CudaStream
+        self._used: list[CudaCommunicator] | None = None
+
+    def runs(self) -> int:
+        """How often the device has come to its end. Waits for the device; 0 before it was captured."""
+        if self._last is not None:
+            of_this_backend(self._last[0], CudaStream).enter()
+        return 0 if self._counter is None else int(self._counter.item())
+
+    def _begin(self, stream: JournaledStream, mode: CaptureMode) -> None:
+        on: CudaStream = of_this_backend(stream, CudaStream)
+        calls = on.calls
+        on.enter()
+        self._on = on
+        self._counter = calls.empty(1, dtype=calls.dtypes["int64"], device=calls.device).zero_()
+        if self.pool.handle is None:
+            self.pool.handle = calls.pool()
+        for communicator in on.rank.devices.values():
+            of_this_backend(communicator, CudaCommunicator).begin_capture()
+        cuda = calls.graph()
+        self._keeper.graphs.append(cuda)
+        try:
+            cuda.capture_begin(pool=self.pool.handle, capture_error_mode=mode)
+        except RuntimeError as error:
+            self._spoil()
+            refuse_captured(self.journal, error, f"{self.name}: the capture does not begin")
+            raise
+        self._cuda = cuda
+
+    def _end(self) -> None:
+        on, cuda = self._on, self._cuda
+        on.enter()
+        try:
+            self._counter.add_(1)
+            cuda.capture_end()
+            self.nodes = on.calls.nodes(cuda.raw_cuda_graph())
+            cuda.instantiate()
+        except RuntimeError as error:
+            refuse_captured(self.journal, error, f"{self.name}: the device has no graph of it")
+            raise
+
+    def _abandon(self) -> None:
+        """Called also after an `_end` that failed. Raises nothing. To end it comes in any case: until then the streams
+        stay captured, also where CUDA has given it up and no branch can be joined.
+        """
+        on, cuda, self._cuda = self._on, self._cuda, None
+        self.nodes = 0
+        with suppress(RuntimeError):
+            for other in on.rank.streams.values():
+                if other is not on and other.capture is on.capture:
+                    on.handle.wait_event(other.mark())
+        try:
+            on.enter()
+            cuda.capture_end()
+        except RuntimeError:
+            self._spoil()
+
+    def _spoil(self) -> None:
+        """CUDA has given up a capture: what torch has of its pool cannot be used again."""
+        self._keeper.spoiled = True
+        self.pool.handle = None
+
+    def _launch(self, stream: JournaledStream, kept: Capture) -> None:
+        on: CudaStream = of_this_backend(stream, CudaStream)
+        used = self._used
+        if used is None:
+            used = self._used = communicators_of(kept)
+        for communicator in used:
+            communicator._begin(on, 0)
+        if not used:
+            on.rank.patience.check()  # a host that never waits has to hear of it somewhere
+            on.enter()
+        self._cuda.replay()
+        for communicator in used:
+            communicator._end(on)
+
+
+def communicators_of(kept: Capture) -> list[CudaCommunicator]:
+    """Those whose operations were captured."""
+    calls = [call for call in kept.calls if isinstance(call, KeptCollective | KeptTransfers)]
+    return [of_this_backend(one, CudaCommunicator) for one in {call.communicator: None for call in calls}]

@@ -1,0 +1,37 @@
+"""Where the time of a pool goes: how often it did something, and how many seconds that took in all.
+
+    spent = Spent()
+    with spent.on("start"):
+        ...
+    str(spent)                  # "start 1 x 2.1 s"
+
+A pool is in one of its phases at a time, so the seconds add up to those that its user waited.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Spent:
+    """Times and seconds by phase, in the order in which the phases first came."""
+
+    def __init__(self) -> None:
+        self.times: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def on(self, phase: str) -> Iterator[None]:
+        """Count what happens within, also where it raises."""
+        self.times[phase] += 1
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + time.monotonic() - begun
+
+    def __str__(self) -> str:
+        return ", ".join(f"{phase} {self.times[phase]} x {seconds:.1f} s" for phase, seconds in self.seconds.items())

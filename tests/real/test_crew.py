@@ -1,0 +1,172 @@
+"""Workers leave while others start, a reserve steps in, and a fork in which CUDA cannot work becomes a new Python."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.world import At, Fault, World
+from real import fork_server, worker
+from real.backend import TorchBackend
+from real.child import Child
+from real.spent import Spent
+from tests.real import programs  # noqa: F401  # registers the test programs
+from tests.real.test_processes import is_gone
+from tests.real.worlds import AbortingGloo
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+DEATH = Fault("die", 1, At("host", 0))
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[AbortingGloo]:
+    """A backend that keeps a reserve, as the one of NCCL does in these tests."""
+    backend = AbortingGloo()
+    backend.pool.crew.keeps_reserve = True
+    yield backend
+    backend.close()
+
+
+@pytest.fixture
+def warm(kept: AbortingGloo, world: World) -> AbortingGloo:
+    """It has workers and a reserve."""
+    assert kept.run(world, "real_rounds", {"rounds": 1}).finished
+    return kept
+
+
+def reserve(backend: TorchBackend) -> list[int]:
+    """Their process ids, by rank."""
+    return [backend.pool.crew._reserve[rank].process.pid for rank in sorted(backend.pool.crew._reserve)]
+
+
+def dies(backend: AbortingGloo, world: World) -> None:
+    assert backend.run(replace(world, faults=(DEATH,)), "real_rounds", {"rounds": 1}).ends == ["blocked", "died"]
+
+
+def test_the_reserve_steps_in_and_there_is_a_new_one(warm: AbortingGloo, world: World) -> None:
+    before, waiting = warm.pool.processes, reserve(warm)
+    assert len({*before, *waiting}) == 4
+    dies(warm, world)
+    assert warm.pool.processes == []
+    assert warm.run(world, "real_rounds", {"rounds": 1}).finished
+    assert warm.pool.processes == waiting
+    assert not {*reserve(warm)} & {*before, *waiting}
+    assert len(reserve(warm)) == 2
+
+
+def test_mail_is_for_those_that_work(warm: AbortingGloo, world: World) -> None:
+    """The reserve has the same ranks, and no socket before its first job."""
+    for _ in range(2):
+        args = {"how": "idles", "others": "ends"}
+        assert warm.run(replace(world, stall_ns=1_000_000_000), "real_waits", args).finished
+        dies(warm, world)
+
+
+def test_one_that_ended_in_the_reserve_is_not_used(warm: AbortingGloo, world: World) -> None:
+    first, second = reserve(warm)
+    os.kill(second, signal.SIGKILL)
+    dies(warm, world)
+    assert warm.run(world, "real_rounds", {"rounds": 1}).finished
+    assert warm.pool.processes[0] == first
+    assert warm.pool.processes[1] != second
+
+
+def test_a_job_begins_when_those_that_left_are_gone(
+    warm: AbortingGloo, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are all sent away before any is waited for, and others start meanwhile."""
+    told: list[str] = []
+    monkeypatch.setattr(warm.pool.crew, "keeps_reserve", False)
+
+    def noted(name: str) -> Any:
+        method = getattr(Child, name)
+
+        def call(child: Child, *given: Any) -> Any:
+            told.append(name)
+            return method(child, *given)
+
+        return call
+
+    for name in ("__init__", "end", "wait", "send"):
+        monkeypatch.setattr(Child, name, noted(name))
+    warm.pool.crew._end([warm.pool.crew._reserve.pop(rank) for rank in (0, 1)])
+    warm.pool.crew.wait()
+    assert told == ["end", "end", "wait", "wait"]
+    before = warm.pool.processes
+    warm.pool._replace()
+    assert warm.run(world, "real_rounds", {"rounds": 1}).finished
+    assert told[4:-4] == ["end", "end", "__init__", "__init__", "wait", "wait"]
+    assert told[-4:] == ["send"] * 4  # Job and Go
+    assert all(is_gone(process) for process in before)
+
+
+def test_a_pool_keeps_none_by_itself(backends: Callable[[str], TorchBackend], world: World) -> None:
+    backend = backends("aborting")
+    assert backend.run(world, "real_rounds", {"rounds": 1}).finished
+    assert reserve(backend) == []
+
+
+def test_a_pool_says_where_its_time_goes(warm: AbortingGloo, world: World) -> None:
+    before = dict(warm.pool.spent.times)
+    dies(warm, world)
+    assert warm.run(world, "real_rounds", {"rounds": 1}).finished
+    more = {phase: times - before[phase] for phase, times in warm.pool.spent.times.items()}
+    assert more == {"start": 1, "set-up": 2, "run": 2, "recovery": 2}
+
+
+def test_no_process_of_it_is_left(warm: AbortingGloo) -> None:
+    processes = [*warm.pool.processes, *reserve(warm)]
+    warm.close()
+    assert reserve(warm) == []
+    assert all(is_gone(process) for process in processes), "close waits for them"
+
+
+# ---- a fork in which CUDA does not work
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What a copy becomes, in place of becoming it."""
+    found: list[Any] = []
+    monkeypatch.setattr(worker, "work", found.append)
+    monkeypatch.setattr(os, "execv", lambda *command: found.append(command))
+    return found
+
+
+@pytest.mark.parametrize(("device", "bad"), [("cuda", True), ("cuda", False), ("cpu", True)])
+def test_where_cuda_was_started_a_worker_is_a_new_python(
+    started: list[Any], monkeypatch: pytest.MonkeyPatch, device: str, bad: bool
+) -> None:
+    monkeypatch.setattr(torch.cuda, "_is_in_bad_fork", lambda: bad)
+    link, lifeline = os.pipe()
+    try:
+        settings = {"device": device, "rank": 1, "socket": link, "lifeline": lifeline}
+        fork_server.work(settings)
+        anew = bad and device == "cuda"
+        assert [os.get_inheritable(one) for one in (link, lifeline)] == [anew, anew]
+        python = (sys.executable, [sys.executable, "-P", "-m", "real.worker", json.dumps(settings)])
+        assert started[0] == (python if anew else settings)
+    finally:
+        os.close(link)
+        os.close(lifeline)
+
+
+# ---- where the time goes
+
+
+def test_times_and_seconds_are_counted_also_where_something_raises() -> None:
+    spent = Spent()
+    for phase in ("start", "run", "run"):
+        with pytest.raises(KeyError), spent.on(phase):
+            raise KeyError
+    assert dict(spent.times) == {"start": 1, "run": 2}
+    assert str(spent) == "start 1 x 0.0 s, run 2 x 0.0 s"
