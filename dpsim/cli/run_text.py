@@ -61,6 +61,7 @@ def table(result: Result) -> list[tuple[str, str]]:
         ("ranks", str(ranks)),
         ("steps", f"{result.steps:,}"),
         *((name, _figure(value)) for name, value in result.figures.items()),
+        *_graphs(result),
         ("simulated time" if simulated else "wall time", duration(run.elapsed_ns)),
         *_waits(run, "waited" if simulated else "blocked"),
     ]
@@ -91,7 +92,7 @@ def switched_off_lines(result: Result) -> list[str]:
 
 def as_json(result: Result, digest: str | None) -> dict[str, Any]:
     """The same as plain data. `digest`: that of the run's trace, None if no trace can hold it."""
-    primary = result.primary
+    primary, graphs = result.primary, result.graphs
     return {
         "scenario": result.scenario.name,
         "backend": result.run.backend,
@@ -117,6 +118,7 @@ def as_json(result: Result, digest: str | None) -> dict[str, Any]:
         "not_run": not_run(list(result.switched_off)),
         "steps": result.steps,
         "figures": result.figures,
+        "graphs": None if graphs is None else graphs._asdict(),
         "waited_ns": result.run.waited_ns,
         "elapsed_ns": result.run.elapsed_ns,
         "digest": digest,
@@ -127,13 +129,23 @@ def _culprit(finding: Finding) -> dict[str, Any] | None:
     culprit = finding.culprit
     if culprit is None:
         return None
-    return {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
+    place = {"rank": culprit.rank, "step": culprit.step, "site": culprit.site, "where": culprit.where or None}
+    return {**place, "within": culprit.within or None}
 
 
 def _figure(value: Any) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_figure(item)}" for name, item in value.items())
     return f"{value:,}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def _graphs(result: Result) -> list[tuple[str, str]]:
+    """Captures and replays of all ranks together. A configuration may ask for them and leave nothing to capture."""
+    graphs = result.graphs
+    if graphs is None:
+        return []
+    replays = f"{graphs.replayed:,} replay{'s' * (graphs.replayed != 1)}"
+    return [("graphs", f"{graphs.captured:,} captured, {replays}" if graphs.captured else "none captured")]
 
 
 def _waits(run: Run, word: str) -> list[tuple[str, str]]:

@@ -1,6 +1,11 @@
 """Variants of the protocols: mutants of the specification and historical bugs, each beside its healthy twin.
 
     batch.py             the batch agreement of data-parallel ranks
+    flow.py              what a data-parallel rank decides alone, and its drafter
+    graphs.py            which CUDA graph a rank looks for
+    captures.py          what is captured, and how it is replayed
+    offloading.py        weights that come to the device layer by layer
+    graph_bugs.py        bugs that engines had with CUDA graphs
     tokens.py            sampled tokens of a pipeline
     pipeline.py          hidden states and the queue of batches
     steps.py             dummy steps of a pipeline, and a queue that is too deep

@@ -1,10 +1,11 @@
-"""Variants of the data-parallel batch agreement: mutants of specification 1.12 and 1.10, one changed method each.
+"""Variants of the data-parallel batch agreement: mutants of specification 1.12, 1.10 and 3.10, one changed method each.
 
 A check that has never caught anything proves nothing. Each class below is the healthy protocol with one thing done
 wrong, in about ten lines, and says which class of finding has to catch it; `scenarios/museum/` holds the smallest
-world that shows it, and `dpsim museum` explores that with and without it. Two of them harm nothing but speed and say
-why. Not here, because they belong to the V2 runner: M-DP-12 to M-DP-14. M-DP-17 and M-DP-18 break I-DP-6 of 1.10: all
-ranks agree and every size matches, and tokens are lost. No report of such a bug is known, and no engine looks for one.
+world that shows it, and `dpsim museum` explores that with and without it. Three of them harm nothing but speed and say
+why. Not here, because no program runs the V2 runner or attention metadata: M-DP-12 to M-DP-14 and most M-UB, in
+the tests of `batch_v2` and `microbatch_inputs`. M-UB-2 is M-DP-5. M-DP-17 and M-DP-18 break I-DP-6 of 1.10: all ranks
+agree and every size matches, and tokens are lost. No report of such a bug is known, and no engine looks for one.
 
 "One rank" is the last of its group.
 
@@ -17,13 +18,14 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from dpsim.config import RuntimeMode
+from dpsim.config import ParallelConfig, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.batch import LocalBatch, Release014, Source000, StepPlan
-from dpsim.protocol.data_parallel.graphs import Descriptor
-from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
+from dpsim.protocol.data_parallel.flow import Flow017
+from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty, slice_sizes, wants_microbatching
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Batch
+from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.registry import register_variant
 
 PERFORMANCE_ONLY = (
@@ -77,15 +79,15 @@ class LargestMode(Source000):
     expected=None,
     reason=PERFORMANCE_ONLY + "I-DP-7 holds too, since empty last microbatches are looked for in the unpadded counts",
 )
-class WishesOnPaddedCount(DataParallelStep):
+class WishesOnPaddedCount(Flow017):
     """The threshold of microbatching is held against the padded count.
 
     Steps are split that are too small to be worth it.
     """
 
-    def wants_microbatching(self, batch: Batch, descriptor: Descriptor) -> bool:
-        uniform = batch.uniform_decode(self.config.uniform_decode_query_len)
-        return wants_microbatching(descriptor.num_tokens, uniform, self.config)
+    def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
+        wish = wants_microbatching(descriptor.num_tokens, self.uniform(batch), self.config)
+        return super().local_batch(batch, mode, descriptor)._replace(wants_microbatching=wish)
 
 
 @register_variant("M-DP-5", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
@@ -154,10 +156,10 @@ class OneRankOnTheOtherGroup(DataParallelStep):
     expected=None,
     reason=PERFORMANCE_ONLY + "an idle rank takes the others' graphs away (I-DP-12)",
 )
-class OneTokenDummy(DataParallelStep):
-    """A dummy batch has one token, whatever the query length of decodes.
+class OneTokenDummy(Flow017):
+    """A dummy batch has one token, whatever the query length of decodes, and nobody says that it is a uniform decode.
 
-    It is no uniform decode then, and has no decode graph: everybody falls back to PIECEWISE or NONE while a rank idles.
+    So it has no decode graph: everybody falls back to PIECEWISE or NONE while a rank idles.
     """
 
     def dummy_batch(self) -> Batch:
@@ -165,7 +167,7 @@ class OneTokenDummy(DataParallelStep):
 
 
 @register_variant("M-DP-11", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
-class DummyForgetsAgreement(DataParallelStep):
+class DummyForgetsAgreement(Flow017):
     """After the agreement a dummy batch is dispatched with its own count once more (0.11 did this, pull request 25906).
 
     It runs a smaller graph than its peers. 0.11 hung; the check of the second dispatch (1.6 e) makes it a crash.
@@ -176,7 +178,7 @@ class DummyForgetsAgreement(DataParallelStep):
 
 
 @register_variant("M-DP-15", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
-class RoomForAdapters(DataParallelStep):
+class RoomForAdapters(Flow017):
     """The padded count leaves room for a row per LoRA adapter of the rank's own batch.
 
     Ranks do not agree on adapters, so their counts differ: a hang in the expert collectives, were it not for 1.6 e.
@@ -220,6 +222,50 @@ class TakesNeighboursColumn(DataParallelStep):
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
         return super().plan(np.roll(table, -1, axis=1), local)
+
+
+@register_variant(
+    "M-UB-1",
+    protocol="dp_batch",
+    form="source-000",
+    expected=None,
+    reason=PERFORMANCE_ONLY + "a wish is only told, and one that is missing keeps everybody from splitting",
+)
+class WishesAboveThreshold(Flow017):
+    """A rank wishes to split from one token more than the threshold on, as the documentation of the thresholds says.
+
+    Where it has exactly as many, nobody splits.
+    """
+
+    def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
+        told = super().local_batch(batch, mode, descriptor)
+        above = wants_microbatching(told.num_tokens - 1, self.uniform(batch), self.config)
+        return told._replace(wants_microbatching=told.wants_microbatching and above)
+
+
+@register_variant("M-UB-3", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
+class OneTokenTooLate(Source000):
+    """Whether the last microbatch is empty is asked of one token more than the smallest rank has.
+
+    A rank whose tokens end where that microbatch begins has none for it: its slice is empty, and the others wait.
+    """
+
+    def agreed_microbatching(
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+    ) -> bool:
+        return super().agreed_microbatching(wishes, [count + 1 for count in tokens], padded, config)
+
+
+@register_variant("M-UB-4", protocol="dp_batch", form="source-000", expected="MISMATCH:COLLECTIVE:COUNT")
+class CutsRealTokens(DataParallelStep):
+    """Equal parts are made of the tokens that a rank has, not of those that were agreed on.
+
+    Ranks that have different counts bring different sizes into the experts' collectives.
+    """
+
+    def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
+        *parts, _ = slice_sizes(batch.num_tokens, self.config.num_ubatches)
+        return (*parts, num_tokens - sum(parts))
 
 
 def is_last(step: DataParallelStep) -> bool:

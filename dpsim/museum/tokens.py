@@ -15,6 +15,7 @@ from typing import Any
 
 from dpsim.interface import Buffer, DeviceCommunicator
 from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row
+from dpsim.protocol.pipeline.need_mask import needs_024
 from dpsim.protocol.pipeline.sampled_tokens import DROPPED, Arrived, Entry, SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
@@ -127,6 +128,14 @@ class KeepsNothing(SampledTokens):
         pass
 
 
+@mutant("M-PP-10-counts", "RACE:REUSED_IN_FLIGHT")
+class KeepsTokensOnly(SampledTokens):
+    """The allocator is told of the tokens, and not of the two arrays of counts, which are sources as well."""
+
+    def kept(self, *sources: Buffer) -> Sequence[Buffer]:
+        return sources[:1]
+
+
 @mutant("M-PP-11", WRONG)
 class TakesOverLate(Stage):
     """Tokens are taken over after the inputs are read: the first stage embeds the token before."""
@@ -159,6 +168,17 @@ class OldestPlace(SampledTokens):
         self.queue[0] = entry
 
 
+@mutant("pp-mapping-unfiltered", WRONG)
+class MappingOfTheBatch(Stage):
+    """Tokens are taken over with the mapping that the batch had, also where rows were dropped since.
+
+    It is right, and spares a copy, where nothing was dropped. No report of this is known.
+    """
+
+    def mapping_of(self, arrived: Arrived) -> Buffer:
+        return arrived.batch_mapping
+
+
 @mutant(
     "M-PP-13",
     None,
@@ -185,7 +205,7 @@ class FinishedByBound(SampledTokens):
     """
 
     def row_needs(self, row: Row) -> bool:
-        return row.samples and max(row.computed, row.prefill) + 1 < row.limit
+        return needs_024(row)
 
 
 @mutant("M-PP-15", WRONG)

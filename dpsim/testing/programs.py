@@ -53,6 +53,17 @@ class Steps(Program[Mapping[str, Any]]):
         buffer.free()
         rank.decide("combined", int(result.sum()), "dp")
 
+    async def captured(self, rank: Rank, step: int) -> None:
+        """A graph with a kernel and a sum, replayed on a line of this step."""
+        main, graph = rank.stream("main"), rank.graph(f"check.{step}")
+        buffer = main.alloc(8, "int32", "check.buffer")
+        async with graph.capture(main):
+            main.launch("check.fill", fill, writes=[buffer], args=(100 * step + rank.rank,))
+            rank.device("dp").all_reduce(buffer, main, site="check.captured")
+        graph.replay(main, "check.replay")
+        await buffer.read("check.read")
+        buffer.free()
+
     async def ahead(self, rank: Rank, step: int) -> None:
         """Start two sums, await the later one first; the host runs ahead of its stream by a whole step."""
         group, main = rank.host("dp_cpu"), rank.stream("main")

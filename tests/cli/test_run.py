@@ -74,6 +74,39 @@ def test_fewer_requests_and_another_workload(healthy: Path, tmp_path: Path) -> N
     assert (found["steps"], found["figures"]["tokens scheduled"]) == (44, 374 + 43)
 
 
+CAPTURED = HEALTHY.replace("async_scheduling: true", "capture_graphs: true, cudagraph_capture_sizes: [4]")
+
+
+def test_graphs_are_counted_where_they_are_asked_for(tmp_path: Path) -> None:
+    """Also where there is nothing to capture, which nothing else would tell."""
+    scenario = write(tmp_path / "x.yaml", CAPTURED)
+    journals = runner.run_scenario(load_scenario(scenario)).run.journals
+    raws = [raw for journal in journals for raw in journal]
+    counts = sum(raw[0] == "capture" and "end" in raw for raw in raws), sum(raw[0] == "replay" for raw in raws)
+    assert min(counts) > 0
+    assert re.search(rf"^graphs +{counts[0]} captured, {counts[1]} replays$", dpsim_("run", scenario).out, re.MULTILINE)
+    assert dpsim_("run", scenario, "--json").json["graphs"] == {"captured": counts[0], "replayed": counts[1]}
+    for nothing in ("enforce_eager: true", "cudagraph_mode: NONE"):
+        write(scenario, CAPTURED.replace("capture_graphs: true", f"capture_graphs: true, {nothing}"))
+        assert re.search("^graphs +none captured$", dpsim_("run", scenario).out, re.MULTILINE)
+        assert dpsim_("run", scenario, "--json").json["graphs"] == {"captured": 0, "replayed": 0}
+
+
+@pytest.mark.parametrize("protocol", ["dp_batch", "pp_tokens"])
+@pytest.mark.parametrize("asked", ["enable_dbo: true", "ubatch_size: 2", "enable_dbo: true, ubatch_size: 3"])
+def test_captures_and_microbatches_are_refused(protocol: str, asked: str, tmp_path: Path) -> None:
+    """By the keys that the scenario has, and no others."""
+    topology = "pipeline_parallel_size: 2" if protocol == "pp_tokens" else "data_parallel_size: 3"
+    text = CAPTURED.replace("data_parallel_size: 3", topology) + f"protocol: {protocol}\n"
+    keys = ", ".join(re.findall(r"(\w+):", asked))
+    scenario = write(tmp_path / "x.yaml", text)
+    assert dpsim_("run", scenario).code == 0
+    write(scenario, text.replace("capture_graphs", f"{asked}, capture_graphs"))
+    answer = dpsim_("run", scenario)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.endswith(f"three: config.capture_graphs: microbatches are not captured; remove {keys}\n")
+
+
 def test_many_ranks_are_summed_up(tmp_path: Path) -> None:
     scenario = write(tmp_path / "x.yaml", HEALTHY.replace("size: 3", "size: 12"))
     answer = dpsim_("run", scenario)
@@ -91,11 +124,11 @@ def test_json_of_a_run_that_holds(healthy: Path) -> None:
     assert list(found) == [
         *("scenario", "backend", "verdict", "lost", "class", "culprit", "met", "unmet", "unclaimed"),
         *("never_applied", "findings", "switched_off", "not_run"),
-        *("steps", "figures", "waited_ns", "elapsed_ns", "digest"),
+        *("steps", "figures", "graphs", "waited_ns", "elapsed_ns", "digest"),
     ]
     assert (found["scenario"], found["backend"], found["verdict"], found["met"]) == ("three", "sim", "held", True)
     assert (found["class"], found["culprit"], found["unmet"], found["findings"]) == (None, None, None, [])
-    assert (found["steps"], len(found["waited_ns"])) == (6, 3)
+    assert (found["steps"], found["graphs"], len(found["waited_ns"])) == (6, None, 3)
     assert re.fullmatch("[0-9a-f]{64}", found["digest"])
 
 
@@ -105,7 +138,7 @@ def test_json_of_a_violation(broken: Path, tmp_path: Path) -> None:
     found = answer.json
     assert (found["verdict"], found["class"], found["met"]) == ("violated", "HANG:COLLECTIVE:MISSING_RANK", False)
     assert found["unmet"] == "expected held, came violated"
-    assert found["culprit"].keys() == {"rank", "step", "site", "where"}
+    assert found["culprit"].keys() == {"rank", "step", "site", "where", "within"}
     assert (found["culprit"]["rank"], found["culprit"]["step"], found["culprit"]["site"]) == (1, 2, "dp.agree")
     assert found["culprit"] == found["findings"][0]["culprit"]
     assert found["findings"][0].keys() == {"check", "class", "message", "culprit", "details"}

@@ -264,7 +264,7 @@ BAD_FILES = [
     Bad(
         "seats without tokens",
         after("config:\n  max_num_seqs: §9000"),
-        ("cannot hold one decode of each of max_num_seqs=9000",),
+        ("cannot hold one token of each of max_num_seqs=9000",),
     ),
     Bad(
         "two sources of requests",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.protocol.graphs.dispatcher import Dispatcher014
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, requests
 from tests import ROOT
 
@@ -80,7 +81,7 @@ def test_forced_eager_meets_a_decode_at_a_graph_size() -> None:
     steps = timeline(scenario)
     batches = [steps.batches(step) for step in range(steps.steps)]
     ((eager, decode),) = [pair for pair in batches if pair[0].force_eager]
-    assert eager.num_tokens in scenario.config.capture_sizes
+    assert eager.num_tokens in Dispatcher014(scenario.config).sizes
     assert decode.uniform_decode(1)
     assert decode.num_tokens < eager.num_tokens
 

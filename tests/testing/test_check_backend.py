@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend import kernel_call, plain, streams, work
+from dpsim.backend import capture, graphs, kept, kernel_call, plain, streams, work
 from dpsim.backend import rank as backend_rank
 from dpsim.backend.buffers import untagged
 from dpsim.backend.kernel_call import KernelCall
@@ -27,6 +27,7 @@ from dpsim.sim import communicators as sim_communicators
 from dpsim.sim import machine as sim_machine
 from dpsim.sim import rank as sim_rank
 from dpsim.sim import streams as sim_streams
+from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.chain import Chain
 from dpsim.sim.contribution import Contribution
@@ -160,6 +161,54 @@ class CoalescesNothing(Twin):
         self.patch.setattr(sim_communicators.SimDeviceCommunicator, "coalesced", lambda group, stream: nullcontext())
 
 
+class RunsWhatItCaptures(Twin):
+    """A capture keeps its calls, and runs them at once as well."""
+
+    def broken(self) -> None:
+        launch = capture.Capture.launch
+
+        def runs(own: Any, stream: Any, site: str, kernel: Any, reads: Any, writes: Any, *more: Any) -> None:
+            launch(own, stream, site, kernel, reads, writes, *more)
+            stream._launch(KernelCall((own.journal.rank, site, 0), kernel, reads, writes, *more))
+
+        self.patch.setattr(capture.Capture, "launch", runs)
+
+
+class ReplaysOnlyJournals(Twin):
+    """The records of a replay are there, and nothing has run."""
+
+    def broken(self) -> None:
+        self.patch.setattr(
+            graphs.Replayed, "issues", property(lambda own: False, lambda own, issues: None), raising=False
+        )
+
+
+class ForgetsThatStreamsJoin(Twin):
+    """The branches of a replay go out without their events."""
+
+    def broken(self) -> None:
+        self.patch.setattr(kept.KeptWait, "again", forgetful(kept.KeptWait.again))
+
+
+def forgetful(again: Any) -> Any:
+    """What makes a wait again, and waits for nothing."""
+
+    def journals(own: Any, replay: Any) -> None:
+        issues, replay.marks[own.mark] = replay.marks[own.mark], (replay.marks[own.mark][0], None)
+        again(own, replay)
+        replay.marks[own.mark] = issues
+
+    return journals
+
+
+class GivesGraphsTheMemoryOfStreams(Twin):
+    """A graph has no pool of its own."""
+
+    def broken(self) -> None:
+        alloc = CachingAllocator.alloc
+        self.patch.setattr(CachingAllocator, "alloc", lambda own, pool, size: alloc(own, pool.partition("@")[0], size))
+
+
 class HangsInAnIdleGet(Twin):
     """A rank that stands in an idle get is said to be blocked."""
 
@@ -250,9 +299,10 @@ class DelaysBySkipping(Twin):
 class AwaitsTwice(Twin):
     def broken(self) -> None:
         once = work.Work.__await__
+        outcomes: dict[work.Work, Any] = {}
 
         def again(awaited: work.Work) -> Any:
-            awaited._taken = False
+            awaited._outcome = outcomes[awaited] = awaited._outcome or outcomes[awaited]
             return once(awaited)
 
         self.patch.setattr(work.Work, "__await__", again)
@@ -308,7 +358,7 @@ class DeathIsContagious(Twin):
 
 class LetsKernelsWriteWhatTheyRead(Twin):
     def broken(self) -> None:
-        self.patch.setattr(sim_streams, "READABLE", sim_buffers.ARRAY)
+        self.patch.setattr(sim_streams, "readable_of", sim_buffers.array_of)
 
 
 class LetsKernelsReturn(Twin):
@@ -324,7 +374,7 @@ class RefusesToWriteWhatIsReadAsWell(Twin):
 
         def frozen(stream: sim_streams.SimStream, call: KernelCall) -> None:
             if set(call.reads) & set(call.writes):
-                call.writes = [SimpleNamespace(array=getattr(call.reads[0], "readable"))]  # type: ignore[list-item]  # noqa: B009
+                call.writes = [SimpleNamespace(array=sim_buffers.readable_of(call.reads[0]))]  # type: ignore[list-item]
             launch(stream, call)
 
         self.patch.setattr(sim_streams.SimStream, "_launch", frozen)
@@ -399,6 +449,10 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
     (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
+    (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
+    (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),
+    (ForgetsThatStreamsJoin, "graphs", "a copy on the other stream: .*a stream that waits for an event"),
+    (GivesGraphsTheMemoryOfStreams, "graphs", "memory of the program: .*a graph has memory of its own"),
     (HangsInAnIdleGet, "mail", "expected the ends"),
     (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
@@ -428,6 +482,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (DoesNotRecover, "skipped_device", r"rank 0: expected end\[0\].*came nothing more"),
     (ForgetsFaults, "skipped_host", r"rank 0: expected check.sum\[3\].*returned"),
     (ForgetsFaults, "skipped_device", r"rank 0: expected nothing more, came check.read\[3\]"),
+    (ForgetsFaults, "skipped_captured", r"rank 0: expected check.read\[3\].*returned"),
     (ForgetsFaults, "repeated", r"rank 0: expected check.sum\[4\].*returned"),
     (JournalsWhatWasMeant, "altered_count", "expected a finding of class MISMATCH:COLLECTIVE:COUNT"),
     (JournalsWhatWasMeant, "altered_dtype", "expected a finding of class MISMATCH:COLLECTIVE:DTYPE"),

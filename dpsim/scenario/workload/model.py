@@ -48,6 +48,10 @@ class RequestSpec(StrictModel):
     """The adapter that it needs; config.enable_lora must be true."""
     force_eager: Flag = False
     """Its steps may not use a CUDA graph."""
+    prefix: Word | None = None
+    """Requests of one prefix begin with the same tokens, as far as the shorter prompt goes: dp_batch caches them."""
+    encoder_inputs: Flag = False
+    """Its first step brings inputs for an encoder: dp_batch runs that without a FULL graph."""
 
     @model_validator(mode="after")
     def _abort_after_arrival(self) -> Self:

@@ -40,7 +40,16 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
     if workload.synthetic is not None:
         return list(islice(_drawn(workload.synthetic), workload.limit))
     return [
-        Request(spec.arrival, spec.prompt_tokens, spec.output_tokens, spec.abort, spec.lora, spec.force_eager)
+        Request(
+            spec.arrival,
+            spec.prompt_tokens,
+            spec.output_tokens,
+            spec.abort,
+            spec.lora,
+            spec.force_eager,
+            spec.prefix,
+            spec.encoder_inputs,
+        )
         for spec in (workload.requests or ())[: workload.limit]
     ]
 

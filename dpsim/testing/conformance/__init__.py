@@ -9,6 +9,7 @@ and which sentence of the contract that breaks. All numbers are exact in their t
     collectives.py   all collectives, on the host and on the device: types, reductions, roots, size vectors
     streams.py       side streams, events, views, record_stream
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
+    graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
     ground.py        what they have in common: data, expectations, kernels
 

@@ -17,6 +17,7 @@ from dpsim.registry import register_protocol
 from dpsim.testing.conformance import mail
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
+from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.streams import streams
 from dpsim.testing.conformance.transfers import transfers
@@ -26,6 +27,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "collectives": collectives,
     "streams": streams,
     "transfers": transfers,
+    "graphs": graphs,
     "mail": mail.mail,
     "polling": mail.polling,
     "sleep": mail.sleep,

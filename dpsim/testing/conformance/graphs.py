@@ -1,0 +1,173 @@
+"""Graphs: what is kept, what a replay runs, and on what memory; what a capture refuses.
+
+A graph is captured once, so each round has graphs of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.interface import CaptureError, HostArray
+from dpsim.testing.conformance.ground import Round, copy_to, expect, increase, line
+from dpsim.testing.conformance.streams import SLOW_NS
+
+
+async def graphs(at: Round) -> None:
+    await _replayed(at)
+    if at.device.size > 1:
+        await _exchanged(at)
+    await _joined(at)
+    await _weak(at)
+    await _refused(at)
+    await _again(at)
+
+
+async def _replayed(at: Round) -> None:
+    """Kept and not run; replayed on what the buffers hold then; and with other sizes on each way."""
+    main, group, n = at.main, at.device, at.device.size
+    source, total, sent = at.put(4, "int32"), at.put(4, "int32"), at.put((n, 2), "int32")
+    come = at.alloc(2 * n, "int32")
+    graph = at.rank.graph(f"conformance.{at.step}", f"conformance.pool.{at.step}")
+    async with graph.capture(main):
+        main.launch("conformance.copy", copy_to, reads=[source], writes=[total])
+        main.launch("conformance.increase", increase, writes=[total])
+        group.all_reduce(total, main)
+        sizes = [2] * n
+        group.all_to_all(come, sent, main, output_sizes=sizes, source_sizes=sizes)
+    mine = at.line(at.rank.rank, 4, "int32")
+    expect("a buffer of a capture", await total.read("conformance.read"), mine, "what is captured is kept, not run")
+    for turn in range(2):
+        graph.replay(main, "conformance.replay")
+        wanted = np.sum([_line(at, rank, turn) + 1 for rank in group.ranks], axis=0).astype(np.int32)
+        law = "a replay runs what was kept on what the buffers hold then"
+        expect(f"the sum of replay {turn}", await total.read("conformance.read"), wanted, law)
+        main.launch("conformance.line", line, writes=[source], args=(1000 + at.rank.rank, 1))
+    first, end = 2 * group.index, 2 * group.index + 2
+    wanted = np.concatenate([at.line(rank, 2 * n, "int32")[first:end] for rank in group.ranks])
+    expect("an exchange of a replay", await come.read("conformance.read"), wanted, law)
+    for buffer in (source, total, sent, come):
+        buffer.free()
+
+
+def _line(at: Round, rank: int, turn: int) -> HostArray:
+    """What a rank has before that replay."""
+    return np.arange(1000 + rank, 1004 + rank, dtype=np.int32) if turn else at.line(rank, 4, "int32")
+
+
+async def _exchanged(at: Round) -> None:
+    """Transfers, alone and in a group, with a broadcast behind them."""
+    main, group, n = at.main, at.device, at.device.size
+    after, before = group.ranks[(group.index + 1) % n], group.ranks[(group.index - 1) % n]
+    source, come, told = at.put(4, "int64"), at.alloc(4, "int64"), at.put(2, "int64")
+    graph = at.rank.graph(f"conformance.exchanged.{at.step}")
+    async with graph.capture(main):
+        with group.coalesced(main):
+            group.send(source, after, main)
+            group.recv(come, before, main)
+        if group.index == 0:
+            group.send(come, group.ranks[1], main)
+        elif group.index == 1:
+            group.recv(source, group.ranks[0], main)
+        group.broadcast(told, group.ranks[1], main)
+    law = "the transfers of a capture go out with each replay, in order, and those of a group as one"
+    first = at.line(group.ranks[-1], 4, "int64")  # rank 0 got it, and gave it to rank 1, which gives it to its next one
+    for turn in range(2):
+        graph.replay(main, "conformance.replay")
+        wanted = first if turn and before == group.ranks[1] else at.line(before, 4, "int64")
+        expect(f"a recv of replay {turn}", await come.read("conformance.read"), wanted, law)
+    came = await told.read("conformance.read")
+    expect("a broadcast of a replay", came, at.line(group.ranks[1], 2, "int64"), law)
+    for buffer in (source, come, told):
+        buffer.free()
+
+
+async def _joined(at: Round) -> None:
+    """A stream that waits for an event of the capture is captured too, and is ordered as it was captured."""
+    main, side = at.main, at.rank.stream("side")
+    source, copy = at.put(4, "int32"), at.put(4, "int32")
+    graph = at.rank.graph(f"conformance.joined.{at.step}")
+    side.wait_stream(main)
+    async with graph.capture(main):
+        main.launch("conformance.increase", increase, writes=[source], cost=2 * SLOW_NS)
+        written = main.record()
+        side.wait(written)
+        side.launch("conformance.copy", copy_to, reads=[source], writes=[copy], cost=SLOW_NS)
+        main.wait(side.record())
+        main.launch("conformance.increase", increase, writes=[source])
+    mine = at.line(at.rank.rank, 4, "int32")
+    for turn in range(2):
+        graph.replay(main, "conformance.replay")
+        law = "a stream that waits for an event of the capture joins it"
+        expect("a copy on the other stream", await copy.read("conformance.read"), mine + 2 * turn + 1, law)
+    graph.replay(side, "conformance.replay.side")
+    main.wait_stream(side)
+    law = "replays of one graph run one after the other, on whatever streams"
+    expect("a third replay", await source.read("conformance.read"), mine + 6, law)
+    source.free()
+    copy.free()
+
+
+async def _weak(at: Round) -> None:
+    """What is given back within the capture has what the last replay left there. What the capture does not touch is
+    not touched by a replay.
+    """
+    main, source = at.main, at.put(4, "int32")
+    graph = at.rank.graph(f"conformance.weak.{at.step}")
+    async with graph.capture(main):
+        kept = main.alloc(4, "int32", "conformance.weak")
+        main.launch("conformance.copy", copy_to, reads=[source], writes=[kept])
+        kept.free()
+    other = at.put(4, "int32")
+    graph.replay(main, "conformance.replay")
+    mine = at.line(at.rank.rank, 4, "int32")
+    law = "a buffer that was given back to the graph's pool has what the last replay left"
+    expect("memory of a graph", await kept.read("conformance.read"), mine, law)
+    main.launch("conformance.increase", increase, writes=[source])
+    graph.replay(main, "conformance.replay")
+    expect("memory of a graph, again", await kept.read("conformance.read"), mine + 1, law)
+    expect("memory of the program", await other.read("conformance.read"), mine, "a graph has memory of its own")
+    source.free()
+    other.free()
+
+
+async def _refused(at: Round) -> None:
+    """What learns, and an event of outside. Then the graph is captured anew."""
+    main, source = at.main, at.put(4, "int32")
+    before = main.record()
+    graph = at.rank.graph(f"conformance.refused.{at.step}")
+    for what, code in (("a read", 900), ("an event of before", 905)):
+        came = 0
+        try:
+            async with graph.capture(main):
+                main.launch("conformance.increase", increase, writes=[source])
+                if code == 905:
+                    main.wait(before)
+                else:
+                    await source.read("conformance.read")
+        except CaptureError as error:
+            came = error.code
+        expect(f"{what} in a capture", came, code, "a CaptureError with the code that CUDA has for it")
+    async with graph.capture(main):
+        main.launch("conformance.increase", increase, writes=[source])
+    graph.replay(main, "conformance.replay")
+    law = "if the block raises, the capture is given up, and the graph can be captured anew"
+    expect("a graph captured anew", await source.read("conformance.read"), at.line(at.rank.rank, 4, "int32") + 1, law)
+    source.free()
+
+
+async def _again(at: Round) -> None:
+    """An event that is recorded again is at the new place alone."""
+    main, side = at.main, at.rank.stream("side")
+    source, copy = at.put(4, "int32"), side.alloc(4, "int32", "conformance.copy")
+    event = main.record()
+    for turn in range(2):
+        main.launch("conformance.increase", increase, writes=[source], cost=SLOW_NS)
+        expect("Stream.record of an event", main.record(event) is event, True, "the event itself is the answer")
+        side.wait(event)
+        side.launch("conformance.copy", copy_to, reads=[source], writes=[copy])
+        main.wait_stream(side)
+        wanted = at.line(at.rank.rank, 4, "int32") + turn + 1
+        law = "an event that is recorded again stands behind what was put on the stream before"
+        expect("a copy behind it", await copy.read("conformance.read"), wanted, law)
+    source.free()
+    copy.free()
