@@ -20,6 +20,8 @@ On GPUs, next to plain torch, `make bench-gpu`:
 
     gpu.py           ratios over plain torch in the same worker, their bars, RESULTS_GPU.md and results_gpu.json
     gpu_ways.py      what is compared: the same work through the contract and in plain torch
+    gpu_profile.py   where the time of two of these goes, part by part; run by hand
+    gpu_parts.py     its variants: where records go, and which half of the contract an op takes
 
 Nothing here is a test: a test that looks at a clock fails for reasons of its own. Nothing of `dpsim` imports this.
 """

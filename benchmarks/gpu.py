@@ -24,7 +24,7 @@ from real.backend import GlooBackend, NcclBackend, TorchBackend
 
 RANKS = 2
 
-BARS = {"coordination": 1.45, "launches": 1.6, HOST_SUM: 1.05}
+BARS = {"coordination": 1.45, "launches": 1.6, HOST_SUM: 1.05, "replay": 1.1, "replays": 1.02}
 """Times plain torch, at most. What reads wait for without holding the host costs 1.17 in the first, alone."""
 
 WORDS = {
@@ -32,6 +32,8 @@ WORDS = {
     "launches": "20 launches of one op each, and a read",
     HOST_SUM: "host all_reduce over gloo",
     "broadcast": "broadcast on a side stream, and back",
+    "replay": "a graph of 8 layers (kernel, sum), waited for",
+    "replays": "20 of them back to back",
 }
 
 

@@ -5,6 +5,8 @@ one worker and in turn. Processes of one build differ by half among themselves, 
     launches       20 kernels of one torch op each, and a read
     host sum       an all_reduce of host memory over gloo
     broadcast      from one stream to another and back, with a broadcast on the other
+    replay         of a graph of eight layers, each a kernel and a sum over the ranks, and a wait for it
+    replays        twenty of them, and then a wait
 
 Rank 0's times of each turn are in its journal, as decisions: (plain torch, the contract), microseconds.
 """
@@ -22,6 +24,7 @@ import numpy as np
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.registry import register_protocol
+from real.calls import reduction
 from real.rank import RealRank
 
 PROGRAM = "bench_gpu"
@@ -31,13 +34,15 @@ Way: TypeAlias = Callable[[], Awaitable[object]]
 Ways: TypeAlias = dict[str, tuple[Way, Way]]
 """Plain torch and the contract, by name."""
 
-COUNTS = {"coordination": 60, "launches": 30, HOST_SUM: 60, "broadcast": 40}
+COUNTS = {"coordination": 60, "launches": 30, HOST_SUM: 60, "broadcast": 40, "replay": 60, "replays": 10}
 """How often each is done in a turn; the median counts."""
 
 COLD = 8
 """So many before are not counted: whoever was at work before has left other code in the caches."""
 
 COLUMN = 1, 2, 3, 4
+
+LAYERS, TOKENS, WIDTH, REPLAYS = 8, 32, 2048, 20
 
 
 @register_protocol(PROGRAM)
@@ -52,7 +57,9 @@ class Beside(Program[Mapping[str, Any]]):
         import torch
 
         assert isinstance(rank, RealRank)
-        ways = {**(device_ways(rank) if prepared["gpu"] else {}), **host_ways(rank)}
+        ways = host_ways(rank)
+        if prepared["gpu"]:
+            ways = {**device_ways(rank), **await graph_ways(rank), **ways}
         for rank.step in range(prepared["turns"] + 1):
             for name, (plain, ours) in ways.items():
                 if prepared["gpu"]:  # as torch begins; an op of the contract leaves its own stream the current one
@@ -155,6 +162,55 @@ def device_ways(rank: RealRank) -> Ways:
         "launches": (plain_launches, launches),
         "broadcast": (plain_broadcast, broadcast),
     }
+
+
+async def graph_ways(rank: RealRank) -> Ways:
+    import torch
+
+    group: Any = rank.device("dp")
+    main, device = rank.stream("main"), torch.device("cuda", rank.rank)
+    process_group, own = group._nccl.process_group, torch.cuda.Stream(device)
+    summing = reduction("sum", False)
+    numbers, graph = torch.zeros((TOKENS, WIDTH), device=device), torch.cuda.CUDAGraph()
+    process_group.allreduce([numbers], summing)  # NCCL connects before the captures
+    torch.cuda.synchronize()
+    with torch.cuda.stream(own):
+        graph.capture_begin()
+        for _ in range(LAYERS):
+            halve(numbers)
+            process_group.allreduce([numbers], summing)
+        graph.capture_end()
+    buffer, journaled = main.alloc((TOKENS, WIDTH), "float32", "numbers"), rank.graph("layers")
+    main.launch("start", start, writes=[buffer])
+    async with journaled.capture(main):
+        for _ in range(LAYERS):
+            main.launch("halve", halve, writes=[buffer])
+            group.all_reduce(buffer, main, site="sum")
+
+    async def plain_replays(count: int = REPLAYS) -> None:
+        for _ in range(count):
+            graph.replay()
+        torch.cuda.current_stream().synchronize()
+
+    async def replays(count: int = REPLAYS) -> None:
+        for _ in range(count):
+            journaled.replay(main, "replay")
+        await main.record().synchronize("wait")
+
+    return {
+        "replay": (lambda: plain_replays(1), lambda: replays(1)),
+        "replays": (plain_replays, replays),
+    }
+
+
+def start(numbers: Any) -> None:
+    """Kernel."""
+    numbers[:] = 1
+
+
+def halve(numbers: Any) -> None:
+    """Kernel: one torch op."""
+    numbers *= 0.5
 
 
 def fill(table: Any, index: int, column: tuple[int, ...]) -> None:

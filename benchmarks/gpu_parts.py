@@ -1,0 +1,230 @@
+"""What `benchmarks.gpu_profile` measures: a coordination step and 20 launches part by part, in variants, in one worker.
+
+    plain          plain torch on the same process group
+    polled         plain torch that reads without holding the host: pinned memory, an event, polls
+    memory         the contract, with its journal in a file in memory
+    disk           the contract, with its journal in a file where temporary files lie
+    none           the contract, whose records go nowhere
+    shared         as memory, with every op through the shared half of the contract, as where faults are injected
+
+Without a GPU `polled` and `shared` are left out, and what is left shows only that this runs.
+
+A turn does each variant of each loop so many times. Rank 0's figures of a turn are in its journal, as decisions at
+"LOOP/VARIANT": (medians of the parts, their tenth percentiles, median of the whole, page faults a time), in us.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import resource
+import statistics
+import tempfile
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter_ns
+from typing import Any, TypeAlias
+
+from benchmarks.gpu_ways import COLD, COLUMN, fill, increment
+from dpsim.interface import Rank
+from dpsim.ops import RawRecord
+from dpsim.program import Program
+from dpsim.registry import register_protocol
+from real.cuda_streams import CudaCommunicator, CudaStream
+from real.folder import MEMORY
+from real.journal_file import JournalFile
+from real.rank import RealRank
+
+PROGRAM = "bench_gpu_parts"
+
+PARTS = {
+    "coordination": ("alloc", "fill", "all_reduce", "read", "await", "free"),
+    "launches": ("alloc", "20 launches", "read", "await", "free"),
+}
+"""By loop."""
+
+COUNTS = {"coordination": 60, "launches": 30}
+"""How often each is done in a turn."""
+
+PLAIN = ("plain", "polled")
+"""Those that begin on torch's default stream. They have no part "read": torch reads while the host waits."""
+
+Sink: TypeAlias = Callable[[RawRecord], None]
+Loop: TypeAlias = Callable[[], Awaitable[tuple[int, ...]]]
+"""Does it once; gives the clock, in ns, before it and after each part."""
+
+
+@register_protocol(PROGRAM)
+class Parts(Program[Mapping[str, Any]]):
+    """`turns`: one more is done, and not counted."""
+
+    def prepare(self, args: Any) -> Mapping[str, Any]:
+        given: Mapping[str, Any] = args
+        return given
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        assert isinstance(rank, RealRank)
+        usual = rank.journal._sink
+        with sinks(rank.rank) as ways_out:
+            loops = variants(rank, list(ways_out))
+            for rank.step in range(prepared["turns"] + 1):
+                names = list(loops)
+                first = rank.step % len(names)  # so that none is always behind the same other one
+                for name in names[first:] + names[:first]:
+                    for loop, once in loops[name].items():
+                        if name in PLAIN and isinstance(rank.stream("main"), CudaStream):
+                            default_stream()
+                        rank.journal._sink = ways_out.get(name, ways_out["none"])
+                        took = await figures(once, COUNTS[loop])
+                        rank.journal._sink = usual
+                        if rank.step:
+                            rank.decide(f"{loop}/{name}", took, "dp_cpu")
+        await rank.host("dp_cpu").barrier(site="end")
+
+
+async def figures(once: Loop, count: int) -> tuple[Any, ...]:
+    gc.collect()
+    for _ in range(COLD):
+        await once()
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    took = [await once() for _ in range(count)]
+    faults = resource.getrusage(resource.RUSAGE_SELF).ru_minflt - faults
+    parts = [[(end - begin) / 1e3 for begin, end in pairwise(clock)] for clock in took]
+    each = [sorted(one) for one in zip(*parts, strict=True)]
+    whole = statistics.median((clock[-1] - clock[0]) / 1e3 for clock in took)
+    return tuple(map(statistics.median, each)), tuple(one[len(one) // 10] for one in each), whole, faults / count
+
+
+@contextlib.contextmanager
+def sinks(rank: int) -> Iterator[dict[str, Sink]]:
+    """Where records go, by variant of the contract. A folder in which no journal can be made is left out."""
+    with contextlib.ExitStack() as opened:
+        found: dict[str, Sink] = {}
+        for name, parent in (("memory", MEMORY), ("disk", Path(tempfile.gettempdir()))):
+            with contextlib.suppress(OSError):
+                folder = opened.enter_context(tempfile.TemporaryDirectory(prefix="dpsim-profile-", dir=parent))
+                file = JournalFile(os.path.join(folder, f"rank-{rank}.journal"))
+                opened.callback(file.close)
+                found[name] = file.write
+        found["none"] = lambda record: None
+        found["shared"] = found.get("memory", found["none"])
+        yield found
+
+
+def default_stream() -> None:
+    """As torch begins; an op of the contract leaves its own stream the current one."""
+    import torch
+
+    torch.cuda.set_stream(torch.cuda.default_stream())
+
+
+def variants(rank: RealRank, journaled: list[str]) -> dict[str, dict[str, Loop]]:
+    """The loops of each variant. `journaled`: those of the contract, by where their records go."""
+    main, group = rank.stream("main"), rank.device("dp")
+    ours = contract(main, group)
+    found = {"plain": plain(rank, polled=False), **{name: ours for name in journaled if name != "shared"}}
+    if isinstance(main, CudaStream) and isinstance(group, CudaCommunicator):
+        stream = CudaStream(rank, main.name, main.handle, main.calls, 1.0)
+        found |= {"polled": plain(rank, polled=True), "shared": contract(stream, CudaCommunicator(rank, group._nccl))}
+    return found
+
+
+def contract(main: Any, group: Any) -> dict[str, Loop]:
+    async def coordination() -> tuple[int, ...]:
+        begun = perf_counter_ns()
+        table = main.alloc((4, group.size), "int32", "table")
+        allocated = perf_counter_ns()
+        main.launch("fill", fill, writes=[table], args=(group.index, COLUMN))
+        filled = perf_counter_ns()
+        group.all_reduce(table, main, site="agree")
+        summed = perf_counter_ns()
+        work = table.read("read")
+        issued = perf_counter_ns()
+        await work
+        awaited = perf_counter_ns()
+        table.free()
+        return begun, allocated, filled, summed, issued, awaited, perf_counter_ns()
+
+    async def launches() -> tuple[int, ...]:
+        begun = perf_counter_ns()
+        numbers = main.alloc(256, "int32", "numbers")
+        allocated = perf_counter_ns()
+        for _ in range(20):
+            main.launch("increment", increment, writes=[numbers])
+        launched = perf_counter_ns()
+        work = numbers.read("read")
+        issued = perf_counter_ns()
+        await work
+        awaited = perf_counter_ns()
+        numbers.free()
+        return begun, allocated, launched, issued, awaited, perf_counter_ns()
+
+    return {"coordination": coordination, "launches": launches}
+
+
+def plain(rank: RealRank, polled: bool) -> dict[str, Loop]:
+    import torch
+    from torch.distributed import distributed_c10d as c10d
+
+    main, group = rank.stream("main"), rank.device("dp")
+    on_gpu = isinstance(main, CudaStream)
+    device: Any = main.calls.device if isinstance(main, CudaStream) else "cpu"
+    made = group._nccl if isinstance(group, CudaCommunicator) else group._gloo  # type: ignore[attr-defined]
+    process_group = made.process_group
+    summing = c10d.AllreduceOptions()
+    summing.asyncOp = not on_gpu  # on a GPU: on the current stream
+    read = reader() if polled else cpu
+
+    async def coordination() -> tuple[int, ...]:
+        begun = perf_counter_ns()
+        table = torch.empty((4, group.size), dtype=torch.int32, device=device)
+        allocated = perf_counter_ns()
+        fill(table, group.index, COLUMN)
+        filled = perf_counter_ns()
+        work = process_group.allreduce([table], summing)
+        if not on_gpu:
+            work.wait()
+        summed = perf_counter_ns()
+        read(table)
+        awaited = perf_counter_ns()
+        del table
+        return begun, allocated, filled, summed, summed, awaited, perf_counter_ns()
+
+    async def launches() -> tuple[int, ...]:
+        begun = perf_counter_ns()
+        numbers = torch.empty(256, dtype=torch.int32, device=device)
+        allocated = perf_counter_ns()
+        for _ in range(20):
+            increment(numbers)
+        launched = perf_counter_ns()
+        read(numbers)
+        awaited = perf_counter_ns()
+        del numbers
+        return begun, allocated, launched, launched, awaited, perf_counter_ns()
+
+    return {"coordination": coordination, "launches": launches}
+
+
+def cpu(tensor: Any) -> Any:
+    return tensor.cpu()
+
+
+def reader() -> Callable[[Any], Any]:
+    """A read that holds no lock and waits in no call: what the contract asks of one."""
+    import torch
+
+    event, blocks = torch.cuda.Event(), dict[Any, Any]()
+
+    def read(tensor: Any) -> Any:
+        pinned = blocks.get(tensor.shape)
+        if pinned is None:
+            pinned = blocks[tensor.shape] = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
+        pinned.copy_(tensor, non_blocking=True)
+        event.record()
+        while not event.query():
+            pass
+        return pinned.numpy().copy()
+
+    return read
