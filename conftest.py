@@ -1,16 +1,27 @@
-"""For the tests of this repository: reproducible Hypothesis, and the folder of real traces.
+"""For the tests of this repository: reproducible Hypothesis, the folder of real traces, and what GPUs need.
 
 Hypothesis profiles: `ci` (default) draws the same examples in every run, so that a red build is red again; `nightly`
 draws new ones, and many: HYPOTHESIS_PROFILE=nightly pytest. Neither has a deadline, since times are not what is tested.
+
+Tests on GPUs end their workers often, and a start there takes seconds: those of NCCL have a reserve (`real.crew`).
+Where all tests are such, those of trouble, each of which ends its workers, are spread among the others, during which a
+new reserve starts. What starts and recoveries took is told in the end. The museum's exhibits run on the simulation in
+every run of the tests, and on gloo with those that are slow.
 
 The plugin of dpsim is not named here: it is loaded because dpsim is installed, as for everybody else.
 """
 
 import os
+from collections.abc import Generator
+from operator import itemgetter
 from pathlib import Path
+from typing import cast
 
 import pytest
 from hypothesis import settings
+
+from dpsim.runner import find_backend
+from real.backend import NcclBackend
 
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
 settings.register_profile("nightly", derandomize=False, deadline=None, print_blob=True, max_examples=2_000)
@@ -26,3 +37,27 @@ def dpsim_data() -> Path:
     if not Path(data).is_dir():
         pytest.skip(f"needs the real traces: DPSIM_DATA is {data}, which is no folder")
     return Path(data)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, None, None]:
+    for item in items:
+        if item.name == "gloo" and item.path.parent.name == "museum":  # a minute, of which most is waiting for hangs
+            item.add_marker("slow")
+    yield  # tests are deselected
+    if all(item.get_closest_marker("gpu") for item in items):
+        trouble = [item for item in items if item.path.name == "test_trouble.py"]
+        others = [item for item in items if item not in trouble]
+        places = [((at + 0.5) / len(those), item) for those in (others, trouble) for at, item in enumerate(those)]
+        items[:] = [item for _, item in sorted(places, key=itemgetter(0))]
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if any(item.get_closest_marker("gpu") for item in session.items):
+        cast(NcclBackend, find_backend("nccl")).pool.crew.keeps_reserve = True
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    spent = cast(NcclBackend, find_backend("nccl")).pool.spent
+    if spent.times:
+        terminalreporter.write_line(f"workers on GPUs: {spent}")

@@ -24,6 +24,14 @@ def blocks(text: str) -> Iterator[tuple[str, str]]:
         yield found[1], found[2]
 
 
+def files(text: str) -> Iterator[tuple[str, str]]:
+    """Name and content of the blocks that are files."""
+    for language, block in blocks(text):
+        first = block.partition("\n")[0]
+        if language in ("python", "yaml") and re.fullmatch(r"# \S+\.\w+", first):
+            yield first.removeprefix("# "), block
+
+
 def changed(text: str, diff: str) -> str:
     """With the parts of a diff applied."""
     for part in diff.split("@@\n")[1:]:
@@ -67,13 +75,11 @@ def follow(text: str, folder: Path, tree: Path = ROOT, programs: Path | None = N
     """
     every = []
     for language, block in blocks(text):
-        first = block.partition("\n")[0]
-        if language in ("python", "yaml") and re.fullmatch(r"# \S+\.\w+", first):
-            file = folder / first.removeprefix("# ")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(block)
-        elif language == "diff":
-            file = folder / first.removeprefix("--- ")
+        for name, content in files(f"```{language}\n{block}```\n"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content)
+        if language == "diff":
+            file = folder / block.partition("\n")[0].removeprefix("--- ")
             file.write_text(changed(file.read_text(), block))
         elif language == "console":
             for command, shown in commands(block):

@@ -7,6 +7,8 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+
 from tests import ROOT
 from tests.documents import follow
 from tests.house.tree import complaints
@@ -18,6 +20,7 @@ NOT_NAMED = {
 }
 
 
+@pytest.mark.slow
 def test_the_recipes_do_what_they_say(tmp_path: Path) -> None:
     for name in ("dpsim", "real", "tests", "scenarios"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))

@@ -22,6 +22,7 @@ PACKAGES = ("dpsim", "real")
 
 MODULES = (
     "awaited",
+    "within",
     "config",
     "interface",
     "ops",
