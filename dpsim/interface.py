@@ -6,8 +6,9 @@ await; on real hardware the calls block and one `send(None)` runs it to its end.
     **A call that only sends into the world is plain; a call that learns something from it is awaited.**
 
 Plain: alloc, free, launch, record, wait, device collectives and transfers, replaying a graph, starting a host
-collective, sending a message. Awaited: the `Work` of a host collective, reading a buffer, querying or synchronising an
-event, taking a message, sleeping, beginning a capture. It reads like CUDA, and nothing turns `async` for nothing.
+collective, sending a message, starting a thread, setting a flag. Awaited: the `Work` of a host collective, reading a
+buffer, querying or synchronising an event, taking a message, waiting for a flag, joining a thread, sleeping, beginning
+a capture. It reads like CUDA, and nothing turns `async` for nothing.
 
     async def agree(rank: Rank, mine: int) -> int:
         table = np.zeros(rank.host("dp_cpu").size, np.int32)
@@ -31,7 +32,7 @@ judge. Only what all of sim, gloo and nccl can do is in here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
 from typing import Any, TypeAlias
 
@@ -418,17 +419,70 @@ class Mailbox(ABC):
         """Wait for the next message. `idle` marks a wait that may last for ever: to stand there is no hang."""
 
 
-class Rank(ABC):
-    """One host thread of one rank: all of the world that a protocol sees."""
+class Flag(ABC):
+    """What the host threads of a rank tell one another: set or not, clear at first; Python's `threading.Event`. Of flags
+    a baton, a lock, a barrier are made.
 
-    __slots__ = ("rank", "step", "thread")
+    Whoever waits when the flag is set goes on, also where it is cleared before it comes to do so. To wait does not clear
+    it. What a thread did before it set the flag lies before what goes on because of that.
+    """
+
+    __slots__ = ("name",)
+
+    name: str
+
+    @abstractmethod
+    def set(self, site: str) -> None:
+        """Set it, and let go on who waits. One that is set already stays so."""
+
+    @abstractmethod
+    def clear(self, site: str) -> None:
+        """From now on who waits stands, until it is set again."""
+
+    @abstractmethod
+    def wait(self, site: str) -> Awaitable[None]:
+        """Wait until the flag is set; if it is, go on at once."""
+
+    @abstractmethod
+    def query(self, site: str) -> Awaitable[bool]:
+        """Whether it is set."""
+
+
+class Thread(ABC):
+    """A host thread that the program has started."""
+
+    __slots__ = ("name",)
+
+    name: str
+
+    @abstractmethod
+    def join(self, site: str) -> Awaitable[str | None]:
+        """Wait until the thread has ended. What it raised is learned here, as "ValueError: the message", and is a crash of
+        the rank no longer; None if it came to its end.
+        """
+
+
+class Rank(ABC):
+    """One rank, as each of its host threads sees it: all of the world that a protocol sees.
+
+    A rank begins with the thread "main", and a program that says `threaded = True` may start more. Streams, buffers,
+    graphs, communicators, mailboxes and flags are the rank's, for all of its threads to use. `thread` and `step` are
+    those of the thread that asks. What the threads put on the rank's streams and communicators lies there in the order
+    in which they came to do so, which is anybody's guess: a thread may be held up before each call that it makes.
+    """
+
+    __slots__ = ("rank", "step")
 
     rank: int
     """Global rank, from 0."""
-    thread: str
     step: int
     """Logical step tag, -1 at first. The protocol sets it; every op issued afterwards carries it, and checks
     compare ranks step by step."""
+
+    @property
+    @abstractmethod
+    def thread(self) -> str:
+        """The name of the host thread that asks."""
 
     @abstractmethod
     def stream(self, name: str) -> Stream:
@@ -452,6 +506,23 @@ class Rank(ABC):
     @abstractmethod
     def mailbox(self, name: str) -> Mailbox:
         """This rank's mailbox of that name; there is one of each name on each rank."""
+
+    @abstractmethod
+    def flag(self, name: str) -> Flag:
+        """This rank's flag of that name; made at first use and then the same."""
+
+    @abstractmethod
+    def start(
+        self, name: str, program: Callable[[Rank], Coroutine[Any, Any, None]], *, site: str | None = None
+    ) -> Thread:
+        """Start a host thread that runs `program(rank)`, with the step of the thread that starts it. All that was done
+        before lies before what it does. Default site: "<name>.start".
+
+        The rank has ended when all of its threads have; what a thread raised that nobody joins is a crash of the rank. A
+        name can be used again when its thread has been joined. RuntimeError for a program that does not say
+        `threaded = True`, and for a name in use; ValueError for a name that is no word; TypeError for what is no
+        coroutine function.
+        """
 
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
@@ -482,6 +553,7 @@ __all__ = [
     "CaptureError",
     "DeviceCommunicator",
     "Event",
+    "Flag",
     "Frozen",
     "Graph",
     "HostArray",
@@ -490,4 +562,5 @@ __all__ = [
     "Mailbox",
     "Rank",
     "Stream",
+    "Thread",
 ]

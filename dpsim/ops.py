@@ -390,6 +390,57 @@ class Sleep(NamedTuple):
         return f"sleep {self.ns} ns"
 
 
+class Flagged(NamedTuple):
+    """A host thread set, cleared or looked at a flag of its rank. A `wait` or `query` has a `Learned` when it returned:
+    None, or whether it was set.
+    """
+
+    kind: Literal["flag"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    flag: str
+    how: Literal["set", "clear", "wait", "query"]
+
+    def describe(self) -> str:
+        return f"{self.how} flag {self.flag}"
+
+
+class Threaded(NamedTuple):
+    """A host thread started another one, or waits for its end. A `join` has a `Learned`: what the other raised, or None."""
+
+    kind: Literal["thread"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    name: str
+    how: Literal["start", "join"]
+
+    def describe(self) -> str:
+        return f"{self.how} thread {self.name}"
+
+
+class Ended(NamedTuple):
+    """A host thread other than main came to its end. `message`: what it raised, as "ValueError: text"; empty if nothing.
+    `where`: then the innermost line of the program. A rank's own end is `Finished` or `Raised`.
+    """
+
+    kind: Literal["ended"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    message: str
+
+    def describe(self) -> str:
+        return f"thread raised {self.message}" if self.message else "thread ended"
+
+
 class Learned(NamedTuple):
     """The outcome of an op that learns something, when it returned. `site` and `ordinal` are those of the op.
 
@@ -508,6 +559,9 @@ Record: TypeAlias = (
     | Post
     | Take
     | Sleep
+    | Flagged
+    | Threaded
+    | Ended
     | Learned
     | Decision
     | Probe
@@ -580,6 +634,11 @@ POST_CONTENT = _position("content", Post)
 TAKE_MAILBOX = _position("mailbox", Take)
 TAKE_HOW = _position("how", Take)
 SLEEP_NS = _position("ns", Sleep)
+FLAG = _position("flag", Flagged)
+FLAG_HOW = _position("how", Flagged)
+THREAD_NAME = _position("name", Threaded)
+THREAD_HOW = _position("how", Threaded)
+ENDED_MESSAGE = _position("message", Ended)
 LEARNED_OUTCOME = _position("outcome", Learned)
 DECISION_COMMUNICATOR = _position("communicator", Decision)
 DECISION_VALUE = _position("value", Decision)

@@ -83,6 +83,8 @@ class Program(ABC, Generic[P]):
     """
 
     probes: tuple[str, ...] = ()
+    threaded: bool = False
+    """Whether its ranks start host threads (`Rank.start`): then a thread may be held up before each of its calls."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that nobody can await, as it would have done all it does before the first await,

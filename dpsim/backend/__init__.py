@@ -19,6 +19,7 @@
     holdings.py        what it has of its graph's pool
     kept.py            the calls that it has kept
     pools.py           the memory of graphs
+    threads.py         host threads of a rank, and the flags between them
     work.py            what a host awaits
     whereabouts.py     where every rank stands
     trouble.py         what the machine takes away, which is no verdict

@@ -66,6 +66,7 @@ class Capture(Holdings):
         super().__init__(journal, graph.pool)
         self.graph = graph
         self.mode = mode
+        self.thread = journal.thread
         self.origin = stream
         self._invalid = False
         self._branches = Branches(self)
@@ -93,7 +94,7 @@ class Capture(Holdings):
         """
         if call not in LEARNS and not call.startswith("host "):
             return
-        if journal is not self.journal and self.mode != "global":
+        if journal.thread != self.thread and self.mode != "global":
             return
         if call in ("ask", "read") and self.mode == "relaxed":  # what is captured is refused by itself
             return

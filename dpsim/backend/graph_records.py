@@ -47,6 +47,7 @@ class GraphRecords(ABC):
     _sink: Callable[[RawRecord], None]
     _seqs: defaultdict[Any, int]
     _injections: Injections
+    turn: Callable[[str, int], None] | None
 
     @abstractmethod
     def _arrive(self, site: str, frame: FrameType) -> str:
@@ -73,6 +74,8 @@ class GraphRecords(ABC):
     def keep(self, stream: str, graph: str, call: str, site: str, fields: Any, frame: FrameType) -> tuple[str, int]:
         """Journal a call that a capture keeps: at which place of the source, and its delay in ns, are the answer."""
         where = self._arrive(site, frame)
+        if self.turn is not None:
+            self.turn(site, self.ordinal)
         delay = self._meet(site, self.ordinal, where) if self._injections else 0
         self._keep(stream, graph, call, site, self.ordinal, where, fields)
         return where, delay
@@ -89,6 +92,8 @@ class GraphRecords(ABC):
     ) -> tuple[str, list[Issue]]:
         """The same of a collective or transfer: the answer says what to keep. `form`: the fields of its record."""
         where = self._arrive(site, frame)
+        if self.turn is not None:
+            self.turn(site, self.ordinal)
         issues = self._admit(site, None, 0, where, issue, stream) if self._injections else [issue]
         for number, one in enumerate(issues):
             self._keep(stream, graph, call, site, self._again(site) if number else self.ordinal, where, form(one))

@@ -56,20 +56,25 @@ class RankJournal:
         self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
         self.numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
         self.injections = Injections(rank, world)
-        self.threads: list[Journal] = []
+        self.threads: dict[str, Journal] = {}
+        self.front: Journal | None = None
+        """Of a rank with several threads: the journal that is always that of the thread which calls. Objects of the
+        contract hold it."""
         self.capture: Lawful | None = None
         """The capture that is under way."""
 
     def thread(self, name: str = MAIN) -> Journal:
         """The journal as a host thread of that name writes it."""
-        self.threads.append(Journal(self, name))
-        return self.threads[-1]
+        journal = self.threads.get(name)
+        if journal is None:  # a name that comes again counts on
+            journal = self.threads[name] = Journal(self, name)
+        return journal
 
     def capturing(self, capture: Lawful | None) -> None:
         """A capture begins, or is over (None): while it lasts all threads look before what they do."""
         self.capture = capture
-        for journal in self.threads:
-            journal.looks = capture is not None or bool(self.injections)
+        for journal in self.threads.values():
+            journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
 
 
 class Journal(GraphRecords):
@@ -88,7 +93,25 @@ class Journal(GraphRecords):
         self.events = shared.numbers["event"]  # as `number("event")`, without a call: they are as frequent as waits
         self._injections = shared.injections
         self.looks = bool(shared.injections)
-        """Whether it has to look before each op: something is injected on this rank, or a capture is under way."""
+        """Whether it has to look before each op: something is injected on this rank, a capture is under way, or there may
+        be other threads."""
+        self.turn: Callable[[str, int], None] | None = None
+        """Of a rank with several threads, where a backend has to know who goes on: called before the thread does something
+        at a site, with the ordinal. It may be held up there."""
+        self._has_turn = False
+
+    def come(self, site: str) -> None:
+        """The thread comes to an op that does something before it is journaled."""
+        if self.turn is not None:
+            known = self._sites.get(site)
+            self.turn(site, 0 if known is None else known.count)
+            self._has_turn = True
+
+    def _take_turn(self, site: str) -> None:
+        if self._has_turn:
+            self._has_turn = False
+        elif self.turn is not None:
+            self.turn(site, self.ordinal)
 
     @property
     def injects(self) -> bool:
@@ -133,8 +156,10 @@ class Journal(GraphRecords):
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
     ) -> list[Issue]:
         """Journal a collective and say what to issue."""
-        seq = self._seqs[communicator]
         where = self._arrive(site, _getframe(3))  # the program called a method, which journals by another one
+        if self.turn is not None:
+            self._take_turn(site)
+        seq = self._seqs[communicator]
         issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
@@ -154,6 +179,8 @@ class Journal(GraphRecords):
         faults.
         """
         where = self._arrive(site, _getframe(3))
+        if self.turn is not None:
+            self._take_turn(site)
         issues = self._admit(site, None, 0, where, issue, stream) if self.looks else [issue]
         again = False
         for out in issues:
@@ -169,6 +196,8 @@ class Journal(GraphRecords):
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
         """A free has the address of its alloc. The answer is where it was called."""
         where = place_of(site, _getframe(2))
+        if self.turn is not None:
+            self.turn(f"free.{site}", ordinal)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
 
@@ -197,6 +226,17 @@ class Journal(GraphRecords):
         """The program raised: the innermost place of its own is where. `packages`: those of protocols."""
         where = raised_at(error, packages)
         self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)[:500]))
+
+    def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
+        """A thread other than main came to its end, or raised. The answer is what it raised, in words."""
+        self.come("end")
+        self._has_turn = False
+        message = "" if error is None else f"{type(error).__name__}: {said(error)[:500]}"
+        where = "" if error is None else raised_at(error, packages)
+        known = self._sites.get("end") or self._first("end")
+        self._sink(("ended", self.step, self.thread, "end", known.count, where, message))
+        known.count += 1
+        return message
 
     def killed(self, last: RawRecord | None) -> None:
         """The rank died after that record, its last, and no op of its own did it."""
@@ -235,6 +275,8 @@ class Journal(GraphRecords):
 
     def _look(self, kind: str, site: str, where: str) -> int:
         """Raise CaptureError for what a capture forbids; else the delay of the op in ns."""
+        if self.turn is not None:
+            self._take_turn(site)
         if self.shared.capture is not None:
             self.shared.capture.check(self, kind, site)
         return self._meet(site, self.ordinal, where, kind not in IN_TIME) if self._injections else 0

@@ -15,15 +15,18 @@ from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.journal import Journal
 from dpsim.backend.plain import PLAIN, check_plain, whole
 from dpsim.backend.pools import GraphPool
+from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_start
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     DeviceCommunicator,
+    Flag,
     Frozen,
     Graph,
     HostCommunicator,
     Mailbox,
     Rank,
     Stream,
+    Thread,
 )
 
 C = TypeVar("C", bound=HostCommunicator | DeviceCommunicator)
@@ -51,19 +54,24 @@ class JournaledMailbox(Mailbox):
 
 
 class JournaledRank(Rank):
-    """One rank with one host thread; the step tag lives in its journal."""
+    """One rank, for all of its host threads; the step tag lives in the thread's journal."""
 
-    __slots__ = ("devices", "graphs", "hosts", "journal", "pools", "streams")
+    __slots__ = ("devices", "flags", "graphs", "hosts", "journal", "pools", "started", "streams")
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank
-        self.thread = journal.thread
         self.journal = journal
+        self.flags: dict[str, JournaledFlag] = {}
+        self.started: dict[str, JournaledThread] = {}
         self.streams: dict[str, Any] = {}
         self.graphs: dict[str, JournaledGraph] = {}
         self.pools: dict[str, GraphPool] = {}
         self.hosts: dict[str, HostCommunicator] = {}
         self.devices: dict[str, DeviceCommunicator] = {}
+
+    @property
+    def thread(self) -> str:
+        return self.journal.thread
 
     @property
     def step(self) -> int:
@@ -101,6 +109,20 @@ class JournaledRank(Rank):
     def mailbox(self, name: str) -> Mailbox:
         return JournaledMailbox(self, name)
 
+    def flag(self, name: str) -> Flag:
+        flag = self.flags.get(name)
+        if flag is None:
+            if not is_word(name):
+                raise ValueError(f"the flag {name!r}: a name is printable ASCII without spaces, as baton.0")
+            flag = self.flags[name] = self._flag(name)
+        return flag
+
+    def start(self, name: str, program: ThreadProgram, *, site: str | None = None) -> Thread:
+        refuse_start(self, name, program)
+        self.journal.note("thread", site or f"{name}.start", (name, "start"))
+        thread = self.started[name] = self._start(name, program)
+        return thread
+
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         if message is None:
             raise ValueError(f"{site}: None is what poll gives for an empty mailbox, and cannot be a message")
@@ -137,6 +159,14 @@ class JournaledRank(Rank):
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
         """Make a graph."""
         return JournaledGraph(self, name, pool)
+
+    @abstractmethod
+    def _flag(self, name: str) -> JournaledFlag:
+        """Make a flag, clear."""
+
+    @abstractmethod
+    def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
+        """Start a host thread."""
 
     @abstractmethod
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:

@@ -86,6 +86,7 @@ class JournaledStream(OwnStream):
             shape = shape_of(shape, site)
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site)
+        self.journal.come(site)
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
         self.journal.note("alloc", site, (self.home, number, buffer.count, dtype, buffer.place))
         buffer.named(number, site, self.journal.ordinal)
@@ -130,6 +131,7 @@ class JournaledStream(OwnStream):
         if event is not None or self.capture is not None:
             return self._record_else(event, _getframe(1))
         journal = self.journal
+        journal.come("record")
         number = next(journal.events)
         point = self._record(number)
         journal.note("mark", "record", (self.name, number))
@@ -150,6 +152,7 @@ class JournaledStream(OwnStream):
             frame = _getframe(1)
             self._wait_within(source._record_else(None, frame), frame)
             return
+        source.journal.come("record")
         number = next(source.journal.events)
         event = source._record(number)
         source.journal.note("mark", "record", (source.name, number))
@@ -160,6 +163,8 @@ class JournaledStream(OwnStream):
         """Record an event that was recorded before, or one within a capture."""
         if self.capture is not None:
             self.capture.valid("record")
+        else:
+            self.journal.come("record")
         if event is None:
             point = self._record(self.journal.number("event"))
         else:

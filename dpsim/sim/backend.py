@@ -19,6 +19,7 @@ from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
 from dpsim.backend.kernel_call import KernelError
 from dpsim.backend.misuse import ForeignAwait
+from dpsim.backend.threads import ThreadProgram
 from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
@@ -39,6 +40,7 @@ from dpsim.sim.op import Death
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
+from dpsim.sim.threads import SimThread, Threads
 from dpsim.sim.watch import Endless, Watch
 from dpsim.world import End, Kill, Lost, Progress, Run, World
 
@@ -102,19 +104,32 @@ class SimBackend:
         self.journals = journals
         ends: list[End] = ["blocked"] * world.size
         shared = [RankJournal(rank, world, own.append) for rank, own in enumerate(journals)]
-        hosts = [Host(one.thread(), own, machine) for one, own in zip(shared, journals, strict=True)]
+        threads = [
+            Threads(one, own, machine) if program.threaded else None for one, own in zip(shared, journals, strict=True)
+        ]
+        hosts = [
+            several.main if several is not None else Host(one.thread(), own, machine)
+            for several, one, own in zip(threads, shared, journals, strict=True)
+        ]
         tick = None if progress is None else lambda: progress(hosts[0].journal.step)
         watch = Watch(machine, hosts, ends, tick)
         for one in shared:
             one.look = partial(watch.look, one.rank)
-        ranks = [SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes) for host in hosts]
-        for rank in ranks:
-            rank.own_device.threads.append(rank.host_thread)
+        begin = partial(_live_beside, ends=ends)
+        ranks = [
+            SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes, several, begin)
+            for host, several in zip(hosts, threads, strict=True)
+        ]
+        for rank, host in zip(ranks, hosts, strict=True):
+            rank.own_device.tell(host)
         for group in groups:
             _connect(group, ranks, slots)
         coroutines = [_live(rank, program, prepared, ends) for rank in ranks]
-        for coroutine in coroutines:
-            machine.host(coroutine)
+        for rank, coroutine in zip(ranks, coroutines, strict=True):
+            if rank.threads is None:
+                machine.host(coroutine)
+            else:
+                rank.threads.begin(rank.threads.main, coroutine)
         for kill in world.kills:
             if kill.at is None:
                 _kill(machine, ranks[kill.rank], kill, ends)
@@ -137,8 +152,11 @@ class SimBackend:
             if not lost:
                 raise
         finally:  # a run leaves no cycles behind, which only the collector would find
-            for coroutine in coroutines:
-                coroutine.close()
+            for rank, coroutine in zip(ranks, coroutines, strict=True):
+                if rank.threads is None:
+                    coroutine.close()
+                else:
+                    rank.threads.close()
             for rank in ranks:
                 rank.own_device.allocator.close()
             for one in shared:
@@ -148,8 +166,9 @@ class SimBackend:
             machine.env.close()
             del machine.submit, machine.fire
         for rank in ranks:
-            host = rank.host_thread
-            if not host.idle or ends[rank.rank] != "blocked":
+            host = hosts[rank.rank]
+            idle = host.idle if rank.threads is None else rank.threads.idle()
+            if not idle or ends[rank.rank] != "blocked":
                 continue
             if host.error is not None:  # nobody waited for the device any more
                 ends[rank.rank] = "raised"
@@ -159,7 +178,10 @@ class SimBackend:
                 ends[rank.rank] = "finished"  # to stand in an idle get is to have ended well
         standing = []
         if not endless:
-            standing = [rank.rank for rank in ranks if ends[rank.rank] == "blocked" and rank.host_thread.cut()]
+            standing = [rank.rank for rank in ranks if ends[rank.rank] == "blocked" and rank.cut()]
+        for rank in ranks:
+            if rank.threads is not None:
+                rank.threads.forget()
         self.order = machine.order
         self.learned = [host.learned for host in hosts]
         return Run(
@@ -213,6 +235,12 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         await _Await(host.pause(late_ns, own_label(rank.rank, "starts")))
     try:
         await program.run(rank, prepared)
+        if rank.threads is not None:
+            lost = await _Await(rank.threads.all_over())
+            if lost is not None:
+                ends[rank.rank] = "raised"
+                lost.host.own_journal.raised(lost.error, packages())
+                return
         for chain in device.chains.values():
             end = chain.end(host)
             if end is not None:
@@ -225,6 +253,7 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
         with suppress(KernelError):
             await _Await(host.get_through())
         ends[rank.rank] = "died"
+        rank.stop()
         device.die(host)
         return
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
@@ -237,12 +266,39 @@ async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[
             raised = earlier
         ends[rank.rank] = "raised"
         journal.raised(raised, packages())
+        rank.stop()
         lacked = trouble(raised)
         if lacked:
             raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
         return
     ends[rank.rank] = "finished"
     journal.finished()
+
+
+async def _live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:
+    """The life of another host thread of a rank."""
+    host, journal = thread.host, thread.host.own_journal
+    error: BaseException | None = None
+    host.starts()
+    late_ns = journal.start_delay()
+    if late_ns:
+        await _Await(host.pause(late_ns, own_label(host.word, "is late")))
+    try:
+        await program(rank)
+    except RankDied:
+        ends[rank.rank] = "died"
+        rank.stop()
+        rank.own_device.die(host)
+        return
+    except KeyboardInterrupt as broken:
+        raise host.machine.halt(broken) from broken
+    except (Exception, SystemExit, ForeignAwait) as raised:
+        error = raised
+        lacked = trouble(raised)
+        if lacked:
+            raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
+    thread.error, thread.message = error, journal.ended(error, packages())
+    thread.end(host)
 
 
 def _kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:

@@ -34,6 +34,11 @@ class Device:
         self.groups: list[Group] = []
         self.threads: list[Host] = []
 
+    def tell(self, host: Host) -> None:
+        """A host that is to be told when the device stops."""
+        if host not in self.threads:
+            self.threads.append(host)
+
     def chain(self, name: str) -> Chain:
         """The stream of that name, made when it is first asked for."""
         chain = self.chains.get(name)

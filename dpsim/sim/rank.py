@@ -6,12 +6,13 @@ communicators in `dpsim.sim.communicators`. Here are messages and sleep.
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, TypeAlias
 
 from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.rank import JournaledRank
+from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen, Stream
 from dpsim.sim.device import Device
@@ -20,29 +21,60 @@ from dpsim.sim.host import Host
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
 from dpsim.sim.streams import SimStream
+from dpsim.sim.threads import SimFlag, SimThread, Threads
+
+Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any, Any, None]]
+"""The life of a host thread that a program starts."""
 
 
 class SimRank(JournaledRank):
-    """One rank of the simulation, with one host thread."""
+    """One rank of the simulation. `host_thread`: its host, or the front of several (`threads`)."""
 
-    __slots__ = ("_boxes", "host_thread", "own_device")
+    __slots__ = ("_begin", "_boxes", "host_thread", "own_device", "threads")
 
-    def __init__(self, host: Host, device: Device, boxes: Mailboxes) -> None:
-        super().__init__(host.journal)
-        self.host_thread = host
+    def __init__(
+        self, host: Host, device: Device, boxes: Mailboxes, threads: Threads | None, begin: Begin | None
+    ) -> None:
+        super().__init__(host.journal if threads is None else threads.journal)
+        self.host_thread = host if threads is None else threads.host
         self.own_device = device
+        self.threads = threads
         self._boxes = boxes
+        self._begin = begin
 
     def died(self) -> None:
         """The rank was killed: its host and its device."""
-        self.host_thread.died()
+        if self.threads is None:
+            self.host_thread.died()
+        else:
+            self.threads.died()
         self.own_device.lose()
+
+    def cut(self) -> bool:
+        """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
+        return self.host_thread.cut() if self.threads is None else any([host.cut() for host in self.threads.hosts])
+
+    def stop(self) -> None:
+        """The rank has ended before its time: none of its threads goes on."""
+        if self.threads is not None:
+            self.threads.over = True
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self.host_thread, self.own_device, name)
 
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
         return SimGraph(self, name, pool)
+
+    def _flag(self, name: str) -> JournaledFlag:
+        return SimFlag(self.host_thread, name)
+
+    def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
+        threads = self.threads
+        assert threads is not None and self._begin is not None
+        thread = SimThread(threads, name, threads.host_of(name))
+        self.own_device.tell(thread.host)
+        threads.begin(thread.host, self._begin(self, thread, program))
+        return thread
 
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         host = self.host_thread

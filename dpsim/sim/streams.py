@@ -52,11 +52,11 @@ class SimStream(JournaledStream, DeviceStream):
             args = (*map(readable_of, reads), *map(array_of, writes), *call.args)
         if cost is None:
             cost = device.costs.kernel
-        rank, site, ordinal = call.address
-        label = visit_label(rank, site, ordinal) if machine.visible else ""
+        _, site, ordinal = call.address
+        label = visit_label(host.word, site, ordinal) if machine.visible else ""
         op = Op(label, cost, call.kernel, host.device_lives, device.rank, args)
         op.device = device
-        op.value = call.address
+        op.value = host.word, site, ordinal
         if chain.queue is not None:
             chain.make_room(host)
             chain.queue.append(op)
