@@ -462,6 +462,38 @@ class Thread(ABC):
         """
 
 
+class Store(ABC):
+    """A table of keys and values behind a port of a node: where processes find one another that share no communicator
+    yet. As torch's TCPStore: one process listens, others join it by node and port, and all of them use it alike.
+
+    A port belongs to one listener at a time, and other programs of the node listen, too (`World.strangers`). Whoever
+    joins a port gets whoever listens there, and cannot tell a stranger by that.
+    """
+
+    __slots__ = ("node", "port")
+
+    node: int
+    port: int
+
+    @abstractmethod
+    def set(self, key: str, value: Frozen, site: str) -> None:
+        """Send a value, plain data as in a message; it is there some time later. The last one counts. What one rank sets
+        arrives in that order.
+        """
+
+    @abstractmethod
+    def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Awaitable[Frozen]:
+        """Wait until the key has a value, and learn it; None when the time is up, or the listener has left. Without a
+        time-out it may wait for ever.
+        """
+
+    @abstractmethod
+    def close(self, site: str) -> None:
+        """Leave the store; who listens gives the port back, and those who still wait learn None. RuntimeError for any use
+        afterwards.
+        """
+
+
 class Rank(ABC):
     """One rank, as each of its host threads sees it: all of the world that a protocol sees.
 
@@ -524,6 +556,32 @@ class Rank(ABC):
         coroutine function.
         """
 
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name of this service (`Program.services`); empty for a rank of the topology."""
+
+    @abstractmethod
+    def service(self, name: str) -> int:
+        """The number by which messages reach a service: services are counted behind the ranks, as the program names
+        them. They have no communicator and no device work. KeyError names the services there are.
+        """
+
+    @property
+    @abstractmethod
+    def node(self) -> int:
+        """The node that this rank or service is on, from 0."""
+
+    @abstractmethod
+    def open_store(self, port: int, site: str) -> Awaitable[Store | None]:
+        """Listen on a port of this node, 0 for any that is free: the store, whose `port` says which; None if somebody
+        listens there already (EADDRINUSE). ValueError for no port.
+        """
+
+    @abstractmethod
+    def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> Awaitable[Store | None]:
+        """Connect to whoever listens there, as soon as somebody does: the store; None when the time is up."""
+
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:
         """Send a message to a mailbox of global rank `to`. Numbers, strings, booleans, None and tuples of these;
@@ -561,6 +619,7 @@ __all__ = [
     "Kernel",
     "Mailbox",
     "Rank",
+    "Store",
     "Stream",
     "Thread",
 ]

@@ -402,7 +402,7 @@ class Flagged(NamedTuple):
     ordinal: int
     where: str
     flag: str
-    how: Literal["set", "clear", "wait", "query"]
+    how: str  # set, clear, wait, query
 
     def describe(self) -> str:
         return f"{self.how} flag {self.flag}"
@@ -418,14 +418,14 @@ class Threaded(NamedTuple):
     ordinal: int
     where: str
     name: str
-    how: Literal["start", "join"]
+    how: str  # start, join
 
     def describe(self) -> str:
         return f"{self.how} thread {self.name}"
 
 
 class Ended(NamedTuple):
-    """A host thread other than main came to its end. `message`: what it raised, as "ValueError: text"; empty if nothing.
+    """A host thread other than main ended. `message`: what it raised, as "ValueError: text"; empty if nothing.
     `where`: then the innermost line of the program. A rank's own end is `Finished` or `Raised`.
     """
 
@@ -439,6 +439,29 @@ class Ended(NamedTuple):
 
     def describe(self) -> str:
         return f"thread raised {self.message}" if self.message else "thread ended"
+
+
+class Stored(NamedTuple):
+    """A rank opened, joined, used or left a store at a port of a node. `port` of an `open`: as asked for, 0 for any.
+    `value`: what a `set` sends; of a `get` or `join` the time-out in ns. An `open` or `join` has a `Learned` with the
+    port, or None where it came to nothing; a `get` one with the value.
+    """
+
+    kind: Literal["store"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    node: int
+    port: int
+    how: str  # open, join, set, get, close
+    key: str
+    value: Any
+
+    def describe(self) -> str:
+        what = f" {self.key}" if self.key else ""
+        return f"{self.how}{what} at port {self.port} of node {self.node}"
 
 
 class Learned(NamedTuple):
@@ -562,6 +585,7 @@ Record: TypeAlias = (
     | Flagged
     | Threaded
     | Ended
+    | Stored
     | Learned
     | Decision
     | Probe
@@ -634,6 +658,11 @@ POST_CONTENT = _position("content", Post)
 TAKE_MAILBOX = _position("mailbox", Take)
 TAKE_HOW = _position("how", Take)
 SLEEP_NS = _position("ns", Sleep)
+STORE_NODE = _position("node", Stored)
+STORE_PORT = _position("port", Stored)
+STORE_HOW = _position("how", Stored)
+STORE_KEY = _position("key", Stored)
+STORE_VALUE = _position("value", Stored)
 FLAG = _position("flag", Flagged)
 FLAG_HOW = _position("how", Flagged)
 THREAD_NAME = _position("name", Threaded)

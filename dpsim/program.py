@@ -113,6 +113,16 @@ class Program(ABC, Generic[P]):
         """
         return cast(P, args)
 
+    def services(self, prepared: P) -> tuple[str, ...]:
+        """Names of the actors beside the ranks, each of which runs `serve`: a coordinator, front ends. They have
+        mailboxes and stores, and no communicator.
+        """
+        return ()
+
+    async def serve(self, rank: Rank, prepared: P) -> None:
+        """The coroutine of the service `rank.name`."""
+        raise NotImplementedError(f"{type(self).__qualname__} names services and has no `serve`")
+
     def steps(self, prepared: P) -> int | None:
         """How many steps the program will make, for the progress bar; None if that is not known."""
         return None

@@ -85,9 +85,24 @@ class Kill(NamedTuple):
     loses_mail: bool = False
 
 
+class Stranger(NamedTuple):
+    """Another program of a node that listens on a port: from the beginning on, or, if `late`, from some time on, if
+    nobody else listens there then. It answers those who join, and knows no keys.
+    """
+
+    port: int
+    node: int = 0
+    late: bool = False
+
+
 @dataclass(frozen=True)
 class World:
     """A machine to run a program on. `stall_ns`: a real backend calls it a hang when no rank moved for so long.
+
+    `services`: actors that are no ranks, by name; counted behind the ranks, with journals and ends like these. `nodes`:
+    where each rank and service is, one node for all if it is empty. `strangers`: who else listens on ports there.
+    `lazy`: a device communicator is made when its members first use it, and one for each pair that first transfers: the
+    host stands in that call until all of them have come to it.
 
     These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
@@ -106,9 +121,26 @@ class World:
     alloc_synchronises: bool = False
     stall_ns: int = 5_000_000_000
     deadline_ns: int = 600_000_000_000
+    services: tuple[str, ...] = ()
+    nodes: tuple[int, ...] = ()
+    strangers: tuple[Stranger, ...] = ()
+    lazy: bool = False
+
+    @property
+    def actors(self) -> int:
+        """Ranks and services."""
+        return self.size + len(self.services)
+
+    def actor(self, number: int) -> str:
+        """A rank or service in words."""
+        return f"rank {number}" if number < self.size else self.services[number - self.size]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all."""
+        """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; and for nodes that
+        are not one an actor.
+        """
+        if self.nodes and len(self.nodes) != self.actors:
+            raise ValueError(f"World.nodes: {len(self.nodes)} nodes for {self.actors} ranks and services")
         killed = [kill.rank for kill in self.kills]
         for rank in killed:
             if killed.count(rank) > 1:

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.communicators import JournaledHostCommunicator
 from dpsim.backend.graphs import JournaledGraph
+from dpsim.backend.host_communicators import JournaledHostCommunicator
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall

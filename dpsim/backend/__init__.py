@@ -10,7 +10,8 @@
     rank.py            ranks and mailboxes
     streams.py         streams and events
     buffers.py         device memory and its views
-    communicators.py   host and device communicators
+    communicators.py   device communicators
+    host_communicators.py  and those of hosts
     kernel_call.py     a kernel as it was launched
     graphs.py          captured graphs and their replays:
     capture.py         a capture under way, what it keeps and what it forbids
@@ -19,6 +20,7 @@
     holdings.py        what it has of its graph's pool
     kept.py            the calls that it has kept
     pools.py           the memory of graphs
+    stores.py          where ranks find one another: ports, keys and values
     threads.py         host threads of a rank, and the flags between them
     work.py            what a host awaits
     whereabouts.py     where every rank stands

@@ -1,4 +1,4 @@
-"""Communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an issue.
+"""Device communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an issue.
 
 Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
 if it was repeated.
@@ -10,120 +10,22 @@ from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-import numpy as np
-
 from dpsim.backend.arguments import (
     check_member,
     check_peer,
     check_sizes,
     count_of,
-    dtype_of,
     equal_size,
     given_sizes,
     reduction_name,
-    unknown_dtype,
 )
 from dpsim.backend.buffers import OwnStream, of_this_backend, ref_of, untagged
 from dpsim.backend.issue import Issue, plan
 from dpsim.backend.journal import Journal
 from dpsim.backend.kept import Memory
-from dpsim.backend.plain import shape_of
-from dpsim.backend.work import Outcome, Work
-from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Stream
-from dpsim.ops import DTYPES, DType, ReduceOp
+from dpsim.interface import Buffer, DeviceCommunicator, Stream
+from dpsim.ops import ReduceOp
 from dpsim.world import CommunicatorSpec
-
-
-class JournaledHostCommunicator(HostCommunicator):
-    """Host collectives and transfers of one rank."""
-
-    __slots__ = ("journal",)
-
-    def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
-        self.journal = journal
-        self.name = spec.name
-        self.ranks = spec.ranks
-        self.index = spec.ranks.index(journal.rank)
-
-    def all_reduce(self, array: HostArray, *, op: ReduceOp = "sum", site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        issue = plan("all_reduce", array.size, dtype, None, reduction_name(op))
-        return self._collective(issue, array, array.shape, site)
-
-    def broadcast(self, array: HostArray, root: int, *, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        root = check_member(self, root, "root")
-        issue = plan("broadcast", array.size, dtype, root)
-        return self._collective(issue, array, array.shape, site)
-
-    def all_gather(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        whole = check_sizes(self, "sizes", sizes, array.size * self.size)
-        if whole[self.index] != array.size:
-            raise ValueError(
-                f"{self.name}: sizes say {whole[self.index]} elements of this rank, it brings {array.size}"
-            )
-        issue = plan("all_gather", array.size, dtype, None, None, given_sizes(sizes))
-        return self._collective(issue, array, (sum(whole),), site)
-
-    def reduce_scatter(self, array: HostArray, *, sizes: Sequence[int] | None = None, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        whole = check_sizes(self, "sizes", sizes, array.size)
-        issue = plan("reduce_scatter", array.size, dtype, None, "sum", given_sizes(sizes))
-        return self._collective(issue, array, (whole[self.index],), site)
-
-    def all_to_all(
-        self,
-        array: HostArray,
-        *,
-        output_sizes: Sequence[int] | None = None,
-        source_sizes: Sequence[int] | None = None,
-        site: str | None = None,
-    ) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        sizes: tuple[int, ...] = ()
-        come = array.size if output_sizes is None else sum(given_sizes(output_sizes))
-        if source_sizes is None and output_sizes is None:
-            equal_size(self, "source_sizes", come)
-        else:
-            go = check_sizes(self, "source_sizes", source_sizes, array.size)
-            sizes = (*go, *check_sizes(self, "output_sizes", output_sizes, come))
-        issue = plan("all_to_all", array.size, dtype, None, None, sizes)
-        return self._collective(issue, array, (come,), site)
-
-    def barrier(self, *, site: str | None = None) -> Work:
-        return self._collective(plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
-
-    def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
-        dtype = dtype_of(array, site or self.name)
-        to = check_peer(self, to)
-        issue = plan("send", array.size, dtype, None, None, (), to)
-        return self._transfer(issue, array, (0,), site)
-
-    def recv(self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None) -> Work:
-        source = check_peer(self, source)
-        shape = shape_of(shape, site or f"{self.name}.recv")
-        if dtype not in DTYPES:
-            raise unknown_dtype(dtype, site or f"{self.name}.recv")
-        array = np.zeros(shape, dtype)  # a message that is too short leaves the rest
-        issue = plan("recv", array.size, dtype, None, None, (), source)
-        return self._transfer(issue, array, shape, site)
-
-    def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
-        site = site or f"{self.name}.{issue.op}"
-        issues = self.journal.collective(self.name, issue, None, site)
-        return Work(self.journal, self._start(issues, array, shape))
-
-    def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
-        site = site or f"{self.name}.{issue.op}"
-        issues = self.journal.transfer(self.name, issue, None, site)
-        return Work(self.journal, self._start(issues, array, shape))
-
-    @abstractmethod
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
-        """Start each issue on a copy of `array`, now. The answer waits for the last and gives its result, of
-        `shape`; where there is none, as much of the input as fits, and zeros.
-        """
 
 
 class JournaledDeviceCommunicator(DeviceCommunicator):
@@ -250,6 +152,7 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         writes = ref_of(output) if root != rank else ()
         capture = stream.capture  # type: ignore[attr-defined]
         if capture is not None:
+            self._refuse_unmade(issue, site, stream)
             memory = Memory([source] if reads else [], tags=reads is not writes), Memory([output] if writes else [])
             capture.collective(self, issue, output, source, stream, site, memory)
             return
@@ -271,10 +174,21 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         site = site or f"{self.name}.{issue.op}"
         capture = stream.capture  # type: ignore[attr-defined]
         if capture is not None:
+            self._refuse_unmade(issue, site, stream)
             memory_of = Memory([buffer] if reads else []), Memory([buffer] if writes else [])
             capture.transfer(self, issue, buffer, stream, site, memory_of)
             return
         self._move(self.journal.transfer(self.name, issue, on, site, reads, writes), buffer, stream)
+
+    def unmade(self, issue: Issue) -> bool:
+        """Whether the issue would be the first use of a communicator that is made then (`World.lazy`)."""
+        return False
+
+    def _refuse_unmade(self, issue: Issue, site: str, stream: Stream) -> None:
+        if self.unmade(issue):
+            capture = stream.capture  # type: ignore[attr-defined]
+            cure = "; use it once before the capture, in a warm-up"
+            capture.refuse(900, f"{site}: communicator {self.name} is made at its first use, and this is it", cure)
 
     def _check_fits(self, what: str, count: int, wanted: int) -> None:
         if count != wanted:

@@ -51,6 +51,7 @@ class RankJournal:
 
     def __init__(self, rank: int, world: World, sink: Callable[[RawRecord], None]) -> None:
         self.rank = rank
+        self.world = world
         self.sink = sink
         self.look: Callable[[], None] = lambda: None
         self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
@@ -151,6 +152,10 @@ class Journal(GraphRecords):
         if self.looks:
             self._look(kind, site, where)
         self._sink((kind, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
+
+    def note_above(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
+        """Journal an op that cannot be late, from a method that the method of the contract called."""
+        self.note_at(kind, site, fields, _getframe(3))
 
     def collective(
         self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()

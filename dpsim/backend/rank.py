@@ -15,6 +15,7 @@ from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.journal import Journal
 from dpsim.backend.plain import PLAIN, check_plain, whole
 from dpsim.backend.pools import GraphPool
+from dpsim.backend.stores import StoreWork, checked_port
 from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_start
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
@@ -56,10 +57,11 @@ class JournaledMailbox(Mailbox):
 class JournaledRank(Rank):
     """One rank, for all of its host threads; the step tag lives in the thread's journal."""
 
-    __slots__ = ("devices", "flags", "graphs", "hosts", "journal", "pools", "started", "streams")
+    __slots__ = ("devices", "flags", "graphs", "hosts", "journal", "pools", "started", "streams", "world")
 
     def __init__(self, journal: Journal) -> None:
         self.rank = journal.rank
+        self.world = journal.shared.world
         self.journal = journal
         self.flags: dict[str, JournaledFlag] = {}
         self.started: dict[str, JournaledThread] = {}
@@ -159,6 +161,40 @@ class JournaledRank(Rank):
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
         """Make a graph."""
         return JournaledGraph(self, name, pool)
+
+    @property
+    def name(self) -> str:
+        return self.world.services[self.rank - self.world.size] if self.rank >= self.world.size else ""
+
+    def service(self, name: str) -> int:
+        try:
+            return self.world.size + self.world.services.index(name)
+        except ValueError:
+            known = ", ".join(self.world.services) or "none"
+            raise KeyError(f"no service {name!r}; this program has {known}") from None
+
+    @property
+    def node(self) -> int:
+        return self.world.nodes[self.rank] if self.world.nodes else 0
+
+    def open_store(self, port: int, site: str) -> StoreWork:
+        port = checked_port(port, site)
+        self.journal.note("store", site, (self.node, port, "open", "", None))
+        return StoreWork(self.journal, self._open_store(port))
+
+    def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> StoreWork:
+        port, node = checked_port(port, site), whole(node, "the node", site, 0)
+        wait = None if timeout_ns is None else whole(timeout_ns, "the time-out", site, 0)
+        self.journal.note("store", site, (node, port, "join", "", wait))
+        return StoreWork(self.journal, self._join_store(node, port, wait))
+
+    @abstractmethod
+    def _open_store(self, port: int) -> Outcome:
+        """Listen on a port of this node; learns the store, or None."""
+
+    @abstractmethod
+    def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
+        """Connect to it; learns the store, or None."""
 
     @abstractmethod
     def _flag(self, name: str) -> JournaledFlag:

@@ -31,11 +31,22 @@ class Work:
     def __await__(self) -> Generator[Any, Any, Any]:
         outcome, (journal, site, ordinal) = self._outcome, self._of
         if outcome is None:
-            raise RuntimeError(f"{site}[{ordinal}] was awaited twice; await it once and keep the result")
+            raise self._twice()
         self._outcome = None
         result = yield from outcome()
         journal.learned(site, ordinal, result)
         return result
+
+    def _result(self) -> Generator[Any, Any, Any]:
+        """What was learned, without a record of it."""
+        outcome, self._outcome = self._outcome, None
+        if outcome is None:
+            raise self._twice()
+        return outcome()
+
+    def _twice(self) -> RuntimeError:
+        _, site, ordinal = self._of
+        return RuntimeError(f"{site}[{ordinal}] was awaited twice; await it once and keep the result")
 
     def __getattr__(self, name: str) -> Any:
         raise AttributeError(f"{self._forgotten()}, not its {name}")

@@ -58,7 +58,15 @@ class Subject:
             program, _, prepared = prepare(scenario, base)
             return program, prepared
 
-        return Subject(world(scenario), program, prepared, off, scenario.name, expected=expected, make=make)
+        return Subject(
+            world(scenario, program.services(prepared)),
+            program,
+            prepared,
+            off,
+            scenario.name,
+            expected=expected,
+            make=make,
+        )
 
     def fresh(self) -> Callable[[], tuple[Program[Any], Any]]:
         """Makes instances of the program that no run has touched since now. What cannot be copied is shared."""

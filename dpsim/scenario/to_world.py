@@ -24,8 +24,8 @@ from dpsim.scenario.workload.requests import requests_of
 from dpsim.world import World
 
 
-def world(scenario: Scenario) -> World:
-    """The machine: ranks, communicators, and what to inject."""
+def world(scenario: Scenario, services: tuple[str, ...] = ()) -> World:
+    """The machine: ranks, communicators, and what to inject. `services`: those of the program."""
     return World(
         size=scenario.topology.world_size,
         communicators=communicators(scenario.topology),
@@ -37,6 +37,7 @@ def world(scenario: Scenario) -> World:
         alloc_synchronises=scenario.limits.alloc_synchronises,
         stall_ns=scenario.limits.stall,
         deadline_ns=scenario.limits.deadline,
+        services=services,
     )
 
 

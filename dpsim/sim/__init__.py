@@ -3,17 +3,20 @@
     op.py              an operation of the graph
     environment.py     SimPy's event loop, for many hosts and ops
     lives.py           who may die, and what may be lost with them
+    alarms.py          time-outs
     machine.py         the graph: edges, and what fires next, with time and without
     costs.py           what things cost, in nanoseconds
     lines.py           which parts of collectives and transfers end early, without time
 
     host.py            a host thread: what it knows, what it has issued, how it waits
+    threads.py         host threads of a rank, and flags: which of them goes on
     chain.py           a stream as the device sees it: a chain of ops
     allocator.py       a caching allocator, as PyTorch's
 
     contribution.py    what one member brings to a collective or transfer
     results.py         what each member of a collective gets
     residency.py       how many collectives and transfers of a rank can be under way
+    lazy.py            communicators that are made at their first use
     groups.py          a communicator, as its members share it
     transfers.py       with time: sends and receives, eager or rendezvous,
     joint.py           and collectives, each a joint op of all members
@@ -26,7 +29,9 @@
     communicators.py   the communicators of one rank,
     graphs.py          graphs,
     mailbox.py         mailboxes, which all ranks share,
-    rank.py            and a rank, as the program on its host thread sees it
+    stores.py          ports of nodes, and the stores behind them,
+    rank.py            and a rank, as the program on its host threads sees it
+    life.py            the life of a rank, and its death
     backend.py         SimBackend, what the entry point names
 
 A file imports only from those above it.

@@ -8,25 +8,20 @@ schedules.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import numpy
 import simpy
 
-from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import RankJournal
-from dpsim.backend.kernel_call import KernelError
-from dpsim.backend.misuse import ForeignAwait
-from dpsim.backend.threads import ThreadProgram
 from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
 from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
 from dpsim.registry import packages
 from dpsim.registry import prepared as prepare
-from dpsim.schedule import ByLabel, Choose, Strategy, kill_label, own_label
+from dpsim.schedule import ByLabel, Choose, Strategy
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.device import Device
@@ -34,15 +29,17 @@ from dpsim.sim.environment import rare_collections
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.joint import JointGroup
+from dpsim.sim.lazy import Made
+from dpsim.sim.life import kill, live, live_beside
 from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.op import Death
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
-from dpsim.sim.threads import SimThread, Threads
+from dpsim.sim.stores import Ports
+from dpsim.sim.threads import Threads
 from dpsim.sim.watch import Endless, Watch
-from dpsim.world import End, Kill, Lost, Progress, Run, World
+from dpsim.world import End, Lost, Progress, Run, World
 
 
 class SimBackend:
@@ -92,17 +89,20 @@ class SimBackend:
             refuse_no_program(program)
         dying = [fault.rank for fault in world.faults if fault.kind == "die"]
         machine = Machine(self.strategy, world.kills, self.keep_order, self.memory, dying)
-        slots = [Slots(machine, rank, world.residency) for rank in range(world.size)] if world.residency else []
-        waited = [0] * world.size
+        slots = [Slots(machine, rank, world.residency) for rank in range(world.actors)] if world.residency else []
+        waited = [0] * world.actors
         groups: list[Group] = (
             [JointGroup(spec, machine, self.costs, waited) for spec in world.communicators]
             if machine.timed
             else [PartedGroup(spec, machine) for spec in world.communicators]
         )
-        boxes = Mailboxes(machine, world.size)
-        journals: list[list[RawRecord]] = [[] for _ in range(world.size)]
+        if world.lazy:
+            for group in groups:
+                group.made = Made(machine, group.spec) if group.device else None
+        boxes, ports = Mailboxes(machine, world.actors), Ports(machine, world)
+        journals: list[list[RawRecord]] = [[] for _ in range(world.actors)]
         self.journals = journals
-        ends: list[End] = ["blocked"] * world.size
+        ends: list[End] = ["blocked"] * world.actors
         shared = [RankJournal(rank, world, own.append) for rank, own in enumerate(journals)]
         threads = [
             Threads(one, own, machine) if program.threaded else None for one, own in zip(shared, journals, strict=True)
@@ -115,26 +115,26 @@ class SimBackend:
         watch = Watch(machine, hosts, ends, tick)
         for one in shared:
             one.look = partial(watch.look, one.rank)
-        begin = partial(_live_beside, ends=ends)
+        begin = partial(live_beside, ends=ends)
         ranks = [
-            SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes, several, begin)
+            SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes, ports, several, begin)
             for host, several in zip(hosts, threads, strict=True)
         ]
         for rank, host in zip(ranks, hosts, strict=True):
             rank.own_device.tell(host)
         for group in groups:
             _connect(group, ranks, slots)
-        coroutines = [_live(rank, program, prepared, ends) for rank in ranks]
+        coroutines = [live(rank, program, prepared, ends) for rank in ranks]
         for rank, coroutine in zip(ranks, coroutines, strict=True):
             if rank.threads is None:
                 machine.host(coroutine)
             else:
                 rank.threads.begin(rank.threads.main, coroutine)
-        for kill in world.kills:
-            if kill.at is None:
-                _kill(machine, ranks[kill.rank], kill, ends)
+        for told in world.kills:
+            if told.at is None:
+                kill(machine, ranks[told.rank], told, ends)
             else:
-                shared[kill.rank].injections.doom = partial(_kill, machine, ranks[kill.rank], ends=ends)
+                shared[told.rank].injections.doom = partial(kill, machine, ranks[told.rank], ends=ends)
         endless: tuple[int, ...] = ()
         lost = ""
         try:
@@ -163,8 +163,9 @@ class SimBackend:
                 one.look = _nothing
                 one.threads.clear()
             boxes.close()
+            ports.forget()
             machine.env.close()
-            del machine.submit, machine.fire
+            del machine.submit, machine.fire, machine.alarms
         for rank in ranks:
             host = hosts[rank.rank]
             idle = host.idle if rank.threads is None else rank.threads.idle()
@@ -223,107 +224,3 @@ def _connect(group: Group, ranks: list[SimRank], slots: list[Slots]) -> None:
             rank.devices[group.spec.kind] = SimDeviceCommunicator(
                 rank.host_thread, group, slots[number] if slots else None
             )
-
-
-async def _live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
-    """The life of one rank: its program, then an implied device synchronise."""
-    journal, host, device = rank.journal, rank.host_thread, rank.own_device
-    if host.killed:
-        return
-    late_ns = journal.start_delay()
-    if late_ns:
-        await _Await(host.pause(late_ns, own_label(rank.rank, "starts")))
-    try:
-        await program.run(rank, prepared)
-        if rank.threads is not None:
-            lost = await _Await(rank.threads.all_over())
-            if lost is not None:
-                ends[rank.rank] = "raised"
-                lost.host.own_journal.raised(lost.error, packages())
-                return
-        for chain in device.chains.values():
-            end = chain.end(host)
-            if end is not None:
-                await _Await(host.wait_for_device(end))
-        if host.gate is not None:
-            await _Await(host.get_through())
-        if host.lives is not None:
-            await _Await(host.settle())
-    except RankDied:
-        with suppress(KernelError):
-            await _Await(host.get_through())
-        ends[rank.rank] = "died"
-        rank.stop()
-        device.die(host)
-        return
-    except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
-        raise host.machine.halt(error) from error
-    except (Exception, SystemExit, ForeignAwait) as error:  # to leave the process is to break off this rank alone
-        raised: BaseException = error
-        try:
-            await _Await(host.get_through())
-        except KernelError as earlier:
-            raised = earlier
-        ends[rank.rank] = "raised"
-        journal.raised(raised, packages())
-        rank.stop()
-        lacked = trouble(raised)
-        if lacked:
-            raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
-        return
-    ends[rank.rank] = "finished"
-    journal.finished()
-
-
-async def _live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:
-    """The life of another host thread of a rank."""
-    host, journal = thread.host, thread.host.own_journal
-    error: BaseException | None = None
-    host.starts()
-    late_ns = journal.start_delay()
-    if late_ns:
-        await _Await(host.pause(late_ns, own_label(host.word, "is late")))
-    try:
-        await program(rank)
-    except RankDied:
-        ends[rank.rank] = "died"
-        rank.stop()
-        rank.own_device.die(host)
-        return
-    except KeyboardInterrupt as broken:
-        raise host.machine.halt(broken) from broken
-    except (Exception, SystemExit, ForeignAwait) as raised:
-        error = raised
-        lacked = trouble(raised)
-        if lacked:
-            raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
-    thread.error, thread.message = error, journal.ended(error, packages())
-    thread.end(host)
-
-
-def _kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
-    """From now on the rank may die: at a time, or whenever the chooser says so."""
-    number = rank.rank
-
-    def effect() -> None:
-        if ends[number] == "blocked":
-            ends[number] = "died"
-            rank.died()
-
-    # Not in the midst of the call by which the host came here, which has yet to be journaled.
-    ns = kill.ns if kill.at is None else max(kill.ns, 1)
-    op = Death(kill_label(number), ns, effect, machine.end_of(number, sure=False))
-    op.strikes = lambda: ends[number] == "blocked"
-    if not machine.timed:
-        rank.host_thread.before(op)
-    machine.submit(op)
-
-
-class _Await:
-    """Await a generator of the machine, without a record."""
-
-    def __init__(self, outcome: Any) -> None:
-        self._outcome = outcome
-
-    def __await__(self) -> Any:
-        return self._outcome

@@ -10,7 +10,8 @@ import numpy as np
 
 from dpsim.awaited import is_idle
 from dpsim.backend.buffers import of_this_backend
-from dpsim.backend.communicators import JournaledDeviceCommunicator, JournaledHostCommunicator
+from dpsim.backend.communicators import JournaledDeviceCommunicator
+from dpsim.backend.host_communicators import JournaledHostCommunicator
 from dpsim.backend.issue import Issue
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, HostArray, Stream
@@ -108,6 +109,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
         host, machine = self.host, self.host.machine
+        if self.group.made is not None:
+            self.group.made.meet(host, self.ranks)
         for issue in issues:
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
@@ -145,6 +148,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
         host, group, chain = self.host, self.group, on.chain
         for issue in issues:
+            if group.made is not None:
+                group.made.meet(host, self._makes(issue))
             if issue.delay_ns:
                 on._spin(issue.delay_ns)
             if chain.queue is not None and not self._moves:  # a group takes one place
@@ -181,6 +186,15 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             on.chain.tail = self._end(end)
         if on.chain.queue is not None and moves:
             on.chain.queue.append(end)
+
+    def _makes(self, issue: Issue) -> tuple[int, ...]:
+        """Whose communicator a transfer goes out on, where they are made at first use."""
+        pair = self.host.rank, self.host.rank if issue.peer is None else issue.peer
+        return self.ranks if issue.group is not None or issue.peer is None else (min(pair), max(pair))
+
+    def unmade(self, issue: Issue) -> bool:
+        made = self.group.made
+        return made is not None and not made.knows(self.host.rank, self._makes(issue))
 
     # ---- where residency is finite
 

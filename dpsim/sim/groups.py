@@ -15,6 +15,7 @@ from dpsim.backend.issue import Issue
 from dpsim.schedule import Footprint
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.host import Host
+from dpsim.sim.lazy import Made
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 from dpsim.world import CommunicatorSpec
@@ -31,6 +32,8 @@ class Group(ABC):
         """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
         communicator happens in that order, on whatever streams.
         """
+        self.made: Made | None = None
+        """Where communicators are made at first use."""
         self._size = len(spec.ranks)
         self._indices = {rank: index for index, rank in enumerate(spec.ranks)}
         self._next_seq = dict.fromkeys(spec.ranks, 0)

@@ -37,6 +37,7 @@ import simpy
 
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
+from dpsim.sim.alarms import Alarms
 from dpsim.sim.environment import Environment, Halt, Thread
 from dpsim.sim.lives import Lives
 from dpsim.sim.op import Op, deaths_alone, in_the_end
@@ -66,6 +67,7 @@ class Machine(Lives):
         self.halted: BaseException | None = None
         self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
         self._marked = 0
+        self.alarms = Alarms(self)
         self.strategy = strategy
         self._fired: deque[Op] = deque()
         self._firing = self.guarded = False  # guarded: ops may have guards
@@ -108,8 +110,6 @@ class Machine(Lives):
                 after.seen_marks |= op.seen_marks
                 after.causes |= op.causes
 
-    # ---- the modes: all the difference between them
-
     def _submit_timed(self, op: Op) -> None:
         op.pending -= 1
         if op.pending:
@@ -133,7 +133,7 @@ class Machine(Lives):
         """Untimed, and nothing else can happen: fire one of the enabled ops."""
         strategy, dead = self.strategy, self.dead
         if strategy is None or not self.enabled:
-            return False
+            return self.alarms.ring()
         if dead:
             if self.failing:  # a failure has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
@@ -149,7 +149,7 @@ class Machine(Lives):
         if op is not None:
             self.enabled.remove(op)
             self.fire(op)
-        return op is not None
+        return op is not None or self.alarms.ring()
 
     # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
     # loops, since what only an explorer asks for would cost a timed run a fifth of its time.

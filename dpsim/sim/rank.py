@@ -20,6 +20,7 @@ from dpsim.sim.graphs import SimGraph
 from dpsim.sim.host import Host
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
+from dpsim.sim.stores import Ports, join_store, open_store
 from dpsim.sim.streams import SimStream
 from dpsim.sim.threads import SimFlag, SimThread, Threads
 
@@ -30,16 +31,23 @@ Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any
 class SimRank(JournaledRank):
     """One rank of the simulation. `host_thread`: its host, or the front of several (`threads`)."""
 
-    __slots__ = ("_begin", "_boxes", "host_thread", "own_device", "threads")
+    __slots__ = ("_begin", "_boxes", "_ports", "host_thread", "own_device", "threads")
 
     def __init__(
-        self, host: Host, device: Device, boxes: Mailboxes, threads: Threads | None, begin: Begin | None
+        self,
+        host: Host,
+        device: Device,
+        boxes: Mailboxes,
+        ports: Ports,
+        threads: Threads | None = None,
+        begin: Begin | None = None,
     ) -> None:
         super().__init__(host.journal if threads is None else threads.journal)
         self.host_thread = host if threads is None else threads.host
         self.own_device = device
         self.threads = threads
         self._boxes = boxes
+        self._ports = ports
         self._begin = begin
 
     def died(self) -> None:
@@ -49,15 +57,17 @@ class SimRank(JournaledRank):
         else:
             self.threads.died()
         self.own_device.lose()
+        self._ports.left(self.rank)
 
     def cut(self) -> bool:
         """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
-        return self.host_thread.cut() if self.threads is None else any([host.cut() for host in self.threads.hosts])
+        return self.host_thread.cut() if self.threads is None else any(host.cut() for host in self.threads.hosts)
 
     def stop(self) -> None:
         """The rank has ended before its time: none of its threads goes on."""
         if self.threads is not None:
             self.threads.over = True
+        self._ports.left(self.rank)
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self.host_thread, self.own_device, name)
@@ -65,12 +75,20 @@ class SimRank(JournaledRank):
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
         return SimGraph(self, name, pool)
 
+    def _open_store(self, port: int) -> Outcome:
+        return open_store(self.host_thread, self._ports, self.node, port, self.own_device.costs.message)
+
+    def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
+        took = self.own_device.costs.message
+        return join_store(self.host_thread, self._ports, node, port, timeout_ns, took)
+
     def _flag(self, name: str) -> JournaledFlag:
         return SimFlag(self.host_thread, name)
 
     def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
         threads = self.threads
-        assert threads is not None and self._begin is not None
+        assert threads is not None
+        assert self._begin is not None
         thread = SimThread(threads, name, threads.host_of(name))
         self.own_device.tell(thread.host)
         threads.begin(thread.host, self._begin(self, thread, program))

@@ -85,7 +85,7 @@ def _messages_overtake(patch: pytest.MonkeyPatch) -> None:
 
 
 def _nobody_dies_early(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(backend, "_kill", lambda *_, **__: None)
+    patch.setattr(backend, "kill", lambda *_, **__: None)
 
 
 def _slots_without_end(patch: pytest.MonkeyPatch) -> None:
