@@ -420,11 +420,11 @@ class Mailbox(ABC):
 
 
 class Flag(ABC):
-    """What the host threads of a rank tell one another: set or not, clear at first; Python's `threading.Event`. Of flags
-    a baton, a lock, a barrier are made.
+    """What the host threads of a rank tell one another: set or not, clear at first; Python's `threading.Event`. Of
+    flags a baton, a lock, a barrier are made.
 
-    Whoever waits when the flag is set goes on, also where it is cleared before it comes to do so. To wait does not clear
-    it. What a thread did before it set the flag lies before what goes on because of that.
+    Whoever waits when the flag is set goes on, also where it is cleared before it comes to do so. To wait does not
+    clear it. What a thread did before it set the flag lies before what goes on because of that.
     """
 
     __slots__ = ("name",)
@@ -457,8 +457,8 @@ class Thread(ABC):
 
     @abstractmethod
     def join(self, site: str) -> Awaitable[str | None]:
-        """Wait until the thread has ended. What it raised is learned here, as "ValueError: the message", and is a crash of
-        the rank no longer; None if it came to its end.
+        """Wait until the thread has ended. What it raised is learned here, as "ValueError: the message", and is a crash
+        of the rank no longer; None if it came to its end.
         """
 
 
@@ -477,8 +477,8 @@ class Store(ABC):
 
     @abstractmethod
     def set(self, key: str, value: Frozen, site: str) -> None:
-        """Send a value, plain data as in a message; it is there some time later. The last one counts. What one rank sets
-        arrives in that order.
+        """Send a value, plain data as in a message; it is there some time later. The last one counts. What one rank
+        sets arrives in that order.
         """
 
     @abstractmethod
@@ -489,8 +489,8 @@ class Store(ABC):
 
     @abstractmethod
     def close(self, site: str) -> None:
-        """Leave the store; who listens gives the port back, and those who still wait learn None. RuntimeError for any use
-        afterwards.
+        """Leave the store; who listens gives the port back, and those who still wait learn None. RuntimeError for any
+        use afterwards.
         """
 
 
@@ -550,8 +550,8 @@ class Rank(ABC):
         """Start a host thread that runs `program(rank)`, with the step of the thread that starts it. All that was done
         before lies before what it does. Default site: "<name>.start".
 
-        The rank has ended when all of its threads have; what a thread raised that nobody joins is a crash of the rank. A
-        name can be used again when its thread has been joined. RuntimeError for a program that does not say
+        The rank has ended when all of its threads have; what a thread raised that nobody joins is a crash of the rank.
+        A name can be used again when its thread has been joined. RuntimeError for a program that does not say
         `threaded = True`, and for a name in use; ValueError for a name that is no word; TypeError for what is no
         coroutine function.
         """

@@ -409,7 +409,7 @@ class Flagged(NamedTuple):
 
 
 class Threaded(NamedTuple):
-    """A host thread started another one, or waits for its end. A `join` has a `Learned`: what the other raised, or None."""
+    """A host thread started another one, or waits for its end. A `join` has a `Learned`: what that raised, or None."""
 
     kind: Literal["thread"]
     step: int

@@ -1,4 +1,5 @@
-"""Device communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an issue.
+"""Device communicators of a rank: argument checks, default sites, the journal. What a backend adds is how to start an
+issue.
 
 Every method plans an `Issue`, journals it, and hands what became of it to the backend: none if it was skipped, two
 if it was repeated.

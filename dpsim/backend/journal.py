@@ -94,11 +94,11 @@ class Journal(GraphRecords):
         self.events = shared.numbers["event"]  # as `number("event")`, without a call: they are as frequent as waits
         self._injections = shared.injections
         self.looks = bool(shared.injections)
-        """Whether it has to look before each op: something is injected on this rank, a capture is under way, or there may
-        be other threads."""
+        """Whether it has to look before each op: something is injected on this rank, a capture is under way, or there
+        may be other threads."""
         self.turn: Callable[[str, int], None] | None = None
-        """Of a rank with several threads, where a backend has to know who goes on: called before the thread does something
-        at a site, with the ordinal. It may be held up there."""
+        """Of a rank with several threads, where a backend has to know who goes on: called before the thread does
+        something at a site, with the ordinal. It may be held up there."""
         self._has_turn = False
 
     def come(self, site: str) -> None:
