@@ -327,6 +327,14 @@ class DeviceCommunicator(ABC):
         """Put a transfer from global rank `source` on `stream`."""
 
     @abstractmethod
+    def occupy(self, places: int) -> None:
+        """Let each collective and transfer that this rank puts on the communicator from now on take so many places of
+        the device while it waits for its peers, all at once; 1 at first. What a graph keeps keeps those of its capture.
+        Places are finite where the world says so (`World.residency`); a real device has what it has, and ignores this.
+        ValueError for less than one.
+        """
+
+    @abstractmethod
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
         """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first.
         Each comes after what the stream and the communicator had before the group; what comes behind the group comes

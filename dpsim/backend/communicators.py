@@ -24,6 +24,7 @@ from dpsim.backend.buffers import OwnStream, of_this_backend, ref_of, untagged
 from dpsim.backend.issue import Issue, plan
 from dpsim.backend.journal import Journal
 from dpsim.backend.kept import Memory
+from dpsim.backend.plain import whole
 from dpsim.interface import Buffer, DeviceCommunicator, Stream
 from dpsim.ops import ReduceOp
 from dpsim.world import CommunicatorSpec
@@ -32,13 +33,15 @@ from dpsim.world import CommunicatorSpec
 class JournaledDeviceCommunicator(DeviceCommunicator):
     """Device collectives and transfers of one rank."""
 
-    __slots__ = ("_group", "_together", "journal")
+    __slots__ = ("_group", "_together", "journal", "places")
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
+        self.places = 1
+        """So many places of the device each issue takes, where these are finite."""
         self._group: int | None = None
         self._together: Stream | None = None
 
@@ -117,6 +120,9 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         source = check_peer(self, source)
         issue = plan("recv", count_of(buffer, self), buffer.dtype, None, None, (), source)
         self._transfer(issue, buffer, stream, site)
+
+    def occupy(self, places: int) -> None:
+        self.places = whole(places, "the places", self.name, 1)
 
     def coalesced(self, stream: Stream) -> AbstractContextManager[None]:
         if self._group is not None:

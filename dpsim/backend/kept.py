@@ -8,7 +8,8 @@ and of memory. `again` journals it, and issues it where the backend keeps graphs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from dpsim.backend.buffers import refs
@@ -25,6 +26,7 @@ class Communicator(Protocol):
     """What issues collectives and transfers of a graph."""
 
     name: str
+    places: int
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Any) -> None: ...
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Any) -> None: ...
@@ -162,7 +164,7 @@ class KeptLaunch(Kept):
 class KeptCollective(Kept):
     """A device collective. `buffers`: its output and source, where it is to be issued again."""
 
-    __slots__ = ("buffers", "communicator", "issue", "memory")
+    __slots__ = ("buffers", "communicator", "issue", "memory", "places")
 
     def __init__(
         self,
@@ -179,6 +181,7 @@ class KeptCollective(Kept):
         self.issue = issue
         self.memory = memory
         self.buffers = buffers
+        self.places = communicator.places
 
     def again(self, replay: Replaying) -> None:
         journal, name, (reads, writes) = replay.journal, self.communicator.name, self.memory
@@ -188,7 +191,8 @@ class KeptCollective(Kept):
         form = replay.names[self.stream], name, journal.next_seq(name), *self.issue.call, read, written
         journal.again("collective", self.site, self.where, form)
         if self.buffers is not None:
-            self.communicator._put([self.issue], *self.buffers, replay.on(self.stream))
+            with _places(self.communicator, self.places):
+                self.communicator._put([self.issue], *self.buffers, replay.on(self.stream))
 
     def row(self, names: Names) -> Row | None:
         reads, writes = (memory.fixed for memory in self.memory)
@@ -201,12 +205,13 @@ class KeptCollective(Kept):
 class KeptTransfers(Kept):
     """A transfer, or a coalesced group of them. `moves`: site, place, issue, memory and buffer of each."""
 
-    __slots__ = ("communicator", "grouped", "moves")
+    __slots__ = ("communicator", "grouped", "moves", "places")
 
     def __init__(self, stream: str, site: str, where: str, communicator: Communicator, grouped: bool) -> None:
         super().__init__(stream, site, where)
         self.communicator = communicator
         self.grouped = grouped
+        self.places = communicator.places
         self.moves: list[tuple[str, str, Issue, tuple[Memory, Memory], Buffer | None]] = []
 
     @property
@@ -217,16 +222,31 @@ class KeptTransfers(Kept):
         journal, own, name = replay.journal, self.communicator, self.communicator.name
         group = journal.number("group") if self.grouped else None
         stream = replay.on(self.stream) if replay.issues else None
+        with _places(own, self.places):
+            self._go_out(journal, name, stream, group, replay.names[self.stream])
+
+    def _go_out(self, journal: Journal, name: str, stream: Target | None, group: int | None, on: str) -> None:
+        own = self.communicator
         if stream is not None and self.grouped:
             own._open(stream)
         for site, where, issue, (reads, writes), buffer in self.moves:
             seq = journal.next_seq((name, issue.op, issue.peer))
-            form = replay.names[self.stream], name, seq, issue.op, issue.count, issue.dtype, issue.peer, group
+            form = on, name, seq, issue.op, issue.count, issue.dtype, issue.peer, group
             journal.again("transfer", site, where, (*form, reads.now(), writes.now()))
             if stream is not None and buffer is not None:
                 own._move([issue._replace(group=group)], buffer, stream)
         if stream is not None and self.grouped:
             own._close(stream)
+
+
+@contextmanager
+def _places(communicator: Communicator, places: int) -> Iterator[None]:
+    """Issues take so many places, as when they were kept."""
+    now, communicator.places = communicator.places, places
+    try:
+        yield
+    finally:
+        communicator.places = now
 
 
 class KeptMark(Kept):

@@ -204,7 +204,7 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             return heads
         host = self.host
         last = self.group.last.get(host.rank)
-        self._started = self.slots.start(host, self._label("starts"), heads, last)
+        self._started = self.slots.start(host, self._label("starts"), heads, last, self.places)
         return (self._started,)
 
     def _end(self, end: Op) -> Op:

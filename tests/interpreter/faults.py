@@ -24,7 +24,7 @@ from dpsim.sim.communicators import SimDeviceCommunicator
 from dpsim.sim.lines import Line
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
-from dpsim.sim.residency import Slots
+from dpsim.sim.residency import Places
 from dpsim.sim.streams import SimEvent
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
@@ -89,7 +89,7 @@ def _nobody_dies_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _slots_without_end(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Slots, "open", lambda _: True)
+    patch.setattr(Places, "open", lambda _: True)
 
 
 def _transfers_need_no_slot(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,75 @@
+"""Collectives that take several places of a device at once: two of them can hold one another up for ever."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.world import CommunicatorSpec, World
+
+BOTH = (0, 1)
+
+
+class Launches(Program[bool]):
+    """Two collectives on two streams, of which one takes four places (museum: eplb-coop-launch). Replayed, if asked."""
+
+    async def run(self, rank: Rank, prepared: bool) -> None:
+        first, second = rank.stream("nccl"), rank.stream("all_to_all")
+        x, y = first.alloc(1, "int32", "x"), second.alloc(1, "int32", "y")
+        first.launch("fill", _zero, writes=[x])
+        second.launch("fill", _zero, writes=[y])
+        rank.device("dp").occupy(2)
+        rank.device("ep").occupy(4)
+        if prepared:
+            graph = rank.graph("moe")
+            async with graph.capture(second):
+                rank.device("ep").all_reduce(y, second)
+            rank.device("ep").occupy(1)
+        rank.device("dp").all_reduce(x, first)
+        if prepared:
+            rank.graph("moe").replay(second, "replay")
+        else:
+            rank.device("ep").all_reduce(y, second)
+
+
+def _zero(out: Any) -> None:
+    out[...] = 0
+
+
+def ends_of(residency: int, captured: bool) -> set[tuple[str, ...]]:
+    device = [CommunicatorSpec(name, name, "device", BOTH) for name in ("dp", "ep")]
+    told = World(2, tuple(device), residency=residency)
+    ends = set()
+    for seed in range(40):
+        draws = random.Random(seed)
+
+        def choose(_: str, options: Sequence[str], draws: random.Random = draws) -> int:
+            return draws.randrange(len(options))
+
+        ends.add(tuple(SimBackend(choose=choose).run_program(told, Launches(), captured).ends))
+    return ends
+
+
+@pytest.mark.runs_once
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize(("residency", "hangs"), [(4, True), (5, True), (6, False)])
+def test_places_are_taken_all_at_once(residency: int, hangs: bool, captured: bool) -> None:
+    """Rank 0 gives its places to the one, rank 1 to the other; with room for both nobody waits. A graph keeps what its
+    capture took, whatever is said later.
+    """
+    ends = ends_of(residency, captured)
+    assert (("blocked", "blocked") in ends) == hangs
+    assert ("finished", "finished") in ends
+
+
+def test_with_time_places_are_given_in_the_order_of_coming() -> None:
+    device = [CommunicatorSpec(name, name, "device", BOTH) for name in ("dp", "ep")]
+    for residency in (4, 5, 6):
+        run = SimBackend().run_program(World(2, tuple(device), residency=residency), Launches(), False)
+        assert run.ends == ["finished", "finished"]
