@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.config import EngineConfig, ParallelConfig, RuntimeMode
+from dpsim.config import EngineConfig, Microbatching, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017, Flow033
@@ -45,7 +45,7 @@ def decided(row: Row, form: BatchForm) -> tuple[Columns, list[Any]]:
     """What each rank sends, and what it answers. Some thresholds cannot fill the microbatches, which only a whole
     configuration refuses, so these fields are not validated.
     """
-    engine, ranks = ParallelConfig.model_construct(**row["config"]), row["ranks"]
+    engine, ranks = Microbatching.model_construct(**row["config"]), row["ranks"]
     if len(ranks) == 1:
         alone = {"ubatch": False, "num_tokens_across_dp": None, "cudagraph_mode": ranks[0]["cudagraph_mode"]}
         return [None], [alone]
@@ -53,7 +53,7 @@ def decided(row: Row, form: BatchForm) -> tuple[Columns, list[Any]]:
     return agreed(form, engine, locals_, lambda _, plan: plan_as_told(plan))
 
 
-def of_rank(rank: Row, config: ParallelConfig) -> LocalBatch | None:
+def of_rank(rank: Row, config: Microbatching) -> LocalBatch | None:
     """What a rank tells; None if it refuses to."""
     try:
         return told(
@@ -77,7 +77,7 @@ def plan_as_told(plan: StepPlan) -> Row:
 
 def agreed(
     form: BatchForm,
-    config: ParallelConfig,
+    config: Microbatching,
     locals_: Sequence[LocalBatch | None],
     answer: Callable[[int, StepPlan], Any],
 ) -> tuple[Columns, list[Any]]:

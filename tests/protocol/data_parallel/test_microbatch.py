@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import pytest
 
-from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.config import Microbatching, RuntimeMode
 from dpsim.protocol.data_parallel.microbatch import (
     Slice,
     Slices,
@@ -299,12 +299,12 @@ def test_padding_only_is_found() -> None:
     assert not last_microbatch_empty(33, 64, 2)
 
 
-def wishes(uniform: bool, wants: Callable[[int, bool, ParallelConfig], bool]) -> list[bool]:
-    config = ParallelConfig(enable_dbo=True, dbo_decode_token_threshold=4, dbo_prefill_token_threshold=9)
+def wishes(uniform: bool, wants: Callable[[int, bool, Microbatching], bool]) -> list[bool]:
+    config = Microbatching(enable_dbo=True, dbo_decode_token_threshold=4, dbo_prefill_token_threshold=9)
     return [wants(tokens, uniform, config) for tokens in range(20)]
 
 
-def greater_than(tokens: int, uniform: bool, config: ParallelConfig) -> bool:
+def greater_than(tokens: int, uniform: bool, config: Microbatching) -> bool:
     """M-UB-1, and what the documentation of the thresholds says."""
     return wants_microbatching(tokens - 1, uniform, config)
 
@@ -315,4 +315,4 @@ def test_wishes(uniform: bool, first: int) -> None:
     from_threshold = [False] * first + [True] * (20 - first)
     assert wishes(uniform, wants_microbatching) == from_threshold
     assert wishes(uniform, greater_than) != from_threshold
-    assert not any(wants_microbatching(tokens, uniform, ParallelConfig()) for tokens in range(2000))
+    assert not any(wants_microbatching(tokens, uniform, Microbatching()) for tokens in range(2000))
