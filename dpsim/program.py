@@ -85,10 +85,12 @@ class Program(ABC, Generic[P]):
     """What runs on every rank: `prepare` once per process, `run` once per rank.
 
     `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
-    came to.
+    came to. `honours_config_by_rank`: whether it asks `Arguments.config_of`; one that does not is handed no world in
+    which ranks differ.
     """
 
     probes: tuple[str, ...] = ()
+    honours_config_by_rank: bool = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that nobody can await, as it would have done all it does before the first await,
