@@ -51,6 +51,12 @@ class ParallelConfig(ParallelValues):
         }
     )
     """Fields that may differ between the engines of a group (chapter 8.4)."""
+    told_by_front_end: ClassVar[tuple[str, ...]] = (
+        "data_parallel_size",
+        "data_parallel_master_ip",
+        "data_parallel_master_port",
+        "data_parallel_master_port_list",
+    )
 
     @model_validator(mode="after")
     def _completed(self, info: ValidationInfo) -> Self:
@@ -146,6 +152,12 @@ class ParallelConfig(ParallelValues):
             return True
         return self.disable_custom_all_reduce or self.nnodes > 1
 
+    def after_handshake(self, front_end: ParallelConfig) -> Self:
+        """An engine's configuration with what its front end told it (chapter 9.2, step 4): the size, and where groups
+        meet. The hash that the engine sends back is that of this one.
+        """
+        return self._with(**{name: getattr(front_end, name) for name in self.told_by_front_end})
+
     # ---- derived values
 
     @property
@@ -181,12 +193,16 @@ class ParallelConfig(ParallelValues):
 
 
 def nodes_hold_whole_replicas(case: Case) -> Broken | None:
-    """The healthy twin of the division in `nnodes_within_dp`."""
-    if case.config.nnodes == 1 or case.config.data_parallel_size_local > case.config.data_parallel_size:
+    """The healthy twin of the divisions in `nnodes_within_dp` and `local_world_size`, both of which come out even."""
+    nodes, local, size = case.config.nnodes, case.config.data_parallel_size_local, case.config.data_parallel_size
+    if nodes == 1 or local > size:
         return None
-    if case.config.data_parallel_size_local == 0:
-        return Broken("data_parallel_size_local", 0, f"1 or more, as nnodes is {case.config.nnodes}")
-    return uneven_nodes(case.config)
+    if local == 0:
+        return Broken("data_parallel_size_local", 0, f"1 or more, as nnodes is {nodes}")
+    found = uneven_nodes(case.config)
+    if found is None and case.config.world_size % case.config.nnodes_within_dp:
+        return Broken("nnodes", nodes, f"as many as share the {case.config.world_size} workers of a replica evenly")
+    return found
 
 
 class ExactNodes(ParallelConfig):

@@ -34,6 +34,7 @@ class ParallelConfig033(ParallelConfig, Settings033):
     not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {
         *("coord_store_port", "numa_bind", "numa_bind_nodes", "numa_bind_cpus", "assigned_physical_gpu_ids"),
     }
+    told_by_front_end: ClassVar[tuple[str, ...]] = (*ParallelConfig.told_by_front_end, "coord_store_port")
 
     def _backends(self, around: Surroundings) -> dict[str, Any]:
         """Removed backends fall back to the default one, and no variable overrides the field."""

@@ -62,7 +62,8 @@ EXECUTORS_OF_SEVERAL_NODES = ("mp", "uni", "external_launcher")
 
 
 def known_all2all_backend(case: Case) -> Broken | None:
-    return one_of("all2all_backend", case.config.all2all_backend, BACKENDS_003)
+    backend = case.config.all2all_backend
+    return None if backend in BACKENDS_003 else Broken("all2all_backend", backend, f"one of {', '.join(BACKENDS_003)}")
 
 
 def api_rank_below_count(case: Case) -> Broken | None:
@@ -182,10 +183,6 @@ def uneven_nodes(config: ParallelValues) -> Broken | None:
     if config.nnodes % groups == 0:
         return None
     return Broken("nnodes", config.nnodes, f"a multiple of {groups}, which is data_parallel_size over its local part")
-
-
-def one_of(field: str, value: Any, known: tuple[str, ...]) -> Broken | None:
-    return None if value in known else Broken(field, value, f"one of {', '.join(known)}")
 
 
 SOURCE_003: tuple[Rule, ...] = (

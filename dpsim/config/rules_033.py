@@ -13,28 +13,9 @@ from __future__ import annotations
 import re
 
 from dpsim.config import rules
-from dpsim.config.rules import Broken, Case, Rule, one_of
+from dpsim.config.rules import Broken, Case, Rule
 
-BACKENDS_033 = (
-    "naive",
-    "pplx",
-    "deepep_high_throughput",
-    "deepep_low_latency",
-    "deepep_v2",
-    "mori_high_throughput",
-    "mori_low_latency",
-    "moonep",
-    "nixl_ep",
-    "allgather_reducescatter",
-    "flashinfer_all2allv",
-    "flashinfer_nvlink_two_sided",
-    "flashinfer_nvlink_one_sided",
-)
 CPU_LIST = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
-
-
-def known_all2all_backend(case: Case) -> Broken | None:
-    return one_of("all2all_backend", case.given.all2all_backend, BACKENDS_033)
 
 
 def data_parallel_rank_from_0(case: Case) -> Broken | None:
@@ -174,14 +155,13 @@ def _cpu_list(text: str) -> bool:
 
 
 CHANGED: dict[Rule, Rule] = {
-    rules.known_all2all_backend: known_all2all_backend,
     rules.eplb_on_its_platforms: eplb_on_its_platforms,
     rules.eplb_needs_ranks: eplb_needs_ranks,
     rules.logging_needs_an_interval: eplb_counts_are_positive,
 }
 
 RELEASE_033: tuple[Rule, ...] = (
-    *(CHANGED.get(rule, rule) for rule in rules.SOURCE_003),
+    *(CHANGED.get(rule, rule) for rule in rules.SOURCE_003 if rule is not rules.known_all2all_backend),
     data_parallel_rank_from_0,
     rpc_port_is_a_port,
     async_eplb_has_no_nccl,

@@ -42,10 +42,8 @@ def as_told(answer: Any) -> Any:
 
 
 def decided(row: Row, form: BatchForm) -> tuple[Columns, list[Any]]:
-    """What each rank sends, and what it answers. Some thresholds cannot fill the microbatches, which only a whole
-    configuration refuses, so these fields are not validated.
-    """
-    engine, ranks = Microbatching.model_construct(**row["config"]), row["ranks"]
+    """What each rank sends, and what it answers."""
+    engine, ranks = Microbatching(**row["config"]), row["ranks"]
     if len(ranks) == 1:
         alone = {"ubatch": False, "num_tokens_across_dp": None, "cudagraph_mode": ranks[0]["cudagraph_mode"]}
         return [None], [alone]
