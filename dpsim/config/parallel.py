@@ -81,9 +81,7 @@ class ParallelConfig(ParallelValues):
         environment variable that is no number.
         """
         filled = self._with(**self._backends(around))
-        filled = filled._with(
-            world_size=filled.workers * (filled.data_parallel_size if filled.external_launcher else 1)
-        )
+        filled = filled._with(world_size=filled._ranks())
         filled = filled._with(**filled._data_parallel(around))
         filled = filled._with(data_parallel_index=filled.data_parallel_rank)
         if filled.distributed_executor_backend is None:
