@@ -54,7 +54,7 @@ class Topology(ParallelSizes):
         stage, dcp = self.prefill_context_parallel_size * self.tensor_parallel_size, self.decode_context_parallel_size
         if stage % dcp:
             raise ValueError(
-                f"decode_context_parallel_size {dcp}: the {stage} ranks of a stage cannot be cut into parts of {dcp}; "
+                f"decode_context_parallel_size {dcp}: a stage of {stage} cannot be cut into parts of {dcp} ranks; "
                 f"expected a divisor of {stage}, which is prefill_context_parallel_size times tensor_parallel_size"
             )
         return self

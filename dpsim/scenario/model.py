@@ -177,8 +177,10 @@ class Scenario(StrictModel):
                 yield from (Problem(place, detail["msg"].removeprefix("Value error, ")) for detail in error.errors())
                 continue
             for found in broken_rules(config, self.topology):
-                inner = found.field.split(".")
-                yield Problem((*place, *inner) if _section(found) == "config" else place, str(found))
+                if _section(found) == "config":
+                    yield Problem((*place, *found.field.split(".")), found.message)
+                else:
+                    yield Problem(place, str(found))
 
     def _wrong_ranks(self) -> Iterator[Problem]:
         """Ranks that the topology does not have."""

@@ -30,6 +30,9 @@ from dpsim.words import did_you_mean
 
 Models: TypeAlias = tuple[type[BaseModel], ...]
 
+OF_A_KEY = "[key]"
+"""What pydantic puts at the end of the place of a key that is wrong itself, such as a rank that is no number."""
+
 FEW_KEYS = 12
 MANY_KEYS = 40
 MOST = 500
@@ -79,7 +82,10 @@ def explain(error: ErrorDetails) -> list[Explained]:
         return [Explained((*path, named) if named else path, reason)]
     if kind == "union_tag_invalid":
         return [Explained((*path, "kind"), _not_a_kind(context))]
-    return [Explained(path, _value_message(kind, context, value, path) or f"{error['msg']}, got {shown(value)}")]
+    message = _value_message(kind, context, value, path) or f"{error['msg']}, got {shown(value)}"
+    if path[-1:] == (OF_A_KEY,):
+        return [Explained(path[:-1], message, "key")]
+    return [Explained(path, message)]
 
 
 # ---- values
