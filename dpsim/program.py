@@ -21,7 +21,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from copyreg import dispatch_table
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from io import BytesIO
@@ -65,6 +65,7 @@ class Arguments:
 
     `topology` and `config` are the fields of `dpsim.config.Topology` and `dpsim.config.EngineConfig`. `step_ns`: how
     far apart the ticks of the step clock are. `variant` is the name of a registered variant, if one is to run.
+    `config_by_rank` has the fields that single ranks have in place of those of `config`.
     """
 
     topology: Mapping[str, Any]
@@ -73,18 +74,25 @@ class Arguments:
     step_ns: int
     form: str
     variant: str | None = None
+    config_by_rank: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+
+    def config_of(self, rank: int) -> Mapping[str, Any]:
+        """The fields of one rank's `dpsim.config.EngineConfig`."""
+        return {**self.config, **self.config_by_rank.get(rank, {})}
 
 
 class Program(ABC, Generic[P]):
     """What runs on every rank: `prepare` once per process, `run` once per rank.
 
     `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
-    came to.
+    came to. `honours_config_by_rank`: whether it asks `Arguments.config_of`; one that does not is handed no world in
+    which ranks differ.
     """
 
     probes: tuple[str, ...] = ()
     threaded: bool = False
     """Whether its ranks start host threads (`Rank.start`): then a thread may be held up before each of its calls."""
+    honours_config_by_rank: bool = False
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that nobody can await, as it would have done all it does before the first await,

@@ -164,14 +164,12 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
     healthy = protocol(name).program
     word = args.variant if isinstance(args, Arguments) else None
     if word is None:
-        program = healthy()
-        return program, program.prepare(args)
+        return _prepare(healthy(), args)
     made = variant(word).make
     if issubclass(made, healthy):
-        program = made()
-        return program, program.prepare(args)
-    before, program = _asked[word], healthy()
-    result = program.prepare(args)
+        return _prepare(made(), args)
+    before = _asked[word]
+    program, result = _prepare(healthy(), args)
     if _asked[word] > before:
         _heeded.add((name, word))
     elif (name, word) not in _heeded:
@@ -180,6 +178,17 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
             f"from {healthy.__qualname__}, or look it up in {healthy.__qualname__}.prepare (dpsim.registry.variant)"
         )
     return program, result
+
+
+def _prepare(program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
+    """Raises Unsuitable for settings of single ranks that the program would take no notice of."""
+    if isinstance(args, Arguments) and args.config_by_rank and not program.honours_config_by_rank:
+        name = type(program).__qualname__
+        raise Unsuitable(
+            f"config_by_rank: {name} gives all ranks the same config; remove it, or let {name}.prepare ask "
+            "Arguments.config_of(rank) and set honours_config_by_rank"
+        )
+    return program, program.prepare(args)
 
 
 def with_variant(

@@ -18,7 +18,7 @@ from collections.abc import Sequence, Set
 
 import numpy as np
 
-from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.config import Microbatching, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.batch import LocalBatch, Release014, Source000, StepPlan
 from dpsim.protocol.data_parallel.flow import Flow017
@@ -99,8 +99,8 @@ class OwnLastMicrobatch(DataParallelStep):
 
     def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
         _, padded, wishes, modes = table.tolist()
-        empty = last_microbatch_empty(local.num_tokens, local.num_tokens_padded, self.config.num_ubatches)
-        split, mode = set(wishes) == {1} and not empty, self.form.agreed_mode(modes)
+        parts, mode = self.config.num_ubatches, self.form.agreed_mode(modes)
+        split = set(wishes) == {1} and not last_microbatch_empty(local.num_tokens, local.num_tokens_padded, parts)
         return StepPlan(split, self.form.padded_tokens(padded, mode != RuntimeMode.NONE or split), mode)
 
 
@@ -251,7 +251,7 @@ class OneTokenTooLate(Source000):
     """
 
     def agreed_microbatching(
-        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
         return super().agreed_microbatching(wishes, [count + 1 for count in tokens], padded, config)
 

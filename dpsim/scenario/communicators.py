@@ -1,6 +1,8 @@
 """The communicators of a topology: which groups of ranks exist, and what they are called.
 
     tp            device (NCCL), one for each stage of a replica that has more than one tensor-parallel rank
+    dcp           device, where decode context parallelism is on: the ranks that share the KV cache of a decode
+    pcp           device, where prefill context parallelism is on: the ranks that share the tokens of a prompt
     pp            device, where there is more than one stage, one for each pipeline: hidden states from stage to stage
     pp_cpu        host (gloo), the same groups: what they are, before they come
     dp            device, one for each group of data-parallel peers
@@ -13,6 +15,9 @@ collectives by these names.
 
     >>> [spec.name for spec in communicators(Topology(data_parallel_size=2, tensor_parallel_size=2))]
     ['tp.0', 'tp.1', 'dp.0', 'dp.1', 'dp_cpu.0', 'dp_cpu.1', 'ep']
+
+    >>> [spec.name for spec in communicators(Topology(tensor_parallel_size=2, prefill_context_parallel_size=2))][:4]
+    ['tp.0', 'tp.1', 'pcp.0', 'pcp.1']
 
     >>> [spec.name for spec in communicators(Topology(pipeline_parallel_size=2)) if spec.kind != "dp_cpu"]
     ['pp', 'pp_cpu', 'dp.0', 'dp.1', 'ep.0', 'ep.1', 'pp_broadcast']
@@ -29,12 +34,16 @@ from dpsim.world import CommunicatorSpec
 
 def communicators(topology: Topology) -> tuple[CommunicatorSpec, ...]:
     """All communicators, in the order in which they are made: by kind, then by the lowest rank. Groups of one rank
-    exist too, but not of `tp` and `pp`.
+    exist too, but only of `dp` and `ep`.
     """
-    pipelines = pipeline_groups(topology) if topology.pipeline_parallel_size > 1 else []
-    tensor_parallel = tensor_parallel_groups(topology) if topology.tensor_parallel_size > 1 else []
+    pipelines = topology.groups("pp") if topology.pipeline_parallel_size > 1 else []
+    tensor_parallel = topology.groups("tp") if topology.tensor_parallel_size > 1 else []
+    decode_context = topology.decode_context_groups() if topology.decode_context_parallel_size > 1 else []
+    prefill_context = topology.groups("pcp") if topology.prefill_context_parallel_size > 1 else []
     kinds: tuple[tuple[str, Domain, list[tuple[int, ...]]], ...] = (
         ("tp", "device", tensor_parallel),
+        ("dcp", "device", decode_context),
+        ("pcp", "device", prefill_context),
         ("pp", "device", pipelines),
         ("pp_cpu", "host", pipelines),
         ("dp", "device", topology.dp_groups()),
@@ -47,17 +56,3 @@ def communicators(topology: Topology) -> tuple[CommunicatorSpec, ...]:
         for kind, domain, groups in kinds
         for index, ranks in enumerate(groups)
     )
-
-
-def pipeline_groups(topology: Topology) -> list[tuple[int, ...]]:
-    """The pipelines: one for each (DP, TP) position, members in order of their stage."""
-    dp, tp = range(topology.data_parallel_size), range(topology.tensor_parallel_size)
-    stages = range(topology.pipeline_parallel_size)
-    return [tuple(topology.rank(one, stage, other) for stage in stages) for one in dp for other in tp]
-
-
-def tensor_parallel_groups(topology: Topology) -> list[tuple[int, ...]]:
-    """One for each (DP, PP) position, members in order of their TP position."""
-    dp, stages = range(topology.data_parallel_size), range(topology.pipeline_parallel_size)
-    tp = range(topology.tensor_parallel_size)
-    return [tuple(topology.rank(one, stage, other) for other in tp) for one in dp for stage in stages]

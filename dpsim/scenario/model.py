@@ -17,12 +17,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
-from dpsim.config import EngineConfig, Topology
-from dpsim.scenario.base import Flag, KeyPath, Problem, StrictModel, Word, refuse
+from dpsim.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
+from dpsim.scenario.base import Flag, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import PositiveDuration, format_duration
 from dpsim.scenario.errors import path_text
@@ -142,6 +142,8 @@ class Scenario(StrictModel):
     """How many ranks, in vLLM's names."""
     config: EngineConfig = EngineConfig()
     """The engine's configuration, in vLLM's names."""
+    config_by_rank: dict[RankNumber, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
+    """Settings of single ranks, laid over `config`: a node that was started with another flag."""
     workload: Workload
     faults: Annotated[tuple[AnyFault, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What breaks the protocol."""
@@ -155,8 +157,30 @@ class Scenario(StrictModel):
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._unloaded_adapters()]
-        refuse(*problems, *self._expected_but_off())
+        refuse(*problems, *self._expected_but_off(), *self._broken_rules())
         return self
+
+    def config_of(self, rank: int) -> EngineConfig:
+        """The configuration of a rank."""
+        own = self.config_by_rank.get(rank)
+        return self.config if own is None else own.over(self.config)
+
+    def _broken_rules(self) -> Iterator[Problem]:
+        """What the configuration's own release has against it, and against that of single ranks."""
+        for found in broken_rules(self.config, self.topology):
+            yield Problem((_section(found), *found.field.split(".")), found.message)
+        for rank, own in self.config_by_rank.items():
+            place = ("config_by_rank", str(rank))
+            try:
+                config = own.over(self.config)
+            except ValidationError as error:
+                yield from (Problem(place, detail["msg"].removeprefix("Value error, ")) for detail in error.errors())
+                continue
+            for found in broken_rules(config, self.topology):
+                if _section(found) == "config":
+                    yield Problem((*place, *found.field.split(".")), found.message)
+                else:
+                    yield Problem(place, str(found))
 
     def _wrong_ranks(self) -> Iterator[Problem]:
         """Ranks that the topology does not have."""
@@ -166,6 +190,7 @@ class Scenario(StrictModel):
             if isinstance(fault, Alter) and fault.change.root is not None:
                 ranks.append((("faults", i, "change", "root"), fault.change.root))
         ranks += [(("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays)]
+        ranks += [(("config_by_rank", str(rank)), rank) for rank in self.config_by_rank]
         for path, expect in self._expected():
             if expect.culprit is not None:
                 ranks.append(((*path, "culprit", "rank"), expect.culprit.rank))
@@ -227,6 +252,10 @@ class Scenario(StrictModel):
             if request.lora is not None and not self.config.enable_lora:
                 message = f"the adapter {request.lora!r} needs config.enable_lora: true"
                 yield Problem(("workload", "requests", i, "lora"), message)
+
+
+def _section(found: Broken) -> str:
+    return "topology" if found.field in Topology.model_fields else "config"
 
 
 def _some(ranks: tuple[int, ...]) -> str:

@@ -11,8 +11,8 @@ are those of `base`; requests vary, and ranks and stages if they are named:
     output    1 to so many tokens of output                  abort     0: never; 1: or in any of the steps after it came
     stages    pipeline stages, 1 to so many
 
-Faults and delays of ranks that a small world lacks are left out, and so is an expected culprit. Smaller ones come
-first, so the first that fails is a smallest one.
+Faults, delays and settings of ranks that a small world lacks are left out, and so is an expected culprit. Smaller ones
+come first, so the first that fails is a smallest one.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -102,11 +102,13 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
             injected = {
                 what: [one for one in rest.get(what, ()) if one["rank"] < topology.world_size] for what in INJECTED
             }
+            own = {rank: one for rank, one in rest.get("config_by_rank", {}).items() if int(rank) < topology.world_size}
             for requests in _requests(sizes, number, step_ns):
                 yield scenario_from(
                     {
                         **rest,
                         **injected,
+                        "config_by_rank": {int(rank): one for rank, one in own.items()},
                         "name": f"{base.name[:94]}-small",
                         "topology": topology.model_dump(mode="json", exclude_defaults=True),
                         "workload": {"step_duration": format_duration(step_ns), "requests": requests},

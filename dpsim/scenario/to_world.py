@@ -81,6 +81,10 @@ def program_args(scenario: Scenario, requests: Sequence[Request]) -> Arguments:
         step_ns=scenario.workload.step_duration,
         form=scenario.protocol.resolved_form,
         variant=scenario.protocol.variant,
+        config_by_rank={
+            rank: scenario.config_of(rank).model_dump(mode="json", include=own.model_fields_set)
+            for rank, own in scenario.config_by_rank.items()
+        },
     )
 
 

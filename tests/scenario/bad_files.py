@@ -285,6 +285,49 @@ BAD_FILES = [
     Bad("a class that nothing has", after("expect: {class: §HANGS}"), ("no finding has", "did you mean 'HANG'")),
     Bad("a class although it holds", after("expect: {verdict: held, class: §HANG}"), ("held leaves no class to find",)),
     Bad("a stall after the deadline", after("limits: {stall: §1h}"), ("never be seen before the deadline of 10m",)),
+    # ---- what a release has against its configuration
+    Bad("more engines than there are", after("config: {data_parallel_size_local: §2}"), ("2; expected at most", "1")),
+    Bad(
+        "no such all-to-all", after("config: {all2all_backend: §deepep_low}"), ("expected one of", "deepep_low_latency")
+    ),
+    Bad(
+        "a rule of another release",
+        after('config: {enable_dbo: true, dbo_decode_token_threshold: §1, parallel_rules: "0.33"}'),
+        ("config.dbo_decode_token_threshold: 1; expected at least 2, the number of microbatches",),
+    ),
+    Bad(
+        "a field of another release",
+        after("config: {numa_bind: §true}"),
+        ("config.numa_bind: True; expected its default", "no such field"),
+    ),
+    Bad(
+        "a nested field",
+        after("config: {eplb_config: {num_redundant_experts: §2}}"),
+        ("config.eplb_config.num_redundant_experts: 2; expected 0, as enable_eplb is False",),
+    ),
+    Bad(
+        "a size that does not fit", after("topology: §{decode_context_parallel_size: 2}"), ("expected a divisor of 1",)
+    ),
+    # ---- settings of single ranks
+    Bad(
+        "settings of a rank outside the world", f"{RANKS}config_by_rank:\n  7: §{{}}\n", ("rank 7: the topology has 4",)
+    ),
+    Bad("a misspelt rank", f"{RANKS}config_by_rank:\n  §one: {{}}\n", ("expected a whole number, got the text 'one'",)),
+    Bad(
+        "a misspelt setting of a rank",
+        f"{RANKS}config_by_rank:\n  1: {{§enable_dbx: true}}\n",
+        ("config_by_rank.1: unknown key 'enable_dbx'; did you mean 'enable_dbo'?",),
+    ),
+    Bad(
+        "a setting that does not fit those of all",
+        f"{RANKS}config_by_rank:\n  1: §{{max_num_batched_tokens: 4}}\n",
+        ("config_by_rank.1: max_num_batched_tokens=4 cannot hold", "max_num_seqs=128"),
+    ),
+    Bad(
+        "a rule that one rank breaks",
+        f"{RANKS}config_by_rank:\n  1: {{enable_eplb: true, enable_expert_parallel: §false}}\n",
+        ("config_by_rank.1.enable_expert_parallel: False; expected True",),
+    ),
     # ---- several problems
     Bad(
         "three problems",

@@ -155,7 +155,10 @@ def test_variant_of_a_form_that_the_protocol_does_not_have() -> None:
         ({"name": ""}, "name: expected at least 1 character, got none"),
         ({"name": "x" * 101}, "name: 101 characters are too many; expected at most 100"),
         ({"name": 7}, "name: expected text, got the number 7"),
-        ({"config": {"ubatch_size": 4, "dbo_decode_token_threshold": 3}}, "a threshold of 3 tokens cannot fill 4"),
+        (
+            {"config": {"ubatch_size": 4, "dbo_decode_token_threshold": 3, "parallel_rules": "0.33"}},
+            "config.dbo_decode_token_threshold: 3; expected at least 4, the number of microbatches",
+        ),
         ({"workload": {"requests": [REQUEST], "limit": 0}}, "workload.limit: 0 is too small; expected at least 1"),
         ({"workload": 3}, "workload: expected a mapping"),
         ({"faults": [3]}, "faults[0]: expected a mapping (lines `key: value`, or {...}), got the number 3"),

@@ -105,7 +105,7 @@ def test_everything_that_matters_is_drawn() -> None:
             seen["late start", delay.at is None] += 1
 
     draw()
-    wanted = [*CUDAGraphMode, *[("ubatches", n) for n in (1, 2, 3, 4)], *[("q", n) for n in (1, 2, 3, 4)]]
+    wanted = [*CUDAGraphMode, *[("ubatches", n) for n in (0, 2, 3, 4)], *[("q", n) for n in (1, 2, 3, 4)]]
     wanted += [
         ("host", True),
         ("host", False),

@@ -15,7 +15,7 @@ which has one of them (`RELEASES` of `dpsim.protocol.data_parallel.flow`):
     >>> form = Source000()
     >>> locals_ = [LocalBatch(3, 4, False, True, RuntimeMode.FULL), LocalBatch(7, 8, False, True, RuntimeMode.FULL)]
     >>> table = np.array([form.column(local) for local in locals_], np.int32).T
-    >>> form.decide(table, ParallelConfig())  # example A-2
+    >>> form.decide(table, Microbatching())  # example A-2
     StepPlan(microbatched=False, num_tokens=(8, 8), mode=<RuntimeMode.FULL: 2>)
 """
 
@@ -25,7 +25,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence, Set
 from typing import NamedTuple
 
-from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.config import Microbatching, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
 
@@ -49,7 +49,7 @@ def told(
     uniform_decode: bool | None,
     wants_padding: bool,
     mode: RuntimeMode,
-    config: ParallelConfig,
+    config: Microbatching,
 ) -> LocalBatch:
     """What a rank tells of its batch, with its wish on the unpadded count (1.5, step 1).
 
@@ -84,7 +84,7 @@ class BatchForm(ABC):
         """This rank's column of the table: `rows` int32 values. The order of the rows is wire format."""
 
     @abstractmethod
-    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+    def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
         """The plan, from the reduced table of shape (rows, ranks), int32."""
 
     def refuse(self, table: HostArray, local: LocalBatch) -> None:
@@ -100,13 +100,12 @@ class BatchForm(ABC):
         return RuntimeMode(min(modes))
 
     def agreed_microbatching(
-        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
         """All wish it, and after padding to the largest count the smallest rank still has a token in its last
         microbatch (I-DP-7).
         """
-        empty = last_microbatch_empty(min(tokens), max(padded), config.num_ubatches)
-        return set(wishes) == {1} and not empty
+        return set(wishes) == {1} and not last_microbatch_empty(min(tokens), max(padded), config.num_ubatches)
 
     def padded_tokens(self, padded: Sequence[int], pad: bool) -> tuple[int, ...]:
         """Everyone's largest count, or each rank's own."""
@@ -123,7 +122,7 @@ class Source000(BatchForm):
     def column(self, local: LocalBatch) -> tuple[int, ...]:
         return local.num_tokens, local.num_tokens_padded, int(local.wants_microbatching), int(local.mode)
 
-    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+    def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
         tokens, padded, wishes, modes = table.tolist()  # a few numbers: plain ones are faster
         mode = self.agreed_mode(modes)
         microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
@@ -144,7 +143,7 @@ class Release014(BatchForm):
         wishes = int(local.wants_microbatching), int(local.wants_padding)
         return local.num_tokens, local.num_tokens_padded, *wishes, int(local.mode)
 
-    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+    def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
         tokens, padded, wishes, paddings, modes = table.tolist()
         microbatched = self.agreed_microbatching(wishes, tokens, padded, config)
         pad = set(paddings) == {1} or microbatched

@@ -4,7 +4,7 @@ Splitting a step's batch into U microbatches lets one half compute while the oth
 *number and sizes* of the expert collectives, U a layer instead of 1, so either every rank splits or none does. So the
 sizes are a function of the padded count and U alone, and a boundary may fall into the middle of a request:
 
-    >>> config = ParallelConfig(enable_dbo=True)
+    >>> config = Microbatching(enable_dbo=True)
     >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)  # 40 decodes; a prefill of 40
     (True, False)
     >>> last_microbatch_empty(32, 64, 2)  # 32 real tokens padded to 64: the second half would hold padding only
@@ -29,10 +29,10 @@ from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
-from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.config import Microbatching, RuntimeMode
 
 
-def wants_microbatching(num_tokens: int, uniform_decode: bool, config: ParallelConfig) -> bool:
+def wants_microbatching(num_tokens: int, uniform_decode: bool, config: Microbatching) -> bool:
     """One rank's wish, from its own unpadded token count: at least the threshold of its kind of batch (3.2)."""
     threshold = config.dbo_decode_token_threshold if uniform_decode else config.dbo_prefill_token_threshold
     return config.use_ubatching and num_tokens >= threshold

@@ -13,7 +13,7 @@ A rank's rows hold the tokens that its scheduler gave it, then padding, and a wi
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -216,7 +216,9 @@ def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
 
 
 class DataParallelSetup(NamedTuple):
-    """What all ranks share, and the pieces of the protocol: any may be a variant's."""
+    """What all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of ranks that
+    have a configuration of their own.
+    """
 
     config: EngineConfig
     topology: Topology
@@ -225,6 +227,7 @@ class DataParallelSetup(NamedTuple):
     step: type[DataParallelStep]
     drafter: type[Drafter] = Drafter
     captured: type[CapturedForward] | None = None
+    own: Mapping[int, BatchFlow] | None = None
 
 
 @register_protocol("dp_batch", forms=tuple(RELEASES))
@@ -232,31 +235,38 @@ class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
     A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, the drafter, or
-    the forward that is captured (with `config.capture_graphs`).
+    the forward that is captured (with `config.capture_graphs`). A rank with a configuration of its own decides by that
+    one; requests are scheduled by that of the first rank of a replica.
     """
 
+    honours_config_by_rank = True
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Arguments) -> DataParallelSetup:
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
-        if config.num_gpu_blocks_override is not None:
-            raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
-        timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
-        form, flow = RELEASES[args.form]
-        pieces: dict[type[Any], type[Any]] = {BatchForm: form, BatchFlow: flow, Drafter: Drafter}
-        pieces |= {DataParallelStep: DataParallelStep}
-        if config.capture_graphs:
-            if (reason := refused(config)) is not None:
-                raise Unsuitable(reason)
-            pieces[CapturedForward] = CapturedForward
+        configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
+        pieces: dict[type[Any], type[Any]] = {BatchForm: RELEASES[args.form][0], BatchFlow: RELEASES[args.form][1]}
+        pieces |= {Drafter: Drafter, DataParallelStep: DataParallelStep}
+        for one in (config, *configs.values()):
+            if one.num_gpu_blocks_override is not None:
+                raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
+            if one.capture_graphs:
+                if (reason := refused(one)) is not None:
+                    raise Unsuitable(reason)
+                pieces[CapturedForward] = CapturedForward
+        replicas = range(topology.data_parallel_size)
+        engines = {dp: configs[topology.rank(dp)] for dp in replicas if topology.rank(dp) in configs}
+        timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
         pieces = with_variant(self, args, pieces)
+        form, parts = pieces[BatchForm](), topology.tensor_parallel_size
         try:
-            decides = pieces[BatchFlow](config, pieces[BatchForm](), topology.tensor_parallel_size)
+            flow = pieces[BatchFlow](config, form, parts)
+            own = {rank: pieces[BatchFlow](one, form, parts) for rank, one in configs.items()}
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)
-        return DataParallelSetup(config, topology, timeline, decides, step, drafter, captured)
+        return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own)
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
@@ -295,5 +305,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
-        step = prepared.step(rank, dp_index, prepared.flow, prepared.drafter, prepared.captured)
+        flow = (prepared.own or {}).get(rank.rank, prepared.flow)
+        captured = prepared.captured if flow.config.capture_graphs else None
+        step = prepared.step(rank, dp_index, flow, prepared.drafter, captured)
         await step.run(prepared.timeline)

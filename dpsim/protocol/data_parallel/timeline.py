@@ -20,7 +20,7 @@ Sources: specification chapters 1.6 a and 1.8; tokens accepted per decode: one, 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from dpsim.config import EngineConfig
@@ -157,12 +157,20 @@ class _Running:
 
 
 class Timeline:
-    """All batches of all ranks, step by step; computed once, then read only.
+    """All batches of all ranks, step by step; computed once, then read only. `own`: configurations of data-parallel
+    ranks that have another one than `config`.
 
     Raises ValueError for a request that could never end or be scheduled.
     """
 
-    def __init__(self, requests: Sequence[Request], ranks: int, config: EngineConfig, step_ns: int) -> None:
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        ranks: int,
+        config: EngineConfig,
+        step_ns: int,
+        own: Mapping[int, EngineConfig] | None = None,
+    ) -> None:
         for index, request in enumerate(requests):
             if request.prompt_tokens < 1 or request.output_tokens < 1:
                 raise ValueError(f"request {index} needs at least one prompt and one output token, has {request}")
@@ -174,7 +182,7 @@ class Timeline:
         aborts = deque(
             sorted((-(-when // step_ns), index) for index in order if (when := requests[index].abort_ns) is not None)
         )
-        schedulers = [RankScheduler(config) for _ in range(ranks)]
+        schedulers = [RankScheduler((own or {}).get(rank, config)) for rank in range(ranks)]
         tick = 0
         while arrivals or any(scheduler.has_work for scheduler in schedulers):
             while arrivals and arrivals[0][0] <= tick:

@@ -30,7 +30,11 @@ from dpsim.words import did_you_mean
 
 Models: TypeAlias = tuple[type[BaseModel], ...]
 
+OF_A_KEY = "[key]"
+"""What pydantic puts at the end of the place of a key that is wrong itself, such as a rank that is no number."""
+
 FEW_KEYS = 12
+MANY_KEYS = 40
 MOST = 500
 
 _SECTIONS = ("topology", "config", "workload", "limits", "expect")
@@ -78,7 +82,10 @@ def explain(error: ErrorDetails) -> list[Explained]:
         return [Explained((*path, named) if named else path, reason)]
     if kind == "union_tag_invalid":
         return [Explained((*path, "kind"), _not_a_kind(context))]
-    return [Explained(path, _value_message(kind, context, value, path) or f"{error['msg']}, got {shown(value)}")]
+    message = _value_message(kind, context, value, path) or f"{error['msg']}, got {shown(value)}"
+    if path[-1:] == (OF_A_KEY,):
+        return [Explained(path[:-1], message, "key")]
+    return [Explained(path, message)]
 
 
 # ---- values
@@ -185,12 +192,19 @@ def _wrong_length(kind: str, context: dict[str, Any], value: Any) -> str:
 def _unknown_key(key: str, path: KeyPath, models: Models) -> str:
     known = _keys(models)
     hint = did_you_mean(key, known)
-    few = f"; expected one of {', '.join(known)}" if len(known) <= FEW_KEYS or not hint else ""
+    few = f"; expected one of {_some(known)}" if len(known) <= FEW_KEYS or not hint else ""
     if not hint:
         section = next((name for name in _SECTIONS if key in _keys(_walk((name,))[1])), None)
         if section is not None and path != (section,):
             return f"unknown key {shown(key)} here{few}; it belongs under {section}"
     return f"unknown key {shown(key)}{few}{hint}"
+
+
+def _some(known: list[str]) -> str:
+    """The names; of more than anybody reads the first, and where all are."""
+    if len(known) <= MANY_KEYS:
+        return ", ".join(known)
+    return f"{', '.join(known[:FEW_KEYS])} and {len(known) - FEW_KEYS} more, all in docs/scenario.schema.json"
 
 
 def _missing(key: str, models: Models) -> str:
@@ -239,7 +253,7 @@ def _walk(loc: tuple[str | int, ...]) -> tuple[KeyPath, Models]:
             models = tagged
             continue
         path = (*path, part)
-        if isinstance(part, str):
+        if isinstance(part, str) and not part.isdecimal():  # in JSON a rank that is a key is text
             models = tuple(
                 inner
                 for model in models

@@ -164,7 +164,8 @@ def _placed(root: Mapping, place: Explained) -> Misread:
     path = path_text(place.path[:-1] if place.at == "key" else place.path)
     message = place.message
     if place.at == "value" and found and isinstance(value, Scalar) and isinstance(value.value, bool):
-        message += f" (YAML reads {value.text} as {str(value.value).lower()})"
+        read = str(value.value).lower()
+        message += f" (YAML reads {value.text} as {read})" if value.text.lower() != read else ""
     return Misread(node.line, node.column, f"{path}: {message}" if path else message)
 
 

@@ -43,6 +43,8 @@ def _data(scenario: Scenario) -> dict[str, Any]:
     protocol = data.get("protocol")
     if protocol is not None and set(protocol) == {"name"}:
         data["protocol"] = protocol["name"]
+    if scenario.config_by_rank:
+        data["config_by_rank"] = {int(rank): own for rank, own in data["config_by_rank"].items()}
     return data
 
 

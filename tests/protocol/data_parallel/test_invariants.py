@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.config import Microbatching, RuntimeMode
 from dpsim.ops import COMMUNICATOR, KIND
 from dpsim.program import Request
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
@@ -42,7 +42,7 @@ from tests.protocol.data_parallel.batch_worlds import (
 
 
 class Group(NamedTuple):
-    config: ParallelConfig
+    config: Microbatching
     locals: list[LocalBatch]
 
     def plan(self, form: BatchForm) -> StepPlan:
@@ -66,7 +66,7 @@ class Group(NamedTuple):
 @st.composite
 def groups(draw: st.DrawFn) -> Group:
     """Two to five ranks, mostly of one mind. Padding is wished by all or by none, and by all where there are graphs."""
-    config = ParallelConfig(ubatch_size=draw(st.integers(2, 4)))
+    config = Microbatching(ubatch_size=draw(st.integers(2, 4)))
     wishes = st.just(True) if draw(st.booleans()) else st.booleans()
     modes = st.just(draw(st.sampled_from(RuntimeMode))) if draw(st.booleans()) else st.sampled_from(RuntimeMode)
     local = st.builds(
@@ -205,7 +205,7 @@ class SortsCounts(Source000):
 
 class OffByOne(Source000):
     def agreed_microbatching(
-        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
         return super().agreed_microbatching(wishes, [count + 1 for count in tokens], padded, config)
 
@@ -233,7 +233,7 @@ def test_a_wrong_decision_is_found(property_: Property, wrong: BatchForm, says: 
 def test_more_tokens_may_lower_a_count_when_the_mode_falls() -> None:
     """Why I-DP-11 speaks of equal modes: from A-2 to A-4 rank 1 grows from 7 to 900 and rank 0 drops from 8 to 4."""
     a_2 = Group(
-        ParallelConfig(),
+        Microbatching(),
         [LocalBatch(3, 4, False, True, RuntimeMode.FULL), LocalBatch(7, 8, False, True, RuntimeMode.FULL)],
     )
     a_4 = a_2.changed(1, num_tokens=900, num_tokens_padded=900, mode=RuntimeMode.NONE)

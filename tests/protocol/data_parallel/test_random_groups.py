@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from dpsim.config import ParallelConfig, RuntimeMode
+from dpsim.config import Microbatching, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from tests.properties import examples
 from tests.protocol.data_parallel.naive_batch import Decision, RankInput, naive_0_14, naive_source_000
 
 MODES = tuple(RuntimeMode)
-CONFIGS = {parts: ParallelConfig(ubatch_size=parts) for parts in (2, 3, 4)}
+CONFIGS = {parts: Microbatching(ubatch_size=parts) for parts in (2, 3, 4)}
 
 Naive = Callable[[list[RankInput], int], Decision]
 
@@ -129,7 +129,7 @@ class SmallestCount(Source000):
 
 class LargestTokens(Source000):
     def agreed_microbatching(
-        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
         return super().agreed_microbatching(wishes, [max(tokens)], padded, config)
 
@@ -138,20 +138,20 @@ class OffByOne(Source000):
     """The last microbatch counts as filled when it starts at the last real token's end."""
 
     def agreed_microbatching(
-        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
         return super().agreed_microbatching(wishes, [count + 1 for count in tokens], padded, config)
 
 
 class AnyWish(Source000):
     def agreed_microbatching(
-        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: ParallelConfig
+        self, wishes: Sequence[int], tokens: Sequence[int], padded: Sequence[int], config: Microbatching
     ) -> bool:
         return super().agreed_microbatching([max(wishes)], tokens, padded, config)
 
 
 class NeverPadsForSplitting(Release014):
-    def decide(self, table: HostArray, config: ParallelConfig) -> StepPlan:
+    def decide(self, table: HostArray, config: Microbatching) -> StepPlan:
         plan = super().decide(table, config)
         return plan._replace(num_tokens=self.padded_tokens(table[1].tolist(), bool(table[3][0] == 1)))
 

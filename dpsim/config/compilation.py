@@ -1,0 +1,35 @@
+"""CUDA graphs: which are captured, and for which batches.
+
+    >>> CompilationConfig().cudagraph_mode
+    <CUDAGraphMode.FULL_AND_PIECEWISE: 'FULL_AND_PIECEWISE'>
+
+Sources: specification chapters 5.1 and 5.11; vLLM's `CompilationConfig`.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, PositiveInt
+
+from dpsim.config.base import StrictModel, Tokens
+from dpsim.config.modes import CUDAGraphMode
+
+
+class CompilationConfig(StrictModel):
+    """CUDA graphs. What a release makes of the sizes, given or not, is `dpsim.protocol.graphs.sizes`."""
+
+    cudagraph_mode: CUDAGraphMode = CUDAGraphMode.FULL_AND_PIECEWISE
+    cudagraph_capture_sizes: tuple[PositiveInt, ...] | None = Field(default=None, max_length=4096)
+    max_cudagraph_capture_size: Tokens | None = None
+    performance_mode: Literal["balanced", "interactivity"] = "balanced"
+    enforce_eager: bool = False
+    capture_graphs: bool = Field(
+        default=False,
+        description="Whether graphs are captured before the first step and replayed, or only chosen. Without a graph "
+        "to choose (enforce_eager, cudagraph_mode NONE) none is captured. Not one of vLLM's names: it always captures.",
+    )
+    enable_sp: bool = False
+    """Sequence parallelism: a batch is cut into equal parts for the tensor-parallel ranks."""
+    enable_lora: bool = False
+    cudagraph_specialize_lora: bool = True
