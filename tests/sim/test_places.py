@@ -45,7 +45,7 @@ def _zero(out: Any) -> None:
 def ends_of(residency: int, captured: bool) -> set[tuple[str, ...]]:
     device = [CommunicatorSpec(name, name, "device", BOTH) for name in ("dp", "ep")]
     told = World(2, tuple(device), residency=residency)
-    ends = set()
+    ends: set[tuple[str, ...]] = set()
     for seed in range(40):
         draws = random.Random(seed)
 
