@@ -46,6 +46,7 @@ from dpsim.interface import (
     Thread,
 )
 from dpsim.ops import MAIN, RawRecord
+from real.waiting import Unfinished
 
 T = TypeVar("T")
 
@@ -174,12 +175,16 @@ class OwnJournal(threading.local, Journal):
         return super()._arrive(site, _outside(frame))
 
 
-def one_by_one(write: Callable[[RawRecord], None]) -> Callable[[RawRecord], None]:
-    """The same for several threads: what a thread learned it writes without `ISSUING`."""
-    lock = threading.Lock()
+def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Callable[[RawRecord], None]:
+    """The same for several threads, the one that calls this being main. When the rank is over main alone writes: another
+    thread gets Unfinished with whatever it does. (What a thread learned it writes without `ISSUING`.)
+    """
+    lock, main = threading.Lock(), threading.get_ident()
 
     def write_one(record: RawRecord) -> None:
         with lock:
+            if over.is_set() and threading.get_ident() != main:
+                raise Unfinished
             write(record)
 
     return write_one

@@ -177,8 +177,11 @@ class RealRank(JournaledRank):
         """That of the thread which raised it."""
         return self.journal
 
+    def cut(self) -> None:
+        """The rank is over, however that came about: main alone does anything from now on."""
+
     def stop(self, seconds: float) -> bool:
-        """The rank is over, however that came about. Whether all other threads are gone, within that time."""
+        """The same. Whether all other threads are gone, within that time."""
         return True
 
     def _drain(self) -> None:

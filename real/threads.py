@@ -9,8 +9,8 @@ is made for that only where the program says `threaded = True`; other ranks have
     patience    that of the thread that calls: every wait looks whether the rank is over (`OwnPatience`)
 
 A rank is over when main has come to its end and has waited for the others, or as soon as main raises or anything on it
-waits for what never comes. Then the others stop at their next wait. One that does not stop, because it waits by means
-of Python or runs for ever, spoils its process (`ThreadedRank.stop`).
+waits for what never comes. Then the others write no more and stop at their next call or wait. One that does not, because
+it waits by means of Python or runs for ever, spoils its process (`ThreadedRank.stop`).
 
     rank = threaded_rank(0, world, file.write, belongings)
     drive(program.run(rank, prepared))
@@ -22,20 +22,22 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
 from dpsim import registry
+from dpsim.backend.call_site import is_library, is_own_code, place_in
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import Journal, RankJournal
 from dpsim.backend.misuse import ForeignAwait
 from dpsim.backend.threads import JournaledThread, ThreadProgram
 from dpsim.backend.trouble import trouble
 from dpsim.backend.work import Outcome
-from dpsim.ops import RawRecord
+from dpsim.ops import MAIN, RawRecord
 from dpsim.world import World
 from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
 from real.journal_file import NoJournal
@@ -165,8 +167,11 @@ class ThreadedRank(RealRank):
     def journal_of(self, error: BaseException) -> Journal:
         return next((one.own_journal for one in self._all if one.error is error), self.journal)
 
-    def stop(self, seconds: float) -> bool:
+    def cut(self) -> None:
         self._over.set()
+
+    def stop(self, seconds: float) -> bool:
+        self.cut()
         deadline = time.monotonic() + seconds
         for thread in self._all:
             thread.host.join(max(0.0, deadline - time.monotonic()))
@@ -218,9 +223,25 @@ class ThreadedRank(RealRank):
         return None
 
 
+def where_threads_stand(packages: Collection[str]) -> list[str]:
+    """Of each thread of this process that is in a program, main first: its name and the program's innermost line."""
+    frames, found = sys._current_frames(), list[str]()
+    for one in threading.enumerate():
+        frame = frames.get(one.ident or 0)
+        while frame is not None and (is_own_code(frame) or is_library(frame, packages)):
+            frame = frame.f_back
+        if frame is not None and frame.f_globals.get("__name__") == "__main__":  # of what forked the process
+            continue
+        if frame is not None:
+            name = MAIN if one is threading.main_thread() else one.name
+            found.append(f"{name} at {place_in(frame.f_globals.get('__name__', '?'), frame.f_code, frame.f_lineno)}")
+    return found
+
+
 def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
     """A rank for a program that says `threaded = True`; the thread that calls is its main."""
-    shared, over = RankJournal(number, world, one_by_one(write)), Over(of.give_up)
+    over = Over(of.give_up)
+    shared = RankJournal(number, world, one_by_one(write, over))
     front = OwnJournal(shared)
     shared.front, shared.issuing = front, ISSUING
     patience = OwnPatience(over, of.dismissed, world.size > cores(), of.device.polling)

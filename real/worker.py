@@ -44,9 +44,9 @@ from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
 from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
-from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused, Troubled
+from real.messages import Abort, Dismiss, Ended, Go, Job, Look, Prepared, Ready, Recovered, Refused, Stands, Troubled
 from real.rank import Belongings, Device, lone_rank
-from real.threads import drive, threaded_rank
+from real.threads import drive, threaded_rank, where_threads_stand
 from real.waiting import Dismissed, Unfinished
 
 LEAVE_SECONDS = 1.0
@@ -68,6 +68,7 @@ class Worker:
         self._polls = recovery == "abort"
         self._port = port
         self._link = link
+        self._sending = threading.Lock()
         self._mail = Mail(folder, rank)
         self._dismissed = threading.Event()
         self._running = 0
@@ -94,6 +95,9 @@ class Worker:
                 if isinstance(message, Dismiss):
                     if message.number == self._running:
                         self._dismissed.set()
+                    continue
+                if isinstance(message, Look):
+                    self._send(Stands(message.number, tuple(where_threads_stand(registry.packages()))))
                     continue
                 if isinstance(message, Abort):
                     self._give_up.set()
@@ -183,12 +187,11 @@ class Worker:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
         rank = (threaded_rank if program.threaded else lone_rank)(self.rank, job.world, file.write, of)
-        journal, patience = rank.journal, rank.patience
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
         try:
-            patience.sleep(journal.start_delay())
+            rank.patience.sleep(rank.journal.start_delay())
             try:
                 drive(program.run(rank, prepared))
                 rank.all_over()
@@ -196,7 +199,7 @@ class Worker:
                 rank._drain()
             else:
                 rank._drain()
-                journal.finished()
+                rank.journal.finished()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
         except Unfinished:
@@ -205,6 +208,7 @@ class Worker:
             # An exception because the communicators were aborted says nothing about the program.
             end = "blocked" if self._give_up.is_set() or file.failed else "raised"
             if end == "raised":
+                rank.cut()
                 lacked = trouble(error)
                 with contextlib.suppress(NoJournal):
                     rank.journal_of(error).raised(error, registry.packages())
@@ -216,7 +220,7 @@ class Worker:
             return Troubled(job.number, "blocked", file.failed)
         if lacked:
             return Troubled(job.number, end, lacked)
-        return Ended(job.number, end, patience.waited_ns, started, time.monotonic_ns())
+        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns())
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""
@@ -228,7 +232,8 @@ class Worker:
 
     def _send(self, message: Any) -> None:
         try:
-            self._link.send(message)
+            with self._sending:  # as may the control thread
+                self._link.send(message)
         except OSError:  # the parent is gone
             os._exit(0)
 

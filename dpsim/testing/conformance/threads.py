@@ -53,11 +53,12 @@ async def _flags(at: Round) -> None:
     law = "a name can be used again when its thread has been joined"
     refused(RuntimeError, f"a second thread waits ({law})", partial(rank.start, "waits", waiting_for(flag)))
     refused(ValueError, "a thread named main", partial(rank.start, "main", waiting_for(flag)))
-    refused(TypeError, "a plain function as the program of a thread", partial(rank.start, "plain", print))
+    plain: Any = print
+    refused(TypeError, "a plain function as the program of a thread", partial(rank.start, "plain", plain))
     for _ in range(2):
         flag.set("conformance.set")
         expect("a query", await flag.query("conformance.query"), True, "a flag that is set already stays so")
-    expect("a wait", await flag.wait("conformance.wait.set"), None, "if the flag is set, a wait goes on at once")
+    await flag.wait("conformance.wait.set")
     await thread.join("conformance.join")
     expect("a query", await flag.query("conformance.query"), True, "to wait does not clear a flag")
     flag.clear("conformance.clear")
