@@ -33,18 +33,7 @@ from typing import Any, TypeVar
 
 from dpsim.backend.call_site import place_of
 from dpsim.backend.journal import Journal, RankJournal
-from dpsim.interface import (
-    Buffer,
-    DeviceCommunicator,
-    Event,
-    Flag,
-    Graph,
-    HostCommunicator,
-    Mailbox,
-    Rank,
-    Stream,
-    Thread,
-)
+from dpsim.backend.misuse import CONTRACT
 from dpsim.ops import MAIN, RawRecord
 from real.waiting import Unfinished
 
@@ -52,19 +41,6 @@ T = TypeVar("T")
 
 ISSUING = threading.RLock()
 """Held by a thread while it issues. One for the process, which has one rank."""
-
-CONTRACT: tuple[type, ...] = (
-    Buffer,
-    DeviceCommunicator,
-    Event,
-    Flag,
-    Graph,
-    HostCommunicator,
-    Mailbox,
-    Rank,
-    Stream,
-    Thread,
-)
 
 _guarded: dict[type, type] = {}
 """Of each class that was seen: the guarded one; itself, if it is that or nothing of the contract."""
@@ -176,8 +152,8 @@ class OwnJournal(threading.local, Journal):
 
 
 def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Callable[[RawRecord], None]:
-    """The same for several threads, the one that calls this being main. When the rank is over main alone writes: another
-    thread gets Unfinished with whatever it does. (What a thread learned it writes without `ISSUING`.)
+    """The same for several threads, of which the one that calls this is main. What a thread learned it writes without
+    `ISSUING`. When the rank is over main alone writes: another thread gets Unfinished with whatever it does.
     """
     lock, main = threading.Lock(), threading.get_ident()
 

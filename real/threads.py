@@ -9,8 +9,8 @@ is made for that only where the program says `threaded = True`; other ranks have
     patience    that of the thread that calls: every wait looks whether the rank is over (`OwnPatience`)
 
 A rank is over when main has come to its end and has waited for the others, or as soon as main raises or anything on it
-waits for what never comes. Then the others write no more and stop at their next call or wait. One that does not, because
-it waits by means of Python or runs for ever, spoils its process (`ThreadedRank.stop`).
+waits for what never comes. Then the others write no more, and stop at their next call or wait. One that does not stop,
+because it waits by means of Python or runs for ever, spoils its process (`ThreadedRank.stop`).
 
     rank = threaded_rank(0, world, file.write, belongings)
     drive(program.run(rank, prepared))

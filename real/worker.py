@@ -7,7 +7,7 @@ second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts
 On `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look.
 
 A program never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. So it is
-with the host threads that it starts (`threads`): if one is left when the job has ended, the process is spoiled.
+with host threads that it starts (`threads`). If one is left when the job has ended, the process is spoiled.
 
 No worker outlives its parent, however that ends. The control thread leaves when the socket closes; and in case it
 cannot run, because some call holds Python's lock, the kernel does it: the read end of a pipe whose other end only the
@@ -81,7 +81,6 @@ class Worker:
         self._communicators: Communicators
 
     # ---- control thread
-
     def listen(self) -> None:
         """Until the parent is gone; the process ends with it."""
         parent = os.getppid()
@@ -112,7 +111,6 @@ class Worker:
             os._exit(0)
 
     # ---- main thread
-
     def serve(self) -> None:
         """Start up, then run what comes."""
         try:

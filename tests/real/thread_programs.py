@@ -263,6 +263,37 @@ class ManyThreads(Threaded):
         return work
 
 
+@register_protocol("real_thread_products")
+class Products(Threaded):
+    """Two threads multiply matrices on streams of their own, eagerly and in a graph that outlives them."""
+
+    async def multiplies(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        main, graph = rank.stream("main"), rank.graph("g")
+        x = [main.alloc((256, 256), "float32", "x") for _ in range(4)]
+        for one in x:
+            main.launch("put", put, writes=[one], args=(1,))
+        async with graph.capture(main):
+            await rank.start("captured", self.multiplying("main", x[0], x[1])).join("join")
+        await rank.start("eager", self.multiplying("side", x[2], x[3])).join("join")
+        for _ in range(2):
+            graph.replay(main, "replay")
+            await x[1].read("out")
+
+    def multiplying(self, stream: str, x: Buffer, y: Buffer) -> Life:
+        async def multiply(rank: Rank) -> None:
+            on = rank.stream(stream)
+            if stream != "main":
+                on.wait_stream(rank.stream("main"))
+            on.launch("product", product, reads=[x], writes=[y])
+
+        return multiply
+
+
+def product(x: Any, y: Any) -> None:
+    """Kernel."""
+    y[:] = x @ x
+
+
 def mix(x: Any, value: int) -> None:
     """Kernel."""
     x[:] = (5 * x + value) % 1_000_003
