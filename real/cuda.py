@@ -9,6 +9,10 @@ too, but it may wait for another that holds the stream, and it waits for the gra
 So afterwards an event on each stream shows whether the device is idle; if it is, the graphs are dropped, and the
 aborts come to their ends. If not, the process has to go.
 
+Host threads of a program each have to say which device is theirs. What they wait for they poll in CUDA's relaxed mode:
+a wait that began before another thread's capture is no call within it. cuBLAS has a workspace for each handle and
+stream, and a handle for each thread: after a job with threads all are given back.
+
     python -m pytest -m gpu          (needs GPUs; CI runs cpu.py in its place)
 """
 
@@ -17,7 +21,8 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -27,7 +32,7 @@ from dpsim.backend.pools import GraphPool
 from dpsim.interface import DeviceCommunicator
 from dpsim.world import CommunicatorSpec, World
 from real.communicators import Group
-from real.cuda_calls import CudaCalls, mark_on
+from real.cuda_calls import CudaCalls, Relaxed, mark_on
 from real.cuda_fused import communicator_class, stream_class
 from real.cuda_graphs import CudaGraph
 from real.nccl_calls import connect_nccl
@@ -55,6 +60,7 @@ class CudaDevice(Device):
         self._aborts: dict[Any, threading.Thread] = {}
         self._aborting = threading.Lock()
         self.graphs: list[Any] = []
+        self._had_threads = False
         self._spare = [self._warm_stream() for _ in range(STREAMS)]
         self.cycles_per_ns = 0.0
 
@@ -94,10 +100,22 @@ class CudaDevice(Device):
     def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
         return CudaGraph(rank, name, pool, self)
 
+    @contextmanager
+    def thread(self) -> Iterator[None]:
+        import torch
+
+        torch.cuda.set_device(self.device)  # a new thread has device 0
+        self._had_threads = True
+        yield
+
+    def polling(self) -> AbstractContextManager[object]:
+        return Relaxed()
+
     def clear(self) -> None:
         if not self.spoiled:  # then torch's allocators may still ask the graphs that failed
             try:
                 self._drop_graphs()
+                self._drop_workspaces()
             except RuntimeError:  # an error of CUDA that stays with the process
                 self.spoiled = True
 
@@ -117,6 +135,14 @@ class CudaDevice(Device):
                 self._take_memory()
             stream.synchronize()
 
+    def _drop_workspaces(self) -> None:
+        """Those of the host threads of a job. Nothing runs any more, and no graph has the address of one."""
+        import torch
+
+        if self._had_threads:
+            self._had_threads = False
+            torch._C._cuda_clearCublasWorkspaces()
+
     def abort(self, process_groups: Iterable[Any]) -> None:
         with self._aborting:
             for process_group in process_groups:
@@ -134,6 +160,7 @@ class CudaDevice(Device):
             if not come_true(lambda: all(mark.query() for mark in marks), deadline):
                 return False
             self._drop_graphs()  # an abort waits for the graphs that captured operations of its communicator
+            self._drop_workspaces()
         except RuntimeError:  # an error of CUDA that stays with the process
             return False
         return come_true(lambda: not any(thread.is_alive() for thread in self._aborts.values()), deadline)

@@ -139,6 +139,32 @@ def count_nodes(graph: int) -> int:
     return count.value
 
 
+RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED."""
+
+
+class Relaxed:
+    """A block in which this thread may ask for events whatever other threads capture. In CUDA's own mode such a query
+    is refused while another thread captures in mode "global", and destroys that capture (CUDA Driver API,
+    cuThreadExchangeStreamCaptureMode).
+    """
+
+    def __enter__(self) -> None:
+        self._before = exchange_mode(RELAXED)
+
+    def __exit__(self, *error: object) -> None:
+        exchange_mode(self._before)
+
+
+def exchange_mode(mode: int) -> int:
+    """Set how this thread takes part in captures; gives what it was before."""
+    exchanged = ctypes.c_int(mode)
+    result = ctypes.CDLL("libcuda.so.1").cuThreadExchangeStreamCaptureMode(ctypes.byref(exchanged))
+    if result:
+        raise RuntimeError(f"cuThreadExchangeStreamCaptureMode says {result}")
+    return exchanged.value
+
+
 def mark_on(stream: Any) -> Any:
     """An event behind all that is on the stream now."""
     import torch

@@ -5,7 +5,8 @@ contract (`dpsim.backend`) hands an op from its checks to the journal and to wha
 each, so that every backend has the same addresses, records and faults. Here the three are one function, and what is
 seldom done stays where it was: other ops, views, errors.
 
-These classes serve ranks into whose ops the scenario injects nothing; the others keep to the shared half:
+These classes serve ranks of one host thread into whose ops the scenario injects nothing; the others keep to the shared
+half, whose calls can be held up and made one step (`real.issuing`):
 
     stream_class(rank.journal)          # FusedStream, or CudaStream if something is injected
 
@@ -253,12 +254,17 @@ class FusedCommunicator(CudaCommunicator):
 
 def stream_class(journal: Journal) -> type[CudaStream]:
     """What the streams of a rank are."""
-    return CudaStream if journal.injects else FusedStream
+    return CudaStream if keeps_to_the_shared_half(journal) else FusedStream
 
 
 def communicator_class(journal: Journal) -> type[CudaCommunicator]:
     """What the device communicators of a rank are."""
-    return CudaCommunicator if journal.injects else FusedCommunicator
+    return CudaCommunicator if keeps_to_the_shared_half(journal) else FusedCommunicator
+
+
+def keeps_to_the_shared_half(journal: Journal) -> bool:
+    """Whether something is injected, or there may be several threads."""
+    return journal.injects or journal.shared.front is not None
 
 
 new_buffer, new_reading = FusedBuffer.__new__, Reading.__new__

@@ -19,7 +19,21 @@ import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from dpsim.ops import INJECTED_WHAT, KIND, ORDINAL, SLEEP_NS, STEP, STREAM, TAKE_HOW, THREAD, RawRecord
+from dpsim.ops import (
+    FLAG_HOW,
+    INJECTED_WHAT,
+    KIND,
+    MAIN,
+    ORDINAL,
+    SLEEP_NS,
+    STEP,
+    STREAM,
+    TAKE_HOW,
+    THREAD,
+    THREAD_HOW,
+    THREAD_NAME,
+    RawRecord,
+)
 from real.journal_file import HEAD, LENGTH
 
 JSON = b"["
@@ -95,19 +109,25 @@ class Standing(NamedTuple):
 
 def standing(path: Path) -> Standing:
     """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
-    return; one that never awaits what it started is not called so.
+    return; one that never awaits what it started is not called so. With several host threads, all that have not ended
+    have to stand so.
     """
     pending: dict[tuple[Any, ...], RawRecord] = {}
-    repeated = set()
+    repeated, threads = set(), {MAIN}
     for record in read_journal(path):
         address, kind = record[THREAD : ORDINAL + 1], record[KIND]
+        if kind == "thread" and record[THREAD_HOW] == "start":
+            threads.add(record[THREAD_NAME])
+        elif kind == "ended":
+            threads.discard(record[THREAD])
         if kind == "injected" and record[INJECTED_WHAT] == "repeat":
             repeated.add(address)  # of the two the program awaits the second
         elif kind == "learned":
             pending.pop(address, None)
         elif _learns(record) and address not in repeated:
             pending[address] = record
-    idle = bool(pending) and all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
+    idle = all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
+    idle = idle and {record[THREAD] for record in pending.values()} == threads
     sleeps = [record[SLEEP_NS] for record in pending.values() if record[KIND] == "sleep"]
     return Standing(idle, max(sleeps, default=0))
 
@@ -118,6 +138,8 @@ def died_as_planned(path: Path) -> bool:
 
 
 def _learns(record: RawRecord) -> bool:
+    if record[KIND] in ("flag", "thread"):
+        return (record[FLAG_HOW] if record[KIND] == "flag" else record[THREAD_HOW]) in ("wait", "query", "join")
     return record[KIND] in ("read", "ask", "take", "sleep") or (
         record[KIND] in ("collective", "transfer") and record[STREAM] is None
     )

@@ -10,6 +10,8 @@
              <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
              <- Troubled                     instead: the machine took away what the rank needs
     Dismiss  ->                              all ranks that have not ended stand in an idle get: that was the end
+    Look     ->                              a rank of several host threads does not move: where do they stand?
+             <- Stands                       said by the control thread, whatever the others do; before any Abort
     Abort    ->                              after the parent has read the journals: give up waiting, abort the
     communicators
              <- Recovered                    `clean`: this process and its device can be used again
@@ -86,6 +88,17 @@ class Troubled(NamedTuple):
 
 class Dismiss(NamedTuple):
     number: int
+
+
+class Look(NamedTuple):
+    number: int
+
+
+class Stands(NamedTuple):
+    """Where each host thread is: its name and the program's line, "u1 at engine/batch.py:88"."""
+
+    number: int
+    threads: tuple[str, ...]
 
 
 class Abort(NamedTuple):

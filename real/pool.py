@@ -196,6 +196,7 @@ class Pool:
             error.add_note(whereabouts([read_journal(path) for path in paths]))
             raise
         journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
+        watch.look_at_threads(journals)
         with self.spent.on("recovery"):
             self._recover(watch, world)
         if watch.changed:

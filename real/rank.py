@@ -1,38 +1,35 @@
-"""The contract on torch: a rank of a real world, its memory, mailboxes and host communicators; the rest is the
-device's.
-
-A host collective or transfer goes out over gloo on a copy of the array, on both backends, as inference engines do it.
-It starts at once; the await waits for it. A *skipped* one has nothing to wait for and gives its own input. An
-*altered* one goes out with the count and type that it announces, and what comes back is copied as far as it fits:
-gloo takes a difference of size for a reason to end the process, and that is then what happens on this backend.
+"""The contract on torch: a rank of a real world, its memory, mailboxes and sleep; the rest is the device's, and what it
+does on the host over gloo is in `real.host_calls`.
 """
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable
-from typing import Any
-
-import numpy as np
+from collections.abc import Callable, Generator, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from queue import Empty
+from threading import Event
+from typing import Any, NamedTuple
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.host_communicators import JournaledHostCommunicator
 from dpsim.backend.issue import Issue
-from dpsim.backend.journal import Journal
+from dpsim.backend.journal import Journal, RankJournal
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.rank import JournaledRank
 from dpsim.backend.streams import JournaledStream
+from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, DeviceCommunicator, Frozen, HostArray, Stream
-from dpsim.ops import DType
+from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
+from dpsim.ops import DType, RawRecord
 from dpsim.world import CommunicatorSpec, World
-from real import gloo_calls
 from real.communicators import Group
+from real.flags import RealFlag
+from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
-from real.waiting import Patience
+from real.waiting import Patience, cores
 
 
 class Device(ABC):
@@ -59,6 +56,14 @@ class Device(ABC):
     @abstractmethod
     def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
         """A graph for the rank."""
+
+    def thread(self) -> AbstractContextManager[object]:
+        """Within it a host thread other than main runs its program."""
+        return nullcontext()
+
+    def polling(self) -> AbstractContextManager[object]:
+        """Within it a host thread asks again and again how far the device is, where others may capture."""
+        return nullcontext()
 
     @abstractmethod
     def clear(self) -> None:
@@ -140,6 +145,9 @@ class RealRank(JournaledRank):
 
     __slots__ = ("_device", "_mail", "_size", "failure", "patience", "taken")
 
+    lacked = ""
+    """What the machine took away from a host thread other than main."""
+
     def __init__(
         self, journal: Journal, device: Device, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
     ) -> None:
@@ -154,7 +162,7 @@ class RealRank(JournaledRank):
         """The first error of any of its streams, where these are threads."""
         for group in groups:
             if group.spec.domain == "host":
-                self.hosts[group.spec.kind] = GlooHostCommunicator(self, group)
+                self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
             else:
                 self.devices[group.spec.kind] = device.communicator(self, group)
 
@@ -162,6 +170,20 @@ class RealRank(JournaledRank):
         """Called by a stream. The first error counts."""
         if self.failure is None:
             self.failure = error
+
+    def all_over(self) -> None:
+        """Main has come to its end: wait for the other threads. Raises what one of them raised that nobody joined."""
+
+    def journal_of(self, error: BaseException) -> Journal:
+        """That of the thread which raised it."""
+        return self.journal
+
+    def cut(self) -> None:
+        """The rank is over, however that came about: main alone does anything from now on."""
+
+    def stop(self, seconds: float) -> bool:
+        """The same. Whether all other threads are gone, within that time."""
+        return True
 
     def _drain(self) -> None:
         """The implied device synchronise at the end of a program."""
@@ -178,6 +200,12 @@ class RealRank(JournaledRank):
     def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
         return self._device.graph(self, name, pool)
 
+    def _flag(self, name: str) -> JournaledFlag:
+        return RealFlag(self.journal, name, self.patience)
+
+    def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
+        raise AssertionError("a program without threads was refused")
+
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         if not 0 <= to < self._size:
             raise ValueError(
@@ -192,7 +220,10 @@ class RealRank(JournaledRank):
             box = self._mail.box(mailbox)
             if how == "poll":
                 self.patience.check()  # a host that only ever polls has to hear of it somewhere
-                return None if box.empty() else box.get()
+                try:
+                    return box.get_nowait()
+                except Empty:
+                    return None
             return self.patience.message(box, idle=how == "idle")
             yield  # a generator, as the contract has it, that never suspends
 
@@ -207,54 +238,21 @@ class RealRank(JournaledRank):
         return outcome
 
 
-class GlooHostCommunicator(JournaledHostCommunicator):
-    """Host collectives and transfers over gloo."""
+class Belongings(NamedTuple):
+    """What a process has for a rank of one job. `polls`: waits can be called off."""
 
-    __slots__ = ("_from_numpy", "_group", "_patience")
+    device: Device
+    groups: list[Group]
+    mail: Mail
+    give_up: Event
+    dismissed: Event
+    polls: bool
 
-    def __init__(self, rank: RealRank, group: Group) -> None:
-        from torch import from_numpy
 
-        super().__init__(rank.journal, group.spec)
-        self._from_numpy = from_numpy
-        self._patience = rank.patience
-        self._group = group
-
-    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
-        if len(issues) == 1 and shape == array.shape:
-            [issue] = issues
-            in_place = gloo_calls.IN_PLACE.get(issue.op)
-            if in_place is not None and not (issue.altered or issue.delay_ns):  # most are so: one copy
-                result = np.array(array, order="C")
-                try:
-                    return self._awaited(in_place(self._group, issue, self._from_numpy(result)), result)
-                except RuntimeError as error:
-                    self._patience.blame(error)
-        result = np.zeros(math.prod(shape), array.dtype)
-        size = min(result.size, array.size)
-        result[:size] = array.reshape(-1)[:size]
-        last = None
-        for issue in issues:
-            self._patience.sleep(issue.delay_ns)
-            # A repeated one has memory of its own: both are under way at the same time.
-            result, source = result.copy(), np.array(array.reshape(-1))
-            try:
-                last = gloo_calls.start(self._group, issue, self._from_numpy(source), self._from_numpy(result))
-            except RuntimeError as error:
-                self._patience.blame(error)
-
-        return self._awaited(last, result.reshape(shape))
-
-    def _awaited(self, work: Any, result: HostArray) -> Outcome:
-        """The result when the work is done; None: there is none."""
-
-        def outcome() -> Generator[Any, Any, HostArray]:
-            if work is not None:
-                self._patience.work(work)
-            return result
-            yield
-
-        return outcome
+def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
+    """A rank of one host thread."""
+    patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.size > cores())
+    return RealRank(RankJournal(number, world, write).thread(), of.device, of.groups, patience, of.mail, world.size)
 
 
 class CollectiveError(RuntimeError):

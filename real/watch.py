@@ -19,23 +19,32 @@ What a program sleeps is added to the stall as long as it sleeps.
 Time in which this process did not run itself, after Ctrl-Z or on a frozen machine, was none of the ranks' either: then
 they get the whole stall anew (`clock`).
 
+Where a rank has several host threads, its last record says little of a hang. So each of its threads is looked up, in
+the process itself, before anything is stopped: `observed` has their lines.
+
 What the machine took away is none of the program's: a worker that was ended from outside, though no scenario wanted
 its rank to die, or was stopped, or lacked memory or room for its journal. The watch ends at once, and says `lost`.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpsim.backend.whereabouts import FEW
+from dpsim.ops import KIND, RawRecord
 from dpsim.world import End, Progress, World
 from real.child import Child, speaking
 from real.clock import Clock
 from real.journal_reader import Standing, died_as_planned, journal_size, last_step, standing
-from real.messages import Dismiss, Ended, Troubled
+from real.messages import Dismiss, Ended, Look, Stands, Troubled
 
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
+
+LOOK_SECONDS = 1.0
+"""For the worker to say where its host threads stand."""
 
 GRACE_NS = 1_000_000_000
 """The stall after a first rank has ended badly, or when all are idle. gloo's and a socket's latency on a busy machine
@@ -121,6 +130,30 @@ class Watch:
                 self.observed = f"the run did not end within {self._world.deadline_ns / 1e9:g} s"
                 break
         self._conclude(now)
+
+    def look_at_threads(self, journals: Sequence[Sequence[RawRecord]]) -> None:
+        """Say where the host threads stand, of ranks that have several and did not end. A process in which one holds
+        Python's lock does not answer.
+        """
+        asked = {
+            child.rank: child
+            for child, journal in zip(self.children, journals, strict=True)
+            if self._ends[child.rank] is None and any(record[KIND] == "thread" for record in journal)
+        }
+        for child in asked.values():
+            child.send(Look(self._number))
+        deadline, stand = time.monotonic() + LOOK_SECONDS, dict[int, str]()
+        while len(stand) < len(asked) and time.monotonic() < deadline:
+            for child in speaking([child for rank, child in asked.items() if rank not in stand], POLL_SECONDS):
+                message = child.receive()
+                if message is None:
+                    stand[child.rank] = "gone"
+                elif isinstance(message, Stands) and message.number == self._number:
+                    stand[child.rank] = ", ".join(message.threads)
+        told = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
+        if told:
+            more = [f"and {len(told) - FEW} more ranks"] if len(told) > FEW else []
+            self.observed = "; ".join([self.observed, *told[:FEW], *more])
 
     def _dismiss(self, rank: int) -> None:
         """Tell a rank that its idle get was its end."""

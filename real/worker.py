@@ -6,7 +6,8 @@ second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts
 
 On `Dismiss`, which finds the main thread in an idle get, it sets another flag, for which only such gets look.
 
-A program never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end.
+A program never suspends: every call of the contract blocks instead, so one `send(None)` runs it to its end. So it is
+with host threads that it starts (`threads`). If one is left when the job has ended, the process is spoiled.
 
 No worker outlives its parent, however that ends. The control thread leaves when the socket closes; and in case it
 cannot run, because some call holds Python's lock, the kernel does it: the read end of a pipe whose other end only the
@@ -31,14 +32,11 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Coroutine
 from multiprocessing.connection import Connection
 from typing import Any
 
 from dpsim import registry
 from dpsim.backend.injection import RankDied
-from dpsim.backend.journal import RankJournal
-from dpsim.backend.misuse import ForeignAwait
 from dpsim.backend.trouble import trouble
 from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
@@ -46,12 +44,16 @@ from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
 from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
-from real.messages import Abort, Dismiss, Ended, Go, Job, Prepared, Ready, Recovered, Refused, Troubled
-from real.rank import Device, RealRank
-from real.waiting import Dismissed, Patience, Unfinished, cores
+from real.messages import Abort, Dismiss, Ended, Go, Job, Look, Prepared, Ready, Recovered, Refused, Stands, Troubled
+from real.rank import Belongings, Device, lone_rank
+from real.threads import drive, threaded_rank, where_threads_stand
+from real.waiting import Dismissed, Unfinished
 
 LEAVE_SECONDS = 1.0
 """So long the main thread has to leave its job by itself before the communicators are aborted under it."""
+
+STOP_SECONDS = 2.0
+"""So long its other host threads have to leave a job that is over: longer, since one of them may be stuck, too."""
 
 IDLE_SECONDS = 5.0
 """So long the device has to become idle after an abort."""
@@ -66,9 +68,11 @@ class Worker:
         self._polls = recovery == "abort"
         self._port = port
         self._link = link
+        self._sending = threading.Lock()
         self._mail = Mail(folder, rank)
         self._dismissed = threading.Event()
         self._running = 0
+        self._spoiled = False
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._give_up = threading.Event()
         self._at_rest = threading.Event()
@@ -77,7 +81,6 @@ class Worker:
         self._communicators: Communicators
 
     # ---- control thread
-
     def listen(self) -> None:
         """Until the parent is gone; the process ends with it."""
         parent = os.getppid()
@@ -92,6 +95,9 @@ class Worker:
                     if message.number == self._running:
                         self._dismissed.set()
                     continue
+                if isinstance(message, Look):
+                    self._send(Stands(message.number, tuple(where_threads_stand(registry.packages()))))
+                    continue
                 if isinstance(message, Abort):
                     self._give_up.set()
                 self._messages.put(message)
@@ -105,7 +111,6 @@ class Worker:
             os._exit(0)
 
     # ---- main thread
-
     def serve(self) -> None:
         """Start up, then run what comes."""
         try:
@@ -169,7 +174,7 @@ class Worker:
                 refuse_changes(program, prepared, before)
             except SharedState as error:
                 ended = ended._replace(changed=str(error))
-            ended = ended._replace(spoiled=self._device.spoiled)
+            ended = ended._replace(spoiled=self._spoiled or self._device.spoiled)
         self._send(ended)
 
     def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended | Troubled:
@@ -178,21 +183,21 @@ class Worker:
             file = JournalFile(job.journal)
         except OSError as error:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
-        journal = RankJournal(self.rank, job.world, file.write).thread()
-        patience = Patience(self._give_up, self._polls, self._dismissed, crowded=job.world.size > cores())
-        rank = RealRank(journal, self._device, groups, patience, self._mail, job.world.size)
+        of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
+        rank = (threaded_rank if program.threaded else lone_rank)(self.rank, job.world, file.write, of)
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
         try:
-            patience.sleep(journal.start_delay())
+            rank.patience.sleep(rank.journal.start_delay())
             try:
                 drive(program.run(rank, prepared))
+                rank.all_over()
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
                 rank._drain()
             else:
                 rank._drain()
-                journal.finished()
+                rank.journal.finished()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
         except Unfinished:
@@ -201,28 +206,32 @@ class Worker:
             # An exception because the communicators were aborted says nothing about the program.
             end = "blocked" if self._give_up.is_set() or file.failed else "raised"
             if end == "raised":
+                rank.cut()
                 lacked = trouble(error)
                 with contextlib.suppress(NoJournal):
-                    journal.raised(error, registry.packages())
+                    rank.journal_of(error).raised(error, registry.packages())
+        self._spoiled |= not rank.stop(STOP_SECONDS)
+        lacked = lacked or rank.lacked
         rank.close()
         file.close()
         if file.failed:
             return Troubled(job.number, "blocked", file.failed)
         if lacked:
             return Troubled(job.number, end, lacked)
-        return Ended(job.number, end, patience.waited_ns, started, time.monotonic_ns())
+        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns())
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""
         self._device.abort(self._communicators.in_use("device"))
-        clean = self._device.is_idle(IDLE_SECONDS)
+        clean = self._device.is_idle(IDLE_SECONDS) and not self._spoiled
         self._communicators.abandon()
         self._give_up.clear()
         self._send(Recovered(message.number, clean))
 
     def _send(self, message: Any) -> None:
         try:
-            self._link.send(message)
+            with self._sending:  # as may the control thread
+                self._link.send(message)
         except OSError:  # the parent is gone
             os._exit(0)
 
@@ -248,16 +257,6 @@ def resolve(job: Job) -> tuple[Program[Any], Any]:
         if "__main__" in job.modules:
             failed.append("__main__: a worker has another one; put the protocol into a module of its own")
         raise registry.UnknownName("; ".join([str(error), *failed])) from None
-
-
-def drive(program: Coroutine[Any, Any, None]) -> None:
-    """Run a coroutine that does not suspend. One that does gets a ForeignAwait where it awaits."""
-    try:
-        program.send(None)
-        while True:
-            program.throw(ForeignAwait())
-    except StopIteration:
-        return
 
 
 def die_with_parent(lifeline: int) -> None:

@@ -90,8 +90,11 @@ class Capture(Holdings):
 
     def check(self, journal: Journal, call: str, site: str) -> None:
         """Refuse a call that learns from the device or from a peer. In mode "thread_local" and "relaxed" that of
-        another host thread is its own matter.
+        another host thread is its own matter. A second capture is refused in any mode, also to a thread that was held
+        up when it was about to begin one.
         """
+        if call == "capture":
+            self.refuse(902, f"{site}: another capture begins")
         if call not in LEARNS and not call.startswith("host "):
             return
         if journal.thread != self.thread and self.mode != "global":

@@ -196,15 +196,18 @@ class Capturing(AbstractAsyncContextManager[None]):
             raise RuntimeError(f"{site}: graph {graph.name} was captured already; capture under another name")
         branches = {name for one in graph.rank.graphs.values() for name in one.branches()}  # joined by their replays
         for one in [stream for name, stream in graph.rank.streams.items() if name not in branches]:
-            await one._record_else(None, frame).synchronize_at(site, frame)
-        self._note("begin", frame, 0)
-        self._capture = Capture(graph, journal, self._stream, self._mode)
-        journal.shared.capturing(self._capture)
-        try:
-            graph._begin(self._stream, self._mode)
-        except BaseException:
-            self._leave("abandon", frame)
-            raise
+            with journal.shared.issuing:
+                work = one._record_else(None, frame).synchronize_at(site, frame)
+            await work
+        with journal.shared.issuing:
+            self._note("begin", frame, 0)
+            self._capture = Capture(graph, journal, self._stream, self._mode)
+            journal.shared.capturing(self._capture)
+            try:
+                graph._begin(self._stream, self._mode)
+            except BaseException:
+                self._leave("abandon", frame)
+                raise
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -212,15 +215,16 @@ class Capturing(AbstractAsyncContextManager[None]):
         graph, capture, frame = self._graph, self._capture, _getframe(1)
         assert capture is not None
         done = False
-        try:
-            if error is None:
-                capture.finish()
-                graph._end()
-                graph.kept, done = capture, True
-        finally:
-            if not done:
-                graph._abandon()
-            self._leave("end" if done else "abandon", frame, isinstance(error, RankDied | GeneratorExit))
+        with self._graph.journal.shared.issuing:
+            try:
+                if error is None:
+                    capture.finish()
+                    graph._end()
+                    graph.kept, done = capture, True
+            finally:
+                if not done:
+                    graph._abandon()
+                self._leave("end" if done else "abandon", frame, isinstance(error, RankDied | GeneratorExit))
 
     def _leave(self, what: str, frame: FrameType, dead: bool = False) -> None:
         """The capture is over. A rank that is dead, or stands in it at the end of the run, writes nothing more."""

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from itertools import count
 from sys import _getframe
 from types import FrameType
@@ -63,6 +64,8 @@ class RankJournal:
         contract hold it."""
         self.capture: Lawful | None = None
         """The capture that is under way."""
+        self.issuing: AbstractContextManager[object] = nullcontext()
+        """What a thread holds while it issues, where threads run at the same time: for what is more than one call."""
 
     def thread(self, name: str = MAIN) -> Journal:
         """The journal as a host thread of that name writes it."""

@@ -12,7 +12,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from dpsim.interface import Buffer, DeviceCommunicator, Event, Graph, HostCommunicator, Mailbox, Rank, Stream
+from dpsim.interface import (
+    Buffer,
+    DeviceCommunicator,
+    Event,
+    Flag,
+    Graph,
+    HostCommunicator,
+    Mailbox,
+    Rank,
+    Stream,
+    Thread,
+)
 from dpsim.words import did_you_mean
 
 FOREIGN = (
@@ -25,7 +36,18 @@ PLAIN = (
     "message): write it without await"
 )
 
-CONTRACT: tuple[type, ...] = (Buffer, DeviceCommunicator, Event, Graph, HostCommunicator, Mailbox, Rank, Stream)
+CONTRACT: tuple[type, ...] = (
+    Buffer,
+    DeviceCommunicator,
+    Event,
+    Flag,
+    Graph,
+    HostCommunicator,
+    Mailbox,
+    Rank,
+    Stream,
+    Thread,
+)
 
 _AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression")
 

@@ -86,7 +86,8 @@ class JournaledStream(OwnStream):
             shape = shape_of(shape, site)
         if dtype not in DTYPES:
             raise unknown_dtype(dtype, site)
-        self.journal.come(site)
+        if self.journal.turn is not None:
+            self.journal.come(site)
         buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
         self.journal.note("alloc", site, (self.home, number, buffer.count, dtype, buffer.place))
         buffer.named(number, site, self.journal.ordinal)
@@ -131,7 +132,8 @@ class JournaledStream(OwnStream):
         if event is not None or self.capture is not None:
             return self._record_else(event, _getframe(1))
         journal = self.journal
-        journal.come("record")
+        if journal.turn is not None:
+            journal.come("record")
         number = next(journal.events)
         point = self._record(number)
         journal.note("mark", "record", (self.name, number))
@@ -152,7 +154,8 @@ class JournaledStream(OwnStream):
             frame = _getframe(1)
             self._wait_within(source._record_else(None, frame), frame)
             return
-        source.journal.come("record")
+        if source.journal.turn is not None:
+            source.journal.come("record")
         number = next(source.journal.events)
         event = source._record(number)
         source.journal.note("mark", "record", (source.name, number))

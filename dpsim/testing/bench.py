@@ -13,8 +13,9 @@ from itertools import zip_longest
 from typing import Any, get_args
 
 from dpsim.checks.judge import judge
-from dpsim.ops import ALLOC_PLACE, KIND, TAKE_HOW, WHERE, RawRecord, as_record
+from dpsim.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, RawRecord, as_record
 from dpsim.sim.backend import SimBackend
+from dpsim.testing.conformance.program import PARTS
 from dpsim.testing.programs import ODD
 from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 
@@ -73,8 +74,11 @@ class Bench:
         return self.healthy("testing_steps", {"parts": parts}, world or self.world())
 
     def conforms(self, part: str, same: bool = True) -> Run:
-        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds."""
-        return self.healthy("conformance", {"parts": (part,)}, self.world(), same)
+        """A part of the program `conformance`, which computes by itself what the calls have to give, in 3 rounds. That
+        of host threads is made by one that says it has some.
+        """
+        program = "conformance" if part in PARTS else "conformance_threads"
+        return self.healthy(program, {"parts": (part,)}, self.world(), same)
 
     def healthy(self, program: str, args: Any, world: World, same: bool = True) -> Run:
         """As `passes`, with any program. `same`: its ops do not depend on time, and are as on the simulation."""
@@ -108,13 +112,17 @@ class Bench:
     # ---- comparing
 
     def same(self, run: Run, expected: Run) -> None:
-        """Equal journals, but for places and injections, and equal ends."""
+        """Equal journals, but for places and injections, and equal ends. Those of a rank with several host threads are
+        equal thread by thread.
+        """
         for rank in range(self.size):
-            rows = zip_longest(_comparable(expected.journals[rank]), _comparable(run.journals[rank]))
-            for index, (wanted, came) in enumerate(rows):
-                if wanted != came:
-                    difference = f"expected {_show(wanted)}, came {_show(came)}{_raised(run, expected)}"
-                    self.require(False, f"record {index} of rank {rank}: {difference}")
+            wants, comes = _by_thread(expected.journals[rank]), _by_thread(run.journals[rank])
+            for thread in {**wants, **comes}:
+                own = f"rank {rank}" if thread == MAIN else f"rank {rank}/{thread}"
+                for index, (wanted, came) in enumerate(zip_longest(wants.get(thread, []), comes.get(thread, []))):
+                    if wanted != came:
+                        difference = f"expected {_show(wanted)}, came {_show(came)}{_raised(run, expected)}"
+                        self.require(False, f"record {index} of {own}: {difference}")
         self.require(run.ends == expected.ends, f"expected the ends {expected.ends}, came {run.ends}")
 
     def _well_formed(self, run: Run) -> None:
@@ -146,6 +154,13 @@ def _comparable(journal: list[RawRecord]) -> list[RawRecord]:
         for raw in journal
         if raw[KIND] != "injected"
     ]
+
+
+def _by_thread(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
+    threads: dict[str, list[RawRecord]] = {}
+    for raw in _comparable(journal):
+        threads.setdefault(raw[THREAD], []).append(raw)
+    return threads
 
 
 def _raised(run: Run, expected: Run) -> str:

@@ -26,6 +26,9 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
+NOT_CALLED = "learned", "finished", "ended"
+"""Kinds of records that no call of a program writes."""
+
 
 def _case(check: Case) -> Case:
     CONFORMANCE[check.__name__] = check
@@ -91,11 +94,21 @@ def sleep(bench: Bench) -> None:
 
 
 @_case
+def threads(bench: Bench) -> None:
+    """Host threads of a rank share all that it has; flags order them; who joins a thread learns what it raised. All
+    other parts give in a program with threads what they give in one without.
+    """
+    bench.conforms("threads")
+    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail"):
+        bench.healthy("conformance_threads", {"parts": (part,), "rounds": 1}, bench.world())
+
+
+@_case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "sleep"):
+    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "sleep", "threads"):
         run = bench.conforms(part, same=False)
-        for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in ("learned", "finished")]:
+        for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)
             named = f"{raw[SITE]}[{raw[ORDINAL]}] ({raw[KIND]}) names {raw[WHERE]!r}: {line or 'no line'}"
             own = raw[WHERE].startswith("dpsim/testing/conformance/") and re.search(rf"\b({calls})\(", line)

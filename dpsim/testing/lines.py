@@ -15,6 +15,7 @@ CALLS = {
     "ask": "query|synchronize|capture",
     "capture": "capture",
     "decision": "decide",
+    "flag": "set|clear|wait|query",
     "free": "free",
     "launch": "launch",
     "mark": "record|wait_stream|replay|capture",
@@ -24,6 +25,7 @@ CALLS = {
     "replay": "replay",
     "sleep": "sleep",
     "take": "poll|get",
+    "thread": "start|join",
     "used": "record_stream",
     "wait": "wait|wait_stream|replay",
 }

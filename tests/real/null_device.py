@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable
 from typing import Any, cast
 
 from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.journal import RankJournal
 from dpsim.backend.pools import GraphPool
 from dpsim.interface import DeviceCommunicator
 from dpsim.ops import DTYPES, RawRecord
@@ -25,8 +24,8 @@ from real.cuda_fused import communicator_class, stream_class
 from real.cuda_graphs import CudaGraph
 from real.cuda_streams import CudaCommunicator, CudaStream
 from real.mail import Mail
-from real.rank import Device, RealRank, RealStream
-from real.waiting import Patience
+from real.rank import Belongings, Device, RealRank, RealStream, lone_rank
+from real.threads import threaded_rank
 from tests.real.worlds import make_world
 
 NO_STREAM = 0
@@ -210,11 +209,15 @@ class NullDevice(Device):
 
 
 def null_rank(
-    calls: NullCalls, sink: Callable[[RawRecord], None] = lambda record: None, fused: bool = True, **changes: Any
+    calls: NullCalls,
+    sink: Callable[[RawRecord], None] = lambda record: None,
+    fused: bool = True,
+    threaded: bool = False,
+    **changes: Any,
 ) -> RealRank:
     """Rank 0 of two, on a device that does nothing. `changes`: to its world."""
     world = make_world(**changes)
     groups = [Group(spec, NullGroup(calls, works=spec.domain == "host")) for spec in world.communicators]
-    patience = Patience(threading.Event(), polls=True)
-    journal = RankJournal(0, world, sink).thread()
-    return RealRank(journal, NullDevice(calls, fused), groups, patience, cast(Mail, None), world.size)
+    never = threading.Event(), threading.Event()
+    of = Belongings(NullDevice(calls, fused), groups, cast(Mail, None), *never, polls=True)
+    return (threaded_rank if threaded else lone_rank)(0, world, sink, of)

@@ -23,7 +23,7 @@ pytest.importorskip("torch")
 
 from dpsim.interface import Rank
 from real.journal_file import JournalFile
-from real.worker import drive
+from real.threads import drive
 from tests import ROOT
 from tests.real.null_device import NullCalls, null_rank
 

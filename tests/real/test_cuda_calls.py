@@ -18,7 +18,8 @@ pytest.importorskip("torch")
 from torch.distributed.distributed_c10d import ReduceOp
 
 from real.cuda_streams import CudaCommunicator
-from real.rank import CollectiveError, GlooHostCommunicator, tensor
+from real.host_calls import GlooHostCommunicator
+from real.rank import CollectiveError, tensor
 from real.waiting import Unfinished
 from tests.real.null_device import NullCalls, NullGroup, null_rank
 

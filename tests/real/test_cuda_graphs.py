@@ -16,7 +16,7 @@ from real.cuda import CudaDevice
 from real.cuda_graphs import CudaGraph
 from real.cuda_streams import SAID, CudaStream, capture_code
 from real.rank import RealRank
-from real.worker import drive
+from real.threads import drive
 from tests.real.null_device import NullCalls, null_rank
 
 NOT_PERMITTED = RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")

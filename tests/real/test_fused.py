@@ -19,8 +19,8 @@ from real import cuda_fused
 from real.cuda_fused import FusedBuffer, FusedCommunicator, FusedStream
 from real.cuda_streams import CudaCommunicator, CudaStream
 from real.rank import RealRank
+from real.threads import drive
 from real.waiting import Unfinished
-from real.worker import drive
 from tests.real.null_device import NO_STREAM, NullCalls, NullGroup, null_rank
 
 

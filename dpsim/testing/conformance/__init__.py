@@ -11,6 +11,7 @@ and which sentence of the contract that breaks. All numbers are exact in their t
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
+    threads.py       host threads and flags
     ground.py        what they have in common: data, expectations, kernels
 
 What no backend shows: that freed memory is reused at all (gloo never does; only that it is not reused too early is

@@ -1,4 +1,6 @@
-"""The program `conformance`: rounds, each of which goes through the parts of the contract.
+"""The program `conformance`: rounds, each of which goes through the parts of the contract; and `conformance_threads`,
+the same with the part that starts host threads. That is a program of its own: in one with threads every call may be
+held up, and costs more.
 
     protocol: {name: conformance}
 
@@ -20,6 +22,7 @@ from dpsim.testing.conformance.collectives import collectives
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.streams import streams
+from dpsim.testing.conformance.threads import threads
 from dpsim.testing.conformance.transfers import transfers
 
 PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
@@ -33,6 +36,9 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "sleep": mail.sleep,
 }
 """What a round is made of, in order."""
+
+THREADED: dict[str, Callable[[Round], Awaitable[None]]] = {"threads": threads}
+"""The same of the program with threads, which may make all other parts as well."""
 
 
 class Selection(NamedTuple):
@@ -51,9 +57,11 @@ class Conformance(Program[Selection]):
     get.
     """
 
+    made_of: Mapping[str, Callable[[Round], Awaitable[None]]] = PARTS
+
     def prepare(self, args: Arguments | Mapping[str, Any]) -> Selection:
         given = {} if isinstance(args, Arguments) else args
-        return Selection(int(given.get("rounds", 3)), tuple(given.get("parts", PARTS)))
+        return Selection(int(given.get("rounds", 3)), tuple(given.get("parts", self.made_of)))
 
     def steps(self, prepared: Selection) -> int:
         return prepared.rounds
@@ -62,6 +70,14 @@ class Conformance(Program[Selection]):
         for step in range(prepared.rounds):
             rank.step = step
             for part in prepared.parts:
-                await PARTS[part](Round(rank, step))
+                await self.made_of[part](Round(rank, step))
         if "mail" in prepared.parts:
             await mail.serve(rank)
+
+
+@register_protocol("conformance_threads")
+class ThreadedConformance(Conformance):
+    """The same with host threads, and all other parts in a program that may have them."""
+
+    threaded = True
+    made_of = PARTS | THREADED

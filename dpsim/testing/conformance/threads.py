@@ -1,0 +1,152 @@
+"""Host threads and flags: who starts, who waits, and what one thread learns of another.
+
+The threads hand a baton round wherever their calls would else come in any order, so that two backends number buffers
+and collectives alike. What each thread does is compared by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import Flag, HostArray, Rank
+from dpsim.testing.conformance.ground import Round, expect, increase, refused
+
+TURNS = 3
+
+
+async def threads(at: Round) -> None:
+    await _joined(at)
+    await _flags(at)
+    await _baton(at)
+    await _beside(at)
+    await _taken(at)
+    await _raised(at)
+
+
+async def _joined(at: Round) -> None:
+    """A thread is the rank's, has a name of its own, and goes on in the step of who started it."""
+    rank, seen = at.rank, list[Any]()
+
+    async def look(own: Rank) -> None:
+        seen.append((own.thread, own.step, own.rank, own.stream("main") is at.main))
+        own.step = 1000
+        own.decide("conformance.inside", own.step, "dp_cpu")
+
+    thread = rank.start("helper", look)
+    law = "None if the thread came to its end"
+    expect("what a join learns", await thread.join("conformance.join"), None, law)
+    law = "a thread begins in the step of the one that starts it; streams are the rank's"
+    expect("what a thread sees", seen, [("helper", at.step, rank.rank, True)], law)
+    expect("the step of main", (rank.thread, rank.step), ("main", at.step), "each thread has a step of its own")
+
+
+async def _flags(at: Round) -> None:
+    """Clear at first, then as they were left. Names in use, and what cannot be a thread, are refused."""
+    rank, flag = at.rank, at.rank.flag("conformance.flag")
+    expect("Rank.flag, twice", rank.flag("conformance.flag") is flag, True, "made at first use and then the same")
+    expect("a query", await flag.query("conformance.query"), False, "a flag is clear at first")
+    thread = rank.start("waits", waiting_for(flag))
+    law = "a name can be used again when its thread has been joined"
+    refused(RuntimeError, f"a second thread waits ({law})", partial(rank.start, "waits", waiting_for(flag)))
+    refused(ValueError, "a thread named main", partial(rank.start, "main", waiting_for(flag)))
+    plain: Any = print
+    refused(TypeError, "a plain function as the program of a thread", partial(rank.start, "plain", plain))
+    for _ in range(2):
+        flag.set("conformance.set")
+        expect("a query", await flag.query("conformance.query"), True, "a flag that is set already stays so")
+    await flag.wait("conformance.wait.set")
+    await thread.join("conformance.join")
+    expect("a query", await flag.query("conformance.query"), True, "to wait does not clear a flag")
+    flag.clear("conformance.clear")
+    expect("a query", await flag.query("conformance.query"), False, "whether it is set")
+
+
+def waiting_for(flag: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
+    """A thread that waits for a flag."""
+
+    async def wait(rank: Rank) -> None:
+        await flag.wait("conformance.wait")
+
+    return wait
+
+
+async def _baton(at: Round) -> None:
+    """Two threads put work on one stream and one communicator by turns."""
+    rank, main, group, total = at.rank, at.main, at.device, at.put(2, "int64")
+    flags = [rank.flag("conformance.even"), rank.flag("conformance.odd")]
+
+    def turns(mine: Flag, other: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
+        async def take_turns(own: Rank) -> None:
+            for _ in range(TURNS):
+                await mine.wait("conformance.turn")
+                mine.clear("conformance.take")
+                scratch = main.alloc(2, "int64", "conformance.scratch")
+                main.launch("conformance.increase", increase, writes=[total])
+                group.all_reduce(total, main, site="conformance.total")
+                scratch.free()
+                other.set("conformance.hand")
+
+        return take_turns
+
+    both = [rank.start("even", turns(*flags)), rank.start("odd", turns(*reversed(flags)))]
+    flags[0].set("conformance.begin")
+    for thread in both:
+        await thread.join("conformance.join")
+    flags[0].clear("conformance.end")
+    lines: list[HostArray] = [at.line(member, 2, "int64") for member in group.ranks]
+    for _ in range(2 * TURNS):
+        lines = [np.sum([one + 1 for one in lines], axis=0)] * len(lines)
+    law = "what threads put on a stream lies there in the order in which they did so"
+    expect("a total of all turns", await total.read("conformance.read"), lines[0], law)
+    total.free()
+
+
+async def _beside(at: Round) -> None:
+    """A host collective is awaited in a thread while main works on the device."""
+    rank, came = at.rank, list[HostArray]()
+
+    async def agree(own: Rank) -> None:
+        came.append(await own.host("dp_cpu").all_reduce(at.line(own.rank, 2, "int32"), site="conformance.agree"))
+
+    thread = rank.start("agrees", agree)
+    source = at.put(4, "int32")
+    at.main.launch("conformance.increase", increase, writes=[source])
+    law = "threads run beside one another"
+    expect("a read of main", await source.read("conformance.read"), at.line(rank.rank, 4, "int32") + 1, law)
+    source.free()
+    await thread.join("conformance.join")
+    wanted = np.sum([at.line(member, 2, "int32") for member in at.host.ranks], axis=0).astype(np.int32)
+    expect("a sum in a thread", came[0], wanted, "communicators are the rank's, for all of its threads")
+
+
+async def _taken(at: Round) -> None:
+    """A thread takes what another rank sends."""
+    rank, ring, came = at.rank, at.host.ranks, list[Any]()
+
+    async def take(own: Rank) -> None:
+        for _ in range(2):
+            came.append(await own.mailbox("threads").get("conformance.get"))
+
+    thread = rank.start("takes", take)
+    after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
+    for number in range(2):
+        rank.send(after, "threads", (rank.rank, number, at.step), "conformance.send")
+    await thread.join("conformance.join")
+    law = "mailboxes are the rank's, for all of its threads"
+    expect("what a thread takes", came, [(before, number, at.step) for number in range(2)], law)
+
+
+async def _raised(at: Round) -> None:
+    """A thread raises, and somebody joins it."""
+
+    async def fail(own: Rank) -> None:
+        own.probe("conformance.fails")
+        raise ValueError(f"in step {own.step}")
+
+    thread = at.rank.start("fails", fail)
+    law = "what the thread raised is learned by who joins it, and is a crash of the rank no longer"
+    expect("a join", await thread.join("conformance.join"), f"ValueError: in step {at.step}", law)

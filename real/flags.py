@@ -1,0 +1,64 @@
+"""Flags between the host threads of a real rank.
+
+Each wait has an event of its own, made when the wait is issued. So a set lets go on who waits *then*, as the journal
+has it, also where the flag is cleared before that thread has a look:
+
+    wait (u1) | set, clear (main) | u1 goes on
+
+Lost: one `threading.Event` a flag. A wait that is polled, so that it can be called off, misses a set that is cleared
+between two polls; so does one whose thread was held up between its record and the wait.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from typing import Any
+
+from dpsim.backend.journal import Journal
+from dpsim.backend.threads import JournaledFlag
+from dpsim.backend.work import Outcome
+from real.waiting import Patience
+
+
+class RealFlag(JournaledFlag):
+    """A flag of a rank, and the events of those that wait for it."""
+
+    __slots__ = ("_patience", "_set_now", "_waiting")
+
+    def __init__(self, journal: Journal, name: str, patience: Patience) -> None:
+        super().__init__(journal, name)
+        self._patience = patience
+        self._set_now = False
+        self._waiting: list[threading.Event] = []
+
+    def _set(self) -> None:
+        self._set_now = True
+        waiting, self._waiting = self._waiting, []
+        for event in waiting:
+            event.set()
+
+    def _clear(self) -> None:
+        self._set_now = False
+
+    def _wait(self) -> Outcome:
+        let_go = threading.Event()
+        if self._set_now:
+            let_go.set()
+        else:
+            self._waiting.append(let_go)
+
+        def outcome() -> Generator[Any, Any, None]:
+            self._patience.event(let_go)
+            return
+            yield
+
+        return outcome
+
+    def _query(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, bool]:
+            self._patience.check()  # a host that asks in a loop has to hear of it somewhere
+            return self._set_now
+            yield
+
+        return outcome

@@ -1,0 +1,77 @@
+"""Collectives and transfers on the host, over gloo.
+
+They go out on a copy of the array, on both backends, as inference engines do it. Each starts at once; the await waits
+for it. A *skipped* one has nothing to wait for and gives its own input. An *altered* one goes out with the count and
+type that it announces, and what comes back is copied as far as it fits: gloo takes a difference of size for a reason to
+end the process, and that is then what happens on this backend.
+
+    work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
+    total = await work
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import Any
+
+import numpy as np
+
+from dpsim.backend.communicators import JournaledHostCommunicator
+from dpsim.backend.issue import Issue
+from dpsim.backend.journal import Journal
+from dpsim.backend.work import Outcome
+from dpsim.interface import HostArray
+from real import gloo_calls
+from real.communicators import Group
+from real.waiting import Patience
+
+
+class GlooHostCommunicator(JournaledHostCommunicator):
+    """Host collectives and transfers over gloo."""
+
+    __slots__ = ("_from_numpy", "_group", "_patience")
+
+    def __init__(self, journal: Journal, patience: Patience, group: Group) -> None:
+        from torch import from_numpy
+
+        super().__init__(journal, group.spec)
+        self._from_numpy = from_numpy
+        self._patience = patience
+        self._group = group
+
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+        if len(issues) == 1 and shape == array.shape:
+            [issue] = issues
+            in_place = gloo_calls.IN_PLACE.get(issue.op)
+            if in_place is not None and not (issue.altered or issue.delay_ns):  # most are so: one copy
+                result = np.array(array, order="C")
+                try:
+                    return self._awaited(in_place(self._group, issue, self._from_numpy(result)), result)
+                except RuntimeError as error:
+                    self._patience.blame(error)
+        result = np.zeros(math.prod(shape), array.dtype)
+        size = min(result.size, array.size)
+        result[:size] = array.reshape(-1)[:size]
+        last = None
+        for issue in issues:
+            self._patience.sleep(issue.delay_ns)
+            # A repeated one has memory of its own: both are under way at the same time.
+            result, source = result.copy(), np.array(array.reshape(-1))
+            try:
+                last = gloo_calls.start(self._group, issue, self._from_numpy(source), self._from_numpy(result))
+            except RuntimeError as error:
+                self._patience.blame(error)
+
+        return self._awaited(last, result.reshape(shape))
+
+    def _awaited(self, work: Any, result: HostArray) -> Outcome:
+        """The result when the work is done; None: there is none."""
+
+        def outcome() -> Generator[Any, Any, HostArray]:
+            if work is not None:
+                self._patience.work(work)
+            return result
+            yield
+
+        return outcome

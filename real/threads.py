@@ -1,0 +1,248 @@
+"""Host threads of a real rank: threads of the worker's process, each with its journal and its patience.
+
+A thread drives its coroutine by one `send(None)`, as main does: all calls of the contract block. What the threads share
+is made for that only where the program says `threaded = True`; other ranks have none of it:
+
+    journal     a front, which is that of the thread that calls (`issuing.OwnJournal`)
+    calls       each is one step with respect to the rank's other threads (`issuing.guarded`)
+    records     one after the other into one file (`issuing.one_by_one`)
+    patience    that of the thread that calls: every wait looks whether the rank is over (`OwnPatience`)
+
+A rank is over when main has come to its end and has waited for the others, or as soon as main raises or anything on it
+waits for what never comes. Then the others write no more, and stop at their next call or wait. One that does not stop,
+because it waits by means of Python or runs for ever, spoils its process (`ThreadedRank.stop`).
+
+    rank = threaded_rank(0, world, file.write, belongings)
+    drive(program.run(rank, prepared))
+    rank.all_over()                         # raises what a thread raised that nobody joined
+    rank.stop(2.0)                          # whether all are gone
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Collection, Coroutine, Generator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from dpsim import registry
+from dpsim.backend.call_site import is_library, is_own_code, place_in
+from dpsim.backend.injection import RankDied
+from dpsim.backend.journal import Journal, RankJournal
+from dpsim.backend.misuse import ForeignAwait
+from dpsim.backend.threads import JournaledThread, ThreadProgram
+from dpsim.backend.trouble import trouble
+from dpsim.backend.work import Outcome
+from dpsim.ops import MAIN, RawRecord
+from dpsim.world import World
+from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
+from real.journal_file import NoJournal
+from real.rank import Belongings, RealRank
+from real.waiting import BRIEF_NS, GLANCE_SECONDS, SPIN_NS, Dismissed, Patience, Unfinished, cores
+
+
+def drive(program: Coroutine[Any, Any, None]) -> None:
+    """Run a coroutine that does not suspend. One that does gets a ForeignAwait where it awaits."""
+    try:
+        program.send(None)
+        while True:
+            program.throw(ForeignAwait())
+    except StopIteration:
+        return
+
+
+class Over(threading.Event):
+    """Set when the rank is over, or when the run has been given up."""
+
+    def __init__(self, give_up: threading.Event) -> None:
+        super().__init__()
+        self._give_up = give_up
+
+    def is_set(self) -> bool:
+        return super().is_set() or self._give_up.is_set()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.is_set():
+            rest = GLANCE_SECONDS if deadline is None else min(GLANCE_SECONDS, deadline - time.monotonic())
+            if rest <= 0:
+                return False
+            super().wait(rest)
+        return True
+
+
+class OwnPatience(threading.local, Patience):
+    """How the thread that calls waits, and how long it did. All waits are polled, so that each comes to an end when the
+    rank does; between two polls other threads of the process may run. `polling`: the block within which a device can be
+    asked.
+    """
+
+    def __init__(
+        self,
+        over: Over,
+        dismissed: threading.Event,
+        crowded: bool,
+        polling: Callable[[], AbstractContextManager[object]],
+    ) -> None:
+        """Called in each thread anew, with the same arguments."""
+        super().__init__(over, True, dismissed, crowded)
+        self._polling = polling
+
+    def until(self, ready: Callable[[], bool]) -> None:
+        now = time.perf_counter_ns
+        begun = now()
+        try:
+            with self._polling():
+                while not ready():
+                    self.check()
+                    passed = now() - begun
+                    time.sleep(0 if passed < SPIN_NS else 20e-6 if passed < BRIEF_NS else 500e-6)
+        finally:
+            self.waited_ns += now() - begun
+
+
+class RealThread(JournaledThread):
+    """A thread of the process. `done`: it has ended. `error`: what it raised. `left`: it ended because of the run, by
+    that.
+    """
+
+    __slots__ = ("_rank", "done", "error", "host", "left", "message", "own_journal")
+
+    def __init__(self, rank: ThreadedRank, name: str, own: Journal) -> None:
+        super().__init__(rank.journal, name)
+        self._rank = rank
+        self.own_journal = own
+        self.done = threading.Event()
+        self.error: BaseException | None = None
+        self.left: type[BaseException] | None = None
+        self.message = ""
+        self.host: threading.Thread
+
+    @property
+    def over(self) -> bool:
+        return self.done.is_set()
+
+    def wait(self) -> None:
+        """Until it has ended. Raises what it left by."""
+        self._rank.patience.event(self.done)
+        if self.left is not None:
+            raise self.left
+
+    def _join(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, str | None]:
+            self.wait()
+            self.heard = True
+            return self.message or None
+            yield
+
+        return outcome
+
+
+class ThreadedRank(RealRank):
+    """A rank whose program may start threads. To be guarded."""
+
+    __slots__ = ("_all", "_front", "_over", "lacked")
+
+    lacked: str
+
+    def __init__(self, front: OwnJournal, of: Belongings, patience: OwnPatience, over: Over, size: int) -> None:
+        super().__init__(front, of.device, of.groups, patience, of.mail, size)
+        self._front = front
+        self._over = over
+        self._all: list[RealThread] = []
+        self.lacked = ""
+
+    def all_over(self) -> None:
+        for thread in self._all:  # which may grow
+            if not thread.heard:
+                thread.wait()
+        for thread in self._all:
+            if thread.error is not None and not thread.heard:
+                raise thread.error
+
+    def journal_of(self, error: BaseException) -> Journal:
+        return next((one.own_journal for one in self._all if one.error is error), self.journal)
+
+    def cut(self) -> None:
+        self._over.set()
+
+    def stop(self, seconds: float) -> bool:
+        self.cut()
+        deadline = time.monotonic() + seconds
+        for thread in self._all:
+            thread.host.join(max(0.0, deadline - time.monotonic()))
+        return not any(thread.host.is_alive() for thread in self._all)
+
+    def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
+        own = self.journal.shared.thread(name)
+        own.step = self.journal.step
+        thread = RealThread(self, name, own)
+        thread.host = threading.Thread(target=self._live, args=(thread, program), name=name, daemon=True)
+        thread.host.start()
+        self._all.append(thread)
+        return thread
+
+    def _live(self, thread: RealThread, program: ThreadProgram) -> None:
+        """The life of a thread other than main, in that thread."""
+        front = self._front
+        front.enter(thread.own_journal)
+        try:
+            thread.error = self._drive(program)
+            if thread.error is not None:
+                self.lacked = self.lacked or trouble(thread.error)
+            with ISSUING:
+                thread.message = front.ended(thread.error, registry.packages())
+            if self.lacked:
+                self._over.set()
+        except RankDied:
+            os.kill(os.getpid(), signal.SIGKILL)
+        except BaseException as left:  # Dismissed, Unfinished, NoJournal
+            thread.left = Dismissed if isinstance(left, Dismissed) else Unfinished
+            if thread.left is Unfinished:
+                self._over.set()
+        finally:
+            front.leave(thread.own_journal)
+            thread.done.set()
+
+    def _drive(self, program: ThreadProgram) -> BaseException | None:
+        """What the program raised. Raises what ends the thread without an end of its program."""
+        try:
+            with self._device.thread():
+                self.patience.sleep(self._front.start_delay())
+                drive(program(self))
+        except (RankDied, Unfinished, Dismissed, NoJournal):
+            raise
+        except BaseException as error:
+            if self._over.is_set():  # it may come of that
+                raise Unfinished from error
+            return error
+        return None
+
+
+def where_threads_stand(packages: Collection[str]) -> list[str]:
+    """Of each thread of this process that is in a program, main first: its name and the program's innermost line."""
+    frames, found = sys._current_frames(), list[str]()
+    for one in threading.enumerate():
+        frame = frames.get(one.ident or 0)
+        while frame is not None and (is_own_code(frame) or is_library(frame, packages)):
+            frame = frame.f_back
+        if frame is not None and frame.f_globals.get("__name__") == "__main__":  # of what forked the process
+            continue
+        if frame is not None:
+            name = MAIN if one is threading.main_thread() else one.name
+            found.append(f"{name} at {place_in(frame.f_globals.get('__name__', '?'), frame.f_code, frame.f_lineno)}")
+    return found
+
+
+def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
+    """A rank for a program that says `threaded = True`; the thread that calls is its main."""
+    over = Over(of.give_up)
+    shared = RankJournal(number, world, one_by_one(write, over))
+    front = OwnJournal(shared)
+    shared.front, shared.issuing = front, ISSUING
+    patience = OwnPatience(over, of.dismissed, world.size > cores(), of.device.polling)
+    return guarded(ThreadedRank(front, of, patience, over, world.size))

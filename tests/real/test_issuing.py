@@ -1,0 +1,271 @@
+"""What makes a call one step with respect to the other threads of a rank, on devices that need no worker."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+from dpsim.backend.journal import Journal, RankJournal
+from dpsim.interface import Rank
+from dpsim.ops import KIND, MAIN, THREAD, WHERE, RawRecord
+from real import issuing, threads
+from real.cuda_fused import FusedStream
+from real.flags import RealFlag
+from real.issuing import ISSUING, OwnJournal, guarded
+from real.rank import RealRank
+from real.threads import Over, drive
+from real.waiting import Patience, Unfinished
+from tests.real.null_device import NullCalls, null_rank
+from tests.real.worlds import make_world
+
+
+def fill(*buffers: Any) -> None:
+    """Kernel."""
+
+
+def is_held() -> bool:
+    """Whether another thread would have to wait for the calling one."""
+    got: list[bool] = []
+
+    def attempt() -> None:
+        got.append(ISSUING.acquire(blocking=False))
+        if got[0]:
+            ISSUING.release()
+
+    one = threading.Thread(target=attempt)
+    one.start()
+    one.join()
+    return not got[0]
+
+
+async def every_call(rank: Rank) -> None:
+    """Of those that do something at once, each in this function."""
+    main, side, group, host = rank.stream("main"), rank.stream("side"), rank.device("dp"), rank.host("dp_cpu")
+    buffer, other = main.alloc((4, 2), "int32", "buffer"), main.alloc(8, "int32", "other")
+    main.launch("fill", fill, writes=[buffer.view(1, 2), buffer.tagged("t")])
+    event = main.record()
+    main.record(event)
+    side.wait(event)
+    side.wait_stream(main)
+    await event.query("query")
+    await event.synchronize("synchronize")
+    group.all_reduce(buffer, main, site="sum")
+    group.broadcast(buffer, 0, main, site="tell")
+    other.record_stream(main)
+    await buffer.read("read")
+    await host.all_reduce(np.ones(1, np.int32), site="host")
+    async with rank.graph("g").capture(main):
+        inside = main.alloc(4, "int32", "inside")
+        main.launch("fill", fill, writes=[inside])
+        main.record(event)
+        side.wait(event)
+        main.wait_stream(side)
+        group.all_reduce(inside, main, site="sum")
+        inside.free()
+    rank.graph("g").replay(main, "replay")
+    rank.graph("g").replay(side, "replay")
+    flag = rank.flag("f")
+    flag.set("set")
+    await flag.wait("wait")
+    await flag.query("query.flag")
+    flag.clear("clear")
+    await rank.sleep(1, "sleep")
+    rank.decide("label", 1, "dp")
+    rank.probe("probe")
+    other.free()
+    buffer.free()
+
+
+SAID_LATER = "learned", "ended", "raised", "finished"
+
+
+@pytest.fixture
+def not_held() -> list[RawRecord]:
+    """Records that were written while another thread could have issued something."""
+    return []
+
+
+def lone(sink: Callable[[RawRecord], None], threaded: bool = True) -> RealRank:
+    return null_rank(NullCalls(), sink, threaded=threaded)
+
+
+def test_every_call_is_one_step(not_held: list[RawRecord]) -> None:
+    records: list[RawRecord] = []
+
+    def look(record: RawRecord) -> None:
+        records.append(record)
+        if record[KIND] not in SAID_LATER and not is_held():
+            not_held.append(record)
+
+    drive(every_call(lone(look)))
+    assert not not_held
+    assert len(records) > 40
+    ISSUING.acquire(blocking=False)
+    assert is_held()
+    ISSUING.release()
+    assert not is_held()
+
+
+def test_a_call_that_is_not_is_seen(not_held: list[RawRecord], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twin: classes as they are."""
+    monkeypatch.setattr(threads, "guarded", lambda thing: thing)
+
+    def look(record: RawRecord) -> None:
+        if record[KIND] not in SAID_LATER and not is_held():
+            not_held.append(record)
+
+    drive(every_call(lone(look)))
+    assert {record[KIND] for record in not_held} >= {"alloc", "launch", "collective", "flag", "replay"}
+
+
+def test_records_are_those_of_a_rank_without_threads() -> None:
+    """With the same places in the source, call by call."""
+    journals: list[list[RawRecord]] = []
+    for threaded in (False, True):
+        journals.append([])
+        drive(every_call(lone(journals[-1].append, threaded)))
+    plain, own = ([record[: WHERE + 1] for record in journal] for journal in journals)
+    assert own == plain
+    places = {record[WHERE].partition(":")[0] for record in own if record[KIND] != "learned"}
+    assert places == {"tests/real/test_issuing.py"}
+
+
+def test_a_rank_without_threads_pays_nothing() -> None:
+    rank, other = lone(lambda record: None, threaded=False), lone(lambda record: None)
+    assert type(rank) is RealRank
+    assert type(rank.journal) is Journal
+    assert type(rank.stream("main")) is FusedStream
+    assert type(rank.patience) is Patience
+    assert not isinstance(other.stream("main"), FusedStream)
+    assert type(other.stream("main")).__name__ == "CudaStream"
+    with pytest.raises(RuntimeError, match="threaded = True"):
+        rank.start("u1", every_call)
+
+
+def test_what_a_guarded_object_gives_is_guarded() -> None:
+    rank = lone(lambda record: None)
+    main = rank.stream("main")
+    given = [main, main.alloc(4, "int32", "x"), main.record(), rank.device("dp"), rank.host("dp_cpu"), rank.graph("g")]
+    given += [rank.mailbox("m"), rank.flag("f"), given[1].view(0, 2), given[1].tagged("t")]  # type: ignore[attr-defined]
+    assert all(guarded(one) is one and type(one) is type(guarded(one)) for one in given)
+    for one in given:
+        kind = type(one)
+        assert type(kind.__mro__[1]) is type(kind)
+        assert kind.__name__ == kind.__mro__[1].__name__, "errors name it as ever"
+    assert guarded(7) == 7
+    assert rank.stream("main") is main
+
+
+def test_each_thread_has_its_own_journal() -> None:
+    records: list[RawRecord] = []
+    shared = RankJournal(0, make_world(), records.append)
+    front = OwnJournal(shared)
+    front.step = 3
+
+    def beside() -> None:
+        front.enter(shared.thread("u1"))
+        front.step = 8
+        front.again("probe", "p", "", ())
+        front.leave(shared.thread("u1"))
+
+    for _ in range(2):  # a name that comes again counts on
+        one = threading.Thread(target=beside)
+        one.start()
+        one.join()
+    front.again("probe", "p", "", ())
+    assert [record[:5] for record in records] == [
+        ("probe", 8, "u1", "p", 0),
+        ("probe", 8, "u1", "p", 1),
+        ("probe", 3, MAIN, "p", 0),
+    ]
+
+
+# ---- flags
+
+
+@pytest.fixture
+def patience() -> Patience:
+    return Patience(threading.Event(), polls=True)
+
+
+def awaited(work: Any) -> Any:
+    with pytest.raises(StopIteration) as ended:
+        next(work.__await__())
+    return ended.value.value
+
+
+def flag_of(patience: Patience, kind: type[RealFlag] = RealFlag) -> RealFlag:
+    journal = RankJournal(0, make_world(), lambda record: None).thread()
+    return kind(journal, "f", patience)
+
+
+class OneEvent(RealFlag):
+    """The faulty twin: a wait looks at the flag when it is polled."""
+
+    def _wait(self) -> Any:
+        def outcome() -> Any:
+            self._patience.until(lambda: self._set_now)
+            return
+            yield
+
+        return outcome
+
+
+def test_who_waits_when_the_flag_is_set_goes_on(patience: Patience) -> None:
+    """Also where it is cleared before that thread has a look."""
+    for kind in (RealFlag, OneEvent):
+        flag = flag_of(patience, kind)
+        wait = flag.wait("wait")
+        flag.set("set")
+        flag.clear("clear")
+        if kind is RealFlag:
+            assert awaited(wait) is None
+        patience.give_up.set()
+        with pytest.raises(Unfinished):
+            awaited(flag.wait("again") if kind is RealFlag else wait)
+        patience.give_up.clear()
+        with suppress(Unfinished):
+            assert awaited(flag.query("query")) is False
+
+
+def test_the_rank_is_over_when_the_run_is() -> None:
+    give_up = threading.Event()
+    over = Over(give_up)
+    assert not over.wait(0)
+    give_up.set()
+    assert over.wait()
+    assert over.is_set()
+    give_up.clear()
+    assert not over.is_set()
+    over.set()
+    assert over.wait()
+
+
+def test_after_the_end_main_alone_writes() -> None:
+    records: list[RawRecord] = []
+    over = Over(threading.Event())
+    write = issuing.one_by_one(records.append, over)
+    record = cast(RawRecord, ("probe", 0, "u1", "p", 0, ""))
+    refused: list[str] = []
+
+    def beside() -> None:
+        try:
+            write(record)
+        except Unfinished:
+            refused.append("u1")
+
+    for _ in range(2):
+        one = threading.Thread(target=beside)
+        one.start()
+        one.join()
+        over.set()
+    write(("probe", 0, MAIN, "p", 0, ""))
+    assert [one[THREAD] for one in records] == ["u1", MAIN]
+    assert refused == ["u1"]

@@ -1,0 +1,332 @@
+"""Host threads on real backends: they do what they do on the simulation, thread by thread; the journal has the order of
+issue; and what a thread raises, or waits for in vain, ends neither the worker nor the next run.
+
+What is marked for GPUs is the same on CUDA, and what CUDA alone does.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+import pytest
+
+from dpsim.ops import FLAG_HOW, INJECTED_WHAT, KIND, LEARNED_OUTCOME, MAIN, SITE, THREAD, WHERE, RawRecord, as_record
+from dpsim.sim.backend import SimBackend
+from dpsim.world import At, Delay, Fault, Run, World
+from real.backend import TorchBackend
+from real.journal_file import JournalFile
+from real.journal_reader import standing
+from tests.real import programs, thread_programs  # noqa: F401  # registers the test programs
+from tests.real.test_conformance import decisions
+from tests.real.thread_programs import TURNS, Batons, Captures, Ends
+from tests.real.worlds import NCCL
+from tests.records import raw, unplaced
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+SLOW_GLOO = pytest.param("gloo", marks=pytest.mark.slow)
+"""The workers of gloo are killed where something hangs, and others start."""
+
+on_each = pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
+on_all = pytest.mark.parametrize("backend", [SLOW_GLOO, "aborting", NCCL], indirect=True)
+on_gpus = pytest.mark.parametrize("backend", [NCCL], indirect=True)
+
+STALL_NS = 1_000_000_000
+
+
+def threads_of(journal: list[RawRecord]) -> dict[str, list[RawRecord]]:
+    """What each host thread did, in order."""
+    threads: dict[str, list[RawRecord]] = defaultdict(list)
+    for record in unplaced(journal):
+        threads[record[THREAD]].append(record)
+    return threads
+
+
+def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run:
+    """Run it there and on the simulation; the journals have to agree thread by thread."""
+    run, simulated = backend.run(world, program, args), SimBackend().run(world, program, args)
+    for rank in range(world.size):
+        assert threads_of(run.journals[rank]) == threads_of(simulated.journals[rank]), f"rank {rank}"
+    assert (run.ends, run.lost) == (simulated.ends, "")
+    return run
+
+
+def good_run(backend: TorchBackend, world: World) -> None:
+    """The next one, with threads, on the same backend."""
+    run = backend.run(world, "real_batons", {"how": "eager"})
+    assert (run.ends, run.observed) == (["finished"] * 2, "")
+
+
+def alone(backend: TorchBackend, world: World, how: str, stall_ns: int = STALL_NS, **more: Any) -> Run:
+    """Rank 1 does what `how` says of `real_thread_ends`, and nobody waits for it."""
+    args = {"how": how, "alone": True, "meets": False, **more}
+    return backend.run(replace(world, stall_ns=stall_ns), "real_thread_ends", args)
+
+
+def line_in(method: Any, line: int) -> str:
+    return f"tests/real/thread_programs.py:{method.__code__.co_firstlineno + line}"
+
+
+# ---- the same as on the simulation
+
+
+def outputs(run: Run) -> list[list[Any]]:
+    return [
+        [one[LEARNED_OUTCOME] for one in journal if one[KIND] == "learned" and one[SITE] == "out"]
+        for journal in run.journals
+    ]
+
+
+def turns(run: Run) -> list[list[str]]:
+    """Whose work came to the stream, one after the other, by rank."""
+    journals = [
+        [one for one in journal if one[SITE] == "work" and one[KIND] in ("launch", "kept")] for journal in run.journals
+    ]
+    return [[one[THREAD] for one in journal if one[THREAD] != MAIN] for journal in journals]
+
+
+def one_by_one(start: int, order: list[str]) -> int:
+    """The checksum of what two ranks have after these turns."""
+    x = np.full(4, start, np.int64)
+    for who in order:
+        x = 2 * x + (1 if who == "even" else 5)
+    return crc32(x.tobytes())
+
+
+@on_each
+def test_a_baton_between_two_threads(backend: TorchBackend, world: World) -> None:
+    """Eager and in a capture: their work lies on one stream and one communicator in the order of the baton."""
+    order = ["even", "odd"] * TURNS
+    eager = on_both(backend, world, "real_batons", {"how": "eager"})
+    assert turns(eager) == [order] * 2
+    assert outputs(eager) == [[one_by_one(2, order)]] * 2
+    captured = on_both(backend, world, "real_batons", {"how": "captured"})
+    assert turns(captured) == [order] * 2
+    assert outputs(captured) == [[one_by_one(2, order), one_by_one(2, order * 2)]] * 2
+
+
+@on_each
+def test_a_baton_that_forgets_to_clear_is_seen(backend: TorchBackend, world: World) -> None:
+    """The faulty twin."""
+    order = ["even"] * TURNS + ["odd"] * TURNS
+    for how in ("eager", "captured"):
+        run = backend.run(world, "real_batons", {"how": how, "forgets": True})
+        assert run.finished
+        assert turns(run) == [order] * 2
+        assert outputs(run)[0][0] == one_by_one(2, order) != one_by_one(2, ["even", "odd"] * TURNS)
+
+
+@on_each
+@pytest.mark.parametrize("mode", ["global", "thread_local", "relaxed"])
+def test_what_another_thread_may_do_during_a_capture(backend: TorchBackend, world: World, mode: str) -> None:
+    """In mode "global" what learns is refused to it, and the capture is destroyed. What it raises by itself leaves the
+    capture as it is. A second capture is refused in any mode.
+    """
+    refused = (900, 901) if mode == "global" else (0, 0)
+    for what, codes in {"read": refused, "query": refused, "capture": (902, 901), "nothing": (0, 0)}.items():
+        run = on_both(backend, world, "real_thread_captures", {"how": "asks", "mode": mode, "what": what})
+        assert decisions(run) == [{"u1": codes[0], "main": codes[1], "joined": None}] * 2, what
+    run = on_both(backend, world, "real_thread_captures", {"how": "asks", "mode": mode, "what": "raise"})
+    assert decisions(run) == [{"main": 0, "joined": "ValueError: in a capture"}] * 2
+
+
+def mixed(order: list[int]) -> int:
+    x = 0
+    for value in order:
+        x = (5 * x + value) % 1_000_003
+    return x
+
+
+@on_each
+def test_the_journal_has_the_order_of_issue(backend: TorchBackend, world: World) -> None:
+    """Of threads that call whenever they like and are held up as often as Python can: what the journal says they put on
+    a stream, in that order, gives what is read of it. Numbers of buffers and events are given out in the order, too.
+    """
+    run = backend.run(world, "real_many_threads", {"how": "races"})
+    assert run.finished, run
+    for rank, journal in enumerate(run.journals):
+        order = [int(one[THREAD][1:]) for one in journal if one[SITE] == "work"]
+        assert len(order) == 100
+        assert outputs(run)[rank] == [crc32(np.array([mixed(order)], np.int64).tobytes())]
+        for kind, field in (("alloc", "buffer"), ("mark", "event")):
+            numbers = [getattr(as_record(one), field) for one in journal if one[KIND] == kind]
+            assert numbers == sorted(numbers) == [*range(len(numbers))]
+
+
+def test_another_order_gives_another_number() -> None:
+    """What the test before stands on."""
+    order = [0, 1, 2, 3] * 25
+    swapped = [*order[:50], order[51], order[50], *order[52:]]
+    assert mixed(order) != mixed(swapped)
+
+
+# ---- how threads end
+
+
+@on_each
+def test_what_a_thread_raises_is_learned_by_who_joins_it(backend: TorchBackend, world: World) -> None:
+    run = on_both(backend, world, "real_thread_ends", {"how": "raises", "error": "value", "joins": True})
+    assert run.finished
+    assert decisions(run) == [{"learned": "ValueError: two words"}] * 2
+
+
+@on_all
+@pytest.mark.parametrize(
+    ("error", "kind", "message"), [("value", "ValueError", "two words"), ("exit", "SystemExit", "3")]
+)
+def test_what_nobody_joins_is_a_crash_of_the_rank(
+    backend: TorchBackend, world: World, error: str, kind: str, message: str
+) -> None:
+    good_run(backend, world)
+    before = backend.pool.processes
+    run = alone(backend, world, "raises", error=error)
+    assert run.ends == ["finished", "raised"]
+    where = line_in(Ends.fails, 4)
+    assert run.journals[1][-1] == raw("raised", kind, step=5, thread="u1", where=where, message=message)
+    ended: Any = as_record(run.journals[1][-2])
+    assert (ended.kind, ended.thread, ended.where, ended.message) == ("ended", "u1", where, f"{kind}: {message}")
+    good_run(backend, world)
+    assert backend.pool.processes == before
+
+
+@on_all
+def test_a_thread_that_hangs_is_named_with_its_line(backend: TorchBackend, world: World) -> None:
+    """Evidence first: the journal ends with its wait, and the report has the line of each thread."""
+    run = alone(backend, world, "hangs")
+    assert run.ends == ["finished", "blocked"]
+    waits, joins = line_in(Ends.waits, 1), line_in(Ends.hangs, 2)
+    assert run.observed == f"no rank moved for 1 s; rank 1: main at {joins}, u1 at {waits}"
+    last = threads_of(run.journals[1])["u1"][-1]
+    assert (last[KIND], last[FLAG_HOW], last[WHERE]) == ("flag", "wait", waits)
+    good_run(backend, world)
+
+
+@on_all
+def test_main_that_raises_stops_its_threads(backend: TorchBackend, world: World) -> None:
+    """Wherever they wait; the same process runs the next job, and nothing is written after the end."""
+    good_run(backend, world)
+    before = backend.pool.processes
+    run = alone(backend, world, "main_raises", stall_ns=10 * STALL_NS)
+    assert run.ends == ["finished", "raised"]
+    assert run.journals[1][-1][: SITE + 1] == ("raised", 3, MAIN, "ValueError")
+    left = backend.run(world, "real_thread_ends", {"how": "counts"})
+    assert decisions(left) == [{"threads": ()}] * 2
+    assert backend.pool.processes == before
+
+
+@pytest.mark.slow
+@on_all
+def test_a_thread_that_cannot_be_stopped_ends_its_process(backend: TorchBackend, world: World) -> None:
+    good_run(backend, world)
+    before = backend.pool.processes
+    run = alone(backend, world, "leaves_one", stall_ns=10 * STALL_NS)
+    assert run.ends == ["finished", "raised"]
+    good_run(backend, world)
+    assert not set(backend.pool.processes) & set(before)
+
+
+@on_all
+def test_a_thread_without_memory_is_no_verdict(backend: TorchBackend, world: World) -> None:
+    run = alone(backend, world, "raises", error="memory", joins=True)
+    assert run.lost == "rank 1: no memory"
+    good_run(backend, world)
+
+
+@on_all
+def test_a_rank_dies_in_a_thread(backend: TorchBackend, world: World) -> None:
+    world_of_one_death = replace(world, faults=(Fault("die", 1, At("post", 0, thread="u1")),))
+    run = alone(backend, world_of_one_death, "dies")
+    assert run.ends == ["finished", "died"]
+    died = run.journals[1][-1]
+    assert (died[KIND], died[THREAD], died[INJECTED_WHAT]) == ("injected", "u1", "die")
+    good_run(backend, world)
+
+
+@on_each
+def test_a_thread_is_late(backend: TorchBackend, world: World) -> None:
+    """At its start, and at a site of its own: nothing but time changes."""
+    late = [Delay(1, At(thread="even"), 50_000_000), Delay(1, At("work", 1, thread="odd"), 50_000_000)]
+    run = on_both(backend, replace(world, delays=tuple(late)), "real_batons", {"how": "eager"})
+    assert run.finished
+    assert run.elapsed_ns > 80_000_000
+
+
+@on_all
+def test_threads_that_all_idle_have_ended_well(backend: TorchBackend, world: World) -> None:
+    """The worker stays; one that waits for something else is a hang."""
+    run = alone(backend, world, "idles", stall_ns=60 * STALL_NS)
+    assert (run.ends, run.observed) == (["finished"] * 2, "")
+    before = backend.pool.processes
+    good_run(backend, world)
+    assert backend.pool.processes == before
+    assert alone(backend, world, "idles_beside_one_that_waits").ends == ["finished", "blocked"]
+    good_run(backend, world)
+
+
+def test_where_a_rank_of_several_threads_stands(tmp_path: Path) -> None:
+    """Idle when all that were started and have not ended are."""
+    path = tmp_path / "journal"
+    file = JournalFile(str(path))
+    idle = raw("take", "box", mailbox="box", how="idle")
+    for record, expected in [
+        (raw("thread", "u1.start", name="u1", how="start"), False),
+        (idle, False),
+        (raw("take", "box", thread="u1", mailbox="box", how="idle"), True),
+        (raw("learned", "box", outcome=1), False),
+        (raw("thread", "join", name="u1", how="join"), False),
+        (raw("learned", "box", thread="u1", outcome=1), False),
+        (raw("ended", "end", thread="u1", message=""), False),
+        (raw("learned", "join", outcome=None), False),
+        (raw("flag", "set", flag="f", how="set"), False),
+        (raw("take", "box", ordinal=1, mailbox="box", how="idle"), True),
+        (raw("flag", "wait", flag="f", how="wait"), False),
+        (raw("learned", "wait", outcome=None), True),
+    ]:
+        file.write(record)
+        assert standing(path).idle == expected, record
+    file.close()
+
+
+# ---- CUDA alone
+
+
+@on_gpus
+def test_a_kernel_of_a_thread_that_waits_for_the_device_destroys_the_capture(
+    backend: TorchBackend, world: World
+) -> None:
+    """CUDA's code where it was launched, 901 where the capture ends; the next run is a good one, on other processes."""
+    good_run(backend, world)
+    before = backend.pool.processes
+    args = {"how": "asks", "mode": "global", "what": "synchronise"}
+    run = backend.run(replace(world, stall_ns=20 * STALL_NS), "real_thread_captures", args)
+    assert decisions(run) == [{"u1": 900, "main": 901, "joined": None}] * 2
+    assert run.journals[0][0][WHERE].startswith("tests/real/thread_programs.py")
+    assert Captures.threaded
+    good_run(backend, world)
+    assert not set(before) & set(backend.pool.processes)
+
+
+@on_gpus
+def test_no_memory_of_a_gpu_is_lost_by_threads(backend: TorchBackend, world: World) -> None:
+    """Each job has two threads, whose products need workspaces of cuBLAS, eager and in a graph."""
+    free = []
+    for _ in range(5):
+        run = backend.run(world, "real_thread_products", {"how": "multiplies"})
+        assert run.finished, run
+        free.append([one["free"] for one in decisions(backend.run(world, "real_free_memory", {}))])
+    lost = [[before - after for before, after in pairwise(own)] for own in zip(*free, strict=True)]
+    assert max(map(statistics.median, lost)) < 1 << 20
+
+
+def test_programs_that_the_tests_are_about() -> None:
+    """Only such a program may start threads."""
+    assert Batons.threaded
+    assert not programs.Rounds.threaded
