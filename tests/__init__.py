@@ -4,7 +4,6 @@
     properties.py   properties of drawn values, and the proof that they can fail
     records.py      records of a journal, written by hand
     answers.py      every answer to all that a run asks: brute force
-    engine.py       answers of the engine's own code
     documents.py    documents are followed, word for word
 
     worlds/         small worlds, each healthy and with a bug, and all their schedules

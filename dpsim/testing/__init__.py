@@ -18,6 +18,7 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     bench.py         runs a world on the backend and on the simulation, and compares
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
+    engine/          what the engine's own functions answer, held against ours
     properties.py    holds
     saved.py         failures of holds that earlier runs left in files
 

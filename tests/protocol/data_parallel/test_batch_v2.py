@@ -6,27 +6,27 @@ Invariants are in test_batch_v2_invariants.py; M-DP-12 is with the reduction, in
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode, Topology
+from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.protocol.data_parallel.batch_v2 import (
     AgreementV2,
     LocalV2,
     PaddingV2017,
     unsupported,
 )
-from tests.engine import answers
+from dpsim.testing.engine import comparison
+from dpsim.testing.engine.comparison import Difference
+from dpsim.testing.engine.stored import answers
+from dpsim.testing.engine.v2 import V2_SYNC, Group
 from tests.properties import breaks, holds
 from tests.protocol.data_parallel.v2_groups import (
     SMALL,
     SPLIT,
-    Decided,
     EagerStays,
-    Group,
     IdleOptsOut,
     KeepsEmpty,
     Kind,
@@ -43,52 +43,9 @@ from tests.protocol.graphs.queries import FULL, NONE, PIECEWISE
 # ---- the engine's answers
 
 
-def group_of(row: dict[str, Any]) -> Group:
-    """Not checked as a configuration: rows have batches, thresholds and budgets that a whole one may refuse."""
-    asked = row["config"]
-    config = EngineConfig().model_copy(
-        update={
-            "cudagraph_mode": CUDAGraphMode(asked["cudagraph_mode"]),
-            "num_speculative_tokens": asked["decode_query_len"] - 1,
-            "max_num_seqs": asked["max_num_seqs"],
-            "enable_dbo": asked["enable_dbo"],
-            "dbo_decode_token_threshold": asked["dbo_decode_token_threshold"],
-            "dbo_prefill_token_threshold": asked["dbo_prefill_token_threshold"],
-        }
-    )
-    ranks = [
-        LocalV2(
-            rank["num_tokens"],
-            rank["num_reqs"],
-            rank["uniform_token_count"],
-            may_split=rank["allow_ubatching"],
-            may_skip_drafts=rank["allow_skip_drafts"],
-            need_eager=rank["need_eager"],
-        )
-        for rank in row["ranks"]
-    ]
-    return Group(config, ranks, tuple(asked["cudagraph_capture_sizes"]))
-
-
-def as_told(decided: Decided) -> dict[str, Any]:
-    chosen, state = decided
-    described = {"cg_mode": chosen.mode.name, **chosen._asdict(), "num_active_loras": 0}
-    del described["mode"]
-    if state is None:
-        return {"desc": described, "sync": None}
-    record = state._asdict()
-    return {"desc": described, "sync": {"num_tokens_across_dp": list(record.pop("num_tokens")), **record}}
-
-
-def differing(kind: Kind) -> list[int]:
+def differing(kind: Kind) -> list[Difference]:
     """The groups that send something else, or come to something else."""
-    found = []
-    for row in answers("v2_sync", "0.33.0"):
-        group = group_of(row)
-        sent = [list(column) for column in group.sent(kind)]
-        if (sent, [as_told(decided) for decided in group.decided(kind)]) != (row["sent"], row["answers"]):
-            found.append(row["group"])
-    return found
+    return comparison.differing(V2_SYNC, answers("v2_sync", "0.33.0"), kind)
 
 
 def test_every_group_of_the_engine() -> None:

@@ -19,12 +19,12 @@ from dpsim.protocol.data_parallel.batch_v2 import (
 )
 from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty
 from dpsim.protocol.graphs.candidates import BatchDescriptor, CandidateTable
+from dpsim.testing.engine.v2 import Group
 from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.v2_groups import (
     SMALL,
     SPLIT,
     EagerStays,
-    Group,
     IdleOptsOut,
     Kind,
     LargestMode,

@@ -7,108 +7,32 @@ says more). No row is left out. Each comparison finds answers that are wrong in 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
 import pytest
 
-from dpsim.config import EngineConfig, Microbatching, RuntimeMode
+from dpsim.config import RuntimeMode
 from dpsim.interface import HostArray
-from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
+from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017, Flow033
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.graphs.dispatcher import ALL_MODES, Descriptor
-from tests.engine import answers
+from dpsim.testing.engine.comparison import Difference, Row, differing
+from dpsim.testing.engine.decide import DECIDE
+from dpsim.testing.engine.flow import FLOW, Flow
+from dpsim.testing.engine.stored import answers
 
 RELEASED = {"0.14.0": "0.14", "0.17.0": "source-000", "0.33.0": "0.33"}
-
-BEFORE, AFTER = "before the all-reduce", "after the all-reduce"
-
-Row = dict[str, Any]
-Columns = list[list[int] | None]
-
-
-def refused(when: str) -> Row:
-    return {"raises": "AssertionError", "when": when}
-
-
-def as_told(answer: Any) -> Any:
-    """An answer of the engine, without the head of a message."""
-    return {key: value for key, value in answer.items() if key != "message"} if isinstance(answer, dict) else answer
-
 
 # ---- decide: the agreement alone
 
 
-def decided(row: Row, form: BatchForm) -> tuple[Columns, list[Any]]:
-    """What each rank sends, and what it answers."""
-    engine, ranks = Microbatching(**row["config"]), row["ranks"]
-    if len(ranks) == 1:
-        alone = {"ubatch": False, "num_tokens_across_dp": None, "cudagraph_mode": ranks[0]["cudagraph_mode"]}
-        return [None], [alone]
-    locals_ = [of_rank(rank, engine) for rank in ranks]
-    return agreed(form, engine, locals_, lambda _, plan: plan_as_told(plan))
-
-
-def of_rank(rank: Row, config: Microbatching) -> LocalBatch | None:
-    """What a rank tells; None if it refuses to."""
-    try:
-        return told(
-            rank["num_tokens_unpadded"],
-            rank["num_tokens_padded"],
-            rank["allow_microbatching"],
-            rank["uniform_decode"],
-            rank.get("allow_dp_padding", True),
-            RuntimeMode(rank["cudagraph_mode"]),
-            config,
-        )
-    except AssertionError:
-        return None
-
-
-def plan_as_told(plan: StepPlan) -> Row:
-    assert plan.num_tokens is not None
-    tokens = list(plan.num_tokens)
-    return {"ubatch": plan.microbatched, "num_tokens_across_dp": tokens, "cudagraph_mode": int(plan.mode)}
-
-
-def agreed(
-    form: BatchForm,
-    config: Microbatching,
-    locals_: Sequence[LocalBatch | None],
-    answer: Callable[[int, StepPlan], Any],
-) -> tuple[Columns, list[Any]]:
-    """One agreement of a group. Where one rank sends nothing, the others wait."""
-    sent: Columns = [list(form.column(local)) if local is not None else None for local in locals_]
-    if None in locals_:
-        return sent, [refused(BEFORE) if local is None else "waits" for local in locals_]
-    table: HostArray = np.array(sent, np.int32).T
-    answered: list[Any] = []
-    for index, local in enumerate(locals_):
-        assert local is not None
-        try:
-            form.refuse(table, local)
-            answered.append(answer(index, form.decide(table, config)))
-        except AssertionError:
-            answered.append(refused(AFTER))
-    return sent, answered
-
-
-def differing(file: str, version: str, ask: Callable[[Row], tuple[Columns, list[Any]]]) -> list[int]:
-    """Which rows are answered otherwise."""
-    wrong = []
-    for number, row in enumerate(answers(file, version)):
-        sent, answered = ask(row)
-        if (sent, answered) != (row["sent"], [as_told(answer) for answer in row["answers"]]):
-            wrong.append(number)
-    return wrong
+def decided(version: str, form: BatchForm) -> list[Difference]:
+    return differing(DECIDE, answers("decide", version), form)
 
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_decide(version: str) -> None:
-    form = RELEASES[RELEASED[version]][0]()
-    assert differing("decide", version, lambda row: decided(row, form)) == []
+    assert decided(version, RELEASES[RELEASED[version]][0]()) == []
 
 
 class AllRefuse(Release014):
@@ -127,69 +51,19 @@ class NobodyRefuses(Release014):
     ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
 )
 def test_decide_finds_what_is_wrong(version: str, wrong: type[BatchForm]) -> None:
-    assert differing("decide", version, lambda row: decided(row, wrong()))
+    assert decided(version, wrong())
 
 
 # ---- flow: from the batch to the agreed graph
 
 
-def flowed(row: Row, form: type[BatchForm], flow: type[BatchFlow]) -> tuple[Columns, list[Any]]:
-    """What each rank sends, and the descriptor to which it comes."""
-    decides = flow(engine_config(row["config"]), form())
-    batches = [batch_of(rank) for rank in row["ranks"]]
-    firsts = [decides.first_dispatch(batch) for batch in batches]
-    if len(batches) == 1:
-        return [None], [descriptor_as_told(*firsts[0], StepPlan(False, None, firsts[0][0]))]
-    locals_ = [decides.local_batch(batch, *first) for batch, first in zip(batches, firsts, strict=True)]
-
-    def second(index: int, plan: StepPlan) -> Row:
-        assert plan.num_tokens is not None
-        count = plan.num_tokens[index]
-        mode, descriptor = decides.second_dispatch(batches[index], count, plan)
-        assert descriptor.num_tokens == count  # as the step does
-        return descriptor_as_told(mode, descriptor, plan)
-
-    return agreed(decides.form, decides.config, locals_, second)
-
-
-def engine_config(config: Row) -> EngineConfig:
-    return EngineConfig(
-        cudagraph_mode=config["cudagraph_mode"],
-        cudagraph_capture_sizes=config["capture_sizes"],
-        num_speculative_tokens=config["query_len"] - 1,
-        max_num_seqs=config["max_num_seqs"],
-        enable_lora=config["lora"] != "off",
-        cudagraph_specialize_lora=config["lora"] == "both",
-        enable_dbo=config["enable_dbo"],
-        dbo_decode_token_threshold=config["dbo_decode_token_threshold"],
-        dbo_prefill_token_threshold=config["dbo_prefill_token_threshold"],
-    )
-
-
-def batch_of(rank: Row) -> Batch:
-    """The pieces stand for requests, and only their number counts."""
-    return Batch(
-        ((0, 0, 0),) * rank["num_reqs"],
-        rank["num_tokens"],
-        rank["max_num_scheduled_tokens"],
-        num_loras=rank["num_active_loras"],
-        force_eager=rank["force_eager"],
-        encoder_reqs=rank["num_encoder_reqs"],
-        cascade_attention=rank["use_cascade_attn"],
-        allow_microbatching=rank["allow_microbatching"],
-        forced_uniform=bool(rank["force_uniform_decode"]),
-    )
-
-
-def descriptor_as_told(mode: RuntimeMode, descriptor: Descriptor, plan: StepPlan) -> Row:
-    tokens = None if plan.num_tokens is None else list(plan.num_tokens)
-    return {"mode": mode.name, **descriptor._asdict(), "ubatch": plan.microbatched, "num_tokens_across_dp": tokens}
+def flowed(version: str, flow: Flow) -> list[Difference]:
+    return differing(FLOW, answers("flow", version), flow)
 
 
 @pytest.mark.parametrize("version", RELEASED)
 def test_flow(version: str) -> None:
-    release = RELEASES[RELEASED[version]]
-    assert differing("flow", version, lambda row: flowed(row, *release)) == []
+    assert flowed(version, RELEASES[RELEASED[version]]) == []
 
 
 class NeverForced(Flow017):
@@ -243,7 +117,7 @@ class ForbidsAgain(Flow017):
 )
 def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
     form = RELEASES[RELEASED[version]][0]
-    assert differing("flow", version, lambda row: flowed(row, form, wrong))
+    assert flowed(version, (form, wrong))
 
 
 def test_the_rows_reach_what_they_are_for() -> None:

@@ -24,9 +24,12 @@ from dpsim.protocol.data_parallel.microbatch import (
     slice_sizes,
     wants_microbatching,
 )
-from tests.engine import answers
+from dpsim.testing.engine import comparison
+from dpsim.testing.engine.comparison import Difference
+from dpsim.testing.engine.slices import LAST_EMPTY, SLICES, SLICES_V2, Split, as_told
+from dpsim.testing.engine.stored import answers
 from tests.properties import breaks, examples, holds
-from tests.protocol.data_parallel.split_batches import Split, as_told, of_row, splits
+from tests.protocol.data_parallel.split_batches import splits
 
 KINDS = [Slicing(), Slicing033(), SlicingV2()]
 
@@ -93,40 +96,27 @@ class KeepsNoRequest(SlicingV2):
 # ---- the engine's answers
 
 
-def differing(version: str, slicing: Slicing) -> list[int]:
-    """The splits that are cut otherwise. An assertion is another answer: the engine's slices raise none."""
-    found = []
-    for row in answers("slices", version):
-        try:
-            own, padded = of_row(row).slices(slicing)
-        except AssertionError:
-            found.append(row["split"])
-            continue
-        if [[as_told(one) for one in slices] for slices in (own, padded)] != [
-            row["answer"]["slices"],
-            row["answer"]["padded"],
-        ]:
-            found.append(row["split"])
-    return found
+def differing(version: str, slicing: Slicing) -> list[Difference]:
+    """The splits that are cut otherwise."""
+    return comparison.differing(SLICES, answers("slices", version), slicing)
 
 
-def differing_v2(slicing: Slicing) -> list[int]:
+def differing_v2(slicing: Slicing) -> list[Difference]:
     rows = [row for row in answers("slices", "0.33.0") if "v2_runner" in row["answer"]]
     assert len(rows) > 400
-    return [
-        row["split"]
-        for row in rows
-        if [as_told(one) for one in of_row(row).slices(slicing).padded] != row["answer"]["v2_runner"]
-    ]
+    return comparison.differing(SLICES_V2, rows, slicing)
 
 
 def test_every_split_of_the_engine() -> None:
     assert differing("0.14.0", Slicing()) == []
     assert differing("0.33.0", Slicing033()) == []
     assert differing_v2(SlicingV2()) == []
-    assert [row["last_ubatch_empty"] for row in answers("slices")] == [
-        of_row(row).last_empty for row in answers("slices")
-    ]
+    assert comparison.differing(LAST_EMPTY, answers("slices"), last_microbatch_empty) == []
+    assert comparison.differing(LAST_EMPTY, answers("slices"), counts_one_more)
+
+
+def counts_one_more(num_tokens: int, num_tokens_padded: int, num_ubatches: int) -> bool:
+    return last_microbatch_empty(num_tokens + 1, num_tokens_padded, num_ubatches)
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,12 @@ from dpsim.protocol.data_parallel.microbatch_inputs import (
     ModelInputs,
     attention_metadata,
 )
-from tests.engine import answers
+from dpsim.testing.engine import comparison
+from dpsim.testing.engine.comparison import Difference
+from dpsim.testing.engine.slices import METADATA, Split, metadata_as_told
+from dpsim.testing.engine.stored import answers
 from tests.properties import breaks, examples, holds
-from tests.protocol.data_parallel.split_batches import Split, of_row, splits
+from tests.protocol.data_parallel.split_batches import splits
 
 # ---- mistakes
 
@@ -66,34 +69,10 @@ MISTAKES = [ShortensInPlace(), ForgetsEarlierTokens(), WholeLengths(), NotRebase
 # ---- the engine's answers
 
 
-def metadata_as_told(metadata: AttentionMetadata) -> dict[str, Any]:
-    return {
-        name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in metadata._asdict().items()
-    }
-
-
-def cut_all(split: Split, parts: list[Slice], cut: MetadataCut) -> list[dict[str, Any]]:
-    """The metadata of all microbatches, cut one after the other out of one batch's, or which error there is."""
-    whole, found = split.metadata(), []
-    for one in parts:
-        try:
-            found.append(metadata_as_told(cut.cut(whole, one)))
-        except (AssertionError, IndexError) as error:
-            found.append({"raises": type(error).__name__})
-    return found
-
-
-def differing(version: str, cut: MetadataCut) -> list[int]:
+def differing(version: str, cut: MetadataCut) -> list[Difference]:
     """The splits of which other metadata are cut. Errors are equal if their types are."""
-    slicing, found = {"0.14.0": Slicing(), "0.33.0": Slicing033()}[version], []
-    for row in answers("slices", version):
-        split = of_row(row)
-        expected = [
-            {name: value for name, value in one.items() if name != "message"} for one in row["answer"]["metadata"]
-        ]
-        if cut_all(split, split.slices(slicing).padded, cut) != expected:
-            found.append(row["split"])
-    return found
+    slicing = {"0.14.0": Slicing(), "0.33.0": Slicing033()}[version]
+    return comparison.differing(METADATA, answers("slices", version), (slicing, cut))
 
 
 @pytest.mark.parametrize("version", ["0.14.0", "0.33.0"])

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
-import numpy as np
-
 from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.batch_v2 import (
@@ -15,31 +11,11 @@ from dpsim.protocol.data_parallel.batch_v2 import (
     Told,
 )
 from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty
-from dpsim.protocol.graphs.candidates import BatchDescriptor, CandidateTable
+from dpsim.protocol.graphs.candidates import BatchDescriptor
+from dpsim.testing.engine.v2 import Decided
 from tests.protocol.graphs.queries import NONE
 
-Decided = tuple[BatchDescriptor, SyncState | None]
 Kind = type[AgreementV2]
-
-
-class Group(NamedTuple):
-    """Ranks of one configuration. `sizes`: of graphs, None for those that are configured."""
-
-    config: EngineConfig
-    ranks: list[LocalV2]
-    sizes: tuple[int, ...] | None = None
-
-    def agreement(self, kind: Kind) -> AgreementV2:
-        return kind(self.config, CandidateTable(self.config, self.sizes))
-
-    def sent(self, kind: Kind) -> list[tuple[int, ...]]:
-        agreement = self.agreement(kind)
-        return [agreement.column(rank, agreement.first_dispatch(rank)) for rank in self.ranks]
-
-    def decided(self, kind: Kind) -> list[Decided]:
-        table: HostArray = np.array(self.sent(kind), np.int32).T
-        return [self.agreement(kind).decide(table, rank) for rank in self.ranks]
-
 
 SMALL = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8, 16), max_num_seqs=8)
 SPLIT = EngineConfig(

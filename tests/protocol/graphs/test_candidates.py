@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.config import CUDAGraphMode, EngineConfig
+from dpsim.config import EngineConfig
 from dpsim.protocol.graphs.candidates import BatchDescriptor, CandidateTable
-from tests.engine import answers
+from dpsim.testing.engine import comparison
+from dpsim.testing.engine.comparison import Difference
+from dpsim.testing.engine.stored import answers
+from dpsim.testing.engine.v2 import V2_DISPATCH
 from tests.properties import breaks, examples, holds
 from tests.protocol.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, graph_configs
 
@@ -19,35 +22,8 @@ Kind = type[CandidateTable]
 # ---- the engine's answers
 
 
-def table_of(asked: dict[str, Any], kind: Kind = CandidateTable) -> CandidateTable:
-    """Not checked as a configuration: a row may have more requests than its budget, which it does not name, allows."""
-    config = EngineConfig().model_copy(
-        update={
-            "cudagraph_mode": CUDAGraphMode(asked["cudagraph_mode"]),
-            "num_speculative_tokens": asked["decode_query_len"] - 1,
-            "max_num_seqs": asked["max_num_seqs"],
-        }
-    )
-    return kind(config, asked["cudagraph_capture_sizes"])
-
-
-def differing(kind: Kind = CandidateTable) -> list[tuple[int, int]]:
-    """(group, rank) where another graph is chosen. A rank that needs to run eagerly is not asked."""
-    found, asked = [], 0
-    for row in answers("v2_sync", "0.33.0"):
-        table = table_of(row["config"], kind)
-        for place, (rank, first) in enumerate(zip(row["ranks"], row["first_dispatch"], strict=True)):
-            assert (first is None) == rank["need_eager"]
-            if first is None:
-                continue
-            asked += 1
-            answer = table.dispatch(rank["num_reqs"], rank["num_tokens"], rank["uniform_token_count"])
-            chosen = {"cg_mode": answer.mode.name, **answer._asdict(), "num_active_loras": 0}
-            del chosen["mode"]
-            if chosen != first:
-                found.append((row["group"], place))
-    assert asked, "no first dispatch in v2_sync"
-    return found
+def differing(kind: Kind = CandidateTable) -> list[Difference]:
+    return comparison.differing(V2_DISPATCH, answers("v2_sync", "0.33.0"), kind)
 
 
 class KeepsLargeDecodes(CandidateTable):

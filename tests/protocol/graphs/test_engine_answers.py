@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import Any
-
 import pytest
 
-from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
+from dpsim.config import CUDAGraphMode, EngineConfig
 from dpsim.protocol.graphs.dispatcher import (
-    ALL_MODES,
     DISPATCHERS,
     Descriptor,
     Dispatcher,
@@ -17,53 +13,17 @@ from dpsim.protocol.graphs.dispatcher import (
     Dispatcher017,
     Dispatcher033,
 )
-from tests.engine import answers
+from dpsim.testing.engine import comparison
+from dpsim.testing.engine.comparison import Difference
+from dpsim.testing.engine.dispatch import DISPATCH
+from dpsim.testing.engine.stored import answers
 from tests.protocol.graphs.queries import FULL, NONE, PIECEWISE
 
 Kind = type[Dispatcher]
 
 
-def engine_config(asked: dict[str, Any]) -> EngineConfig:
-    return EngineConfig(
-        cudagraph_mode=asked["cudagraph_mode"],
-        num_speculative_tokens=asked["query_len"] - 1,
-        max_num_seqs=asked["max_num_seqs"],
-        enable_lora=asked["lora"] != "off",
-        cudagraph_specialize_lora=asked["lora"] == "both",
-    )
-
-
-def allowed_modes(row: dict[str, Any]) -> Set[RuntimeMode]:
-    """0.14 can forbid FULL; later releases name what is allowed."""
-    if "disable_full" in row:
-        return ALL_MODES - {FULL} if row["disable_full"] else ALL_MODES
-    return ALL_MODES if row["valid_modes"] is None else {RuntimeMode[name] for name in row["valid_modes"]}
-
-
-def answered(row: dict[str, Any], kind: Kind) -> dict[str, Any]:
-    """What a dispatcher of ours answers to a row, in the engine's words."""
-    try:
-        dispatcher = kind(engine_config(row["config"]), row["config"]["capture_sizes"])
-    except AssertionError:
-        return {"raises": "AssertionError", "when": "initialize_cudagraph_keys"}
-    try:
-        mode, key = dispatcher.dispatch(
-            row["num_tokens"], row["uniform_decode"], has_lora=row["has_lora"], allowed=allowed_modes(row)
-        )
-    except AssertionError:
-        return {"raises": "AssertionError"}
-    return {"mode": mode.name, **key._asdict()}
-
-
-def differing(kind: Kind, version: str) -> list[int]:
-    """The questions of a release that are answered otherwise here. A refusal's words are not compared."""
-    rows = answers("dispatch_v1", version)
-    assert rows, f"no answers of {version}"
-    return [
-        row["question"]
-        for row in rows
-        if answered(row, kind) != {key: value for key, value in row["answer"].items() if key != "message"}
-    ]
+def differing(kind: Kind, version: str) -> list[Difference]:
+    return comparison.differing(DISPATCH, answers("dispatch_v1", version), kind)
 
 
 @pytest.mark.parametrize(

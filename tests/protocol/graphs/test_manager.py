@@ -6,15 +6,18 @@ the page and 0.17, and each is held to where it is known from: 0.17 to the answe
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import strategies as st
 
 from dpsim.config import CUDAGraphMode, EngineConfig, RuntimeMode
-from dpsim.protocol.graphs.capture import INPUTS, Capture, CaptureInputs, Forward, forwards
+from dpsim.protocol.graphs.capture import Capture, CaptureInputs, inputs_004, inputs_017
 from dpsim.protocol.graphs.manager import GraphManager
-from tests.engine import answers
+from dpsim.testing.engine.comparison import Difference, Row, differing
+from dpsim.testing.engine.manager import CAPTURES_004, CHOICES_004, DEPARTURES, SIZES_004
+from dpsim.testing.engine.stored import answers
 from tests.properties import breaks, examples, holds
 from tests.protocol.graphs.queries import FULL, NONE, PIECEWISE, Asked, batches, graph_configs
 
@@ -23,121 +26,24 @@ Kind = type[GraphManager]
 # ---- the engine's answers
 
 
-def config_of(row: dict[str, Any]) -> EngineConfig:
-    """Every configuration of the file is one of ours: sizes need not be multiples of q, nor within the budget."""
-    fields = dict(row["config"])
-    del fields["data_parallel_size"]
-    return EngineConfig(**fields)
+def rows() -> list[Row]:
+    return answers("graph_manager_004", "0.17.0")
 
 
-def runs(sizes: dict[int, int]) -> list[list[int]]:
-    """A map of sizes as the file writes it: `[from, to, size]`."""
-    found: list[list[int]] = []
-    for count, size in sizes.items():
-        if found and found[-1][2] == size and found[-1][1] == count - 1:
-            found[-1][1] = count
-        else:
-            found.append([count, count, size])
-    return found
+def captured_otherwise(kind: Kind, inputs: Callable[[Capture, EngineConfig], CaptureInputs]) -> list[Difference]:
+    return differing(CAPTURES_004, rows(), (kind, inputs))
 
 
-def forward_in_their_words(forward: Forward) -> dict[str, Any]:
-    across, descriptor = forward.num_tokens_across_dp, forward.descriptor
-    return {
-        "cudagraph_runtime_mode": forward.mode.name,
-        "num_tokens": forward.num_tokens,
-        "attn_metadata": forward.attn_metadata,
-        "num_tokens_across_dp": None if across is None else list(across),
-        "batch_descriptor": None if descriptor is None else [descriptor.num_tokens, descriptor.has_lora],
-    }
+def test_every_answer_of_the_engine() -> None:
+    assert differing(SIZES_004, rows(), GraphManager) == []
+    assert differing(CHOICES_004, rows(), GraphManager) == []
+    assert captured_otherwise(GraphManager, inputs_017) == []
 
 
-def capture_in_their_words(capture: Capture, inputs: CaptureInputs, ranks: int) -> dict[str, Any]:
-    reqs = inputs.num_reqs
-    return {
-        "num_tokens": capture.num_tokens,
-        "num_reqs": reqs,
-        "num_scheduled_tokens": list(inputs.num_scheduled_tokens),
-        "query_start_loc": list(inputs.query_start_loc[: reqs + 1]),
-        "seq_lens": list(inputs.seq_lens[:reqs]),
-        "graph": capture.mode is FULL,
-        "forwards": [forward_in_their_words(forward) for forward in forwards(capture, ranks)],
-    }
-
-
-def answered(row: dict[str, Any], kind: Kind = GraphManager, release: str = "0.17") -> dict[str, Any]:
-    """A line of the file, made by our manager: constructed, asked, captured, asked again, replayed."""
-    config = config_of(row)
-    manager = kind(config, row["config"]["cudagraph_capture_sizes"] or ())
-
-    def ask() -> list[list[Any]]:
-        chosen = [
-            manager.runtime_mode(one["num_reqs"], one["num_tokens"], one["max_query_len"]) for one in row["questions"]
-        ]
-        return [[mode.name, size] for mode, size in chosen]
-
-    def replay(num_tokens: int) -> Any:
-        try:
-            return manager.replay_rows(num_tokens)
-        except AssertionError:
-            return "AssertionError"
-
-    answer: dict[str, Any] = {
-        "needs_capture": manager.needs_capture,
-        "cudagraph_sizes": runs(manager.sizes),
-        "uniform_decode_cudagraph_sizes": runs(manager.decode_sizes),
-        "before": ask(),
-    }
-    captures = manager.captures()
-    for capture in captures:
-        manager.record(capture)
-    ranks = row["config"]["data_parallel_size"]
-    return answer | {
-        "capture": [capture_in_their_words(one, INPUTS[release](one, config), ranks) for one in captures],
-        "after": ask(),
-        "graphs": sorted(manager.captured),
-        "hidden_states_rows": manager.output_rows,
-        "replay": [[tokens, replay(tokens)] for tokens, _ in row["replay"]],
-    }
-
-
-def expected(row: dict[str, Any]) -> dict[str, Any]:
-    """A refusal's words are not compared; `pool`, a memory pool, is nothing that a pure function takes."""
-    asked = ("needs_capture", "cudagraph_sizes", "uniform_decode_cudagraph_sizes", "capture", "graphs")
-    return {name: row[name] for name in (*asked, "hidden_states_rows")} | {
-        "before": [one["before"] for one in row["questions"]],
-        "after": [one["after"] for one in row["questions"]],
-        "replay": [[tokens, rows if isinstance(rows, int) else rows["raises"]] for tokens, rows in row["replay"]],
-    }
-
-
-DEPARTURES = {
-    "source-004": {
-        "query_start_loc": "starts every q tokens; 0.17 shares tokens out, which differs where q does not divide",
-        "num_scheduled_tokens": "follows from the query starts",
-        "seq_lens": "the whole batch for each sequence, where 0.17 has the sequence's own share",
-    },
-    "0.17": {},
-}
-"""What is answered otherwise than by 0.17, and why."""
-
-
-@pytest.mark.parametrize("release", INPUTS)
-def test_every_answer_of_the_engine(release: str) -> None:
-    """All rows are equal but for the inputs of a capture that page 004 fills differently; those differ somewhere."""
-    rows = answers("graph_manager_004", "0.17.0")
-    assert rows
-    departed: set[str] = set()
-    for row in rows:
-        assert row["capture_raises"] is None
-        mine, theirs = answered(row, release=release), expected(row)
-        for own, other in zip(mine["capture"], theirs["capture"], strict=True):
-            for field in [field for field in own if own[field] != other[field]]:
-                departed.add(field)
-                assert field in DEPARTURES[release], (row["configuration"], field)
-                own[field] = other[field]
-        assert mine == theirs, row["configuration"]
-    assert departed == set(DEPARTURES[release])
+def test_captures_of_the_page_depart_in_their_inputs_alone() -> None:
+    """And each of the fields that are named differs somewhere."""
+    differences = captured_otherwise(GraphManager, inputs_004)
+    assert {field for one in differences for field in one.fields} == set(DEPARTURES)
 
 
 class FallsBack(GraphManager):
@@ -184,7 +90,8 @@ class RoundsDown(GraphManager):
 
 @pytest.mark.parametrize("wrong", [FallsBack, SmallestFirst, Uncaptured, ByTheLongest, RoundsDown])
 def test_a_wrong_manager_answers_otherwise(wrong: Kind) -> None:
-    assert any(answered(row, wrong) != expected(row) for row in answers("graph_manager_004"))
+    found = [differing(kind, rows(), wrong) for kind in (SIZES_004, CHOICES_004)]
+    assert any([*found, captured_otherwise(wrong, inputs_017)])
 
 
 # ---- worked examples

@@ -11,48 +11,21 @@ from dpsim.config import CUDAGraphMode, EngineConfig
 from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.data_parallel.step import DataParallelBatch
 from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder033, ladder
-from tests.engine import answers
+from dpsim.testing.engine.comparison import differing
+from dpsim.testing.engine.ladder import LADDER
+from dpsim.testing.engine.stored import answers
 from tests.properties import breaks, holds
 
 RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.33.0": Ladder033}
-
-
-def of_row(row: dict[str, Any], kind: type[Ladder]) -> tuple[Ladder, EngineConfig]:
-    """Fields have the engine's names; not checked, since some rows have a smaller budget than an engine may have."""
-    config = dict(row["config"])
-    blackwell = config.pop("blackwell")
-    config["cudagraph_mode"] = CUDAGraphMode(config["cudagraph_mode"])
-    return kind(1024 if blackwell and kind is Ladder033 else 512), EngineConfig().model_copy(update=config)
-
-
-def answered(row: dict[str, Any], kind: type[Ladder]) -> dict[str, Any]:
-    """What a ladder of ours answers to a row, in the engine's words."""
-    rungs, config = of_row(row, kind)
-    answer: dict[str, Any] = {}
-    for name, sizes in (("config_time", rungs.configured), ("v1_runner", rungs.sizes)):
-        try:
-            held = sizes(config)
-        except ValueError:
-            return answer | {name: "ValueError"} if answer else {"raises": "ValueError"}
-        answer[name] = {"sizes": list(held), "max": max(held, default=0)}
-    return answer
-
-
-def expected(row: dict[str, Any]) -> dict[str, Any]:
-    """A refusal's words are not compared."""
-    if "raises" in row["answer"]:
-        return {"raises": row["answer"]["raises"]}
-    return {name: part.get("raises", part) for name, part in row["answer"].items()}
 
 
 @pytest.mark.parametrize(("version", "kind"), RELEASES.items(), ids=list(RELEASES))
 def test_every_answer_of_the_engine(version: str, kind: type[Ladder]) -> None:
     """All rows are equal; the other release answers some of them otherwise."""
     rows = answers("ladder", version)
-    assert rows, f"no answers of {version}"
-    assert [row["configuration"] for row in rows if answered(row, kind) != expected(row)] == []
+    assert differing(LADDER, rows, kind) == []
     for other in set(RELEASES.values()) - {kind}:
-        assert any(answered(row, other) != expected(row) for row in rows)
+        assert differing(LADDER, rows, other)
 
 
 def test_the_default_ladder() -> None:

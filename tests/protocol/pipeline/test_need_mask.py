@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from dpsim.protocol.pipeline.batches import Row
 from dpsim.protocol.pipeline.need_mask import needs_024, needs_033
-from tests.engine import answers
+from dpsim.testing.engine import comparison
+from dpsim.testing.engine.comparison import Difference
+from dpsim.testing.engine.need_mask import NEED_MASK, Rule
+from dpsim.testing.engine.stored import answers
 
-Rule = Callable[[Row], bool]
 
-
-def differing(version: str, rule: Rule) -> list[int]:
-    """Batches in which a rule says otherwise. None is the engine's word for a batch of which no row needs a token."""
-    wrong = []
-    for batch in answers("need_mask", version):
-        names = ("num_computed_tokens", "num_scheduled_tokens", "prefill_len", "max_seq_len")
-        rows = zip(*[batch[name] for name in names], strict=True)
-        mask = [rule(Row(0, computed, scheduled, prefill, limit, 0)) for computed, scheduled, prefill, limit in rows]
-        if (mask if any(mask) else None) != batch["answer"]:
-            wrong.append(batch["batch"])
-    return wrong
+def differing(version: str, rule: Rule) -> list[Difference]:
+    return comparison.differing(NEED_MASK, answers("need_mask", version), rule)
 
 
 @pytest.mark.parametrize(("version", "rule"), [("0.24.0", needs_024), ("0.33.0", needs_033)])

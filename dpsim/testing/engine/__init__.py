@@ -1,0 +1,14 @@
+"""What the engine's own functions answer, held against ours: `dpsim check-engine`, and the tests of the protocols.
+
+    comparison.py   a kind of question; compare: equal, a named departure, or different
+    stored.py       answers that were stored, and where they lie
+    kinds.py        all kinds
+
+    decide.py       V1: the agreement            slices.py       microbatches, and their metadata
+    flow.py         V1: batch to agreed graph    need_mask.py    who needs a sampled token
+    dispatch.py     V1: which graph              v2.py           V2: first choice and agreement
+    ladder.py       V1: capture sizes            manager.py      source 004: sizes, choices, captures
+
+A kind knows no machine and no run: it puts a row to a pure function. Sources are the chapters of the specification that
+the functions name.
+"""

@@ -1,0 +1,43 @@
+"""The kinds of questions that are compared, and the files of answers of which nothing of ours is held to the engine.
+
+A new kind is a module with a `Comparison` and a line here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.testing.engine.comparison import Comparison
+from dpsim.testing.engine.decide import DECIDE
+from dpsim.testing.engine.dispatch import DISPATCH
+from dpsim.testing.engine.flow import FLOW
+from dpsim.testing.engine.ladder import LADDER
+from dpsim.testing.engine.manager import CAPTURES_004, CHOICES_004, SIZES_004
+from dpsim.testing.engine.need_mask import NEED_MASK
+from dpsim.testing.engine.slices import LAST_EMPTY, METADATA, SLICES, SLICES_V2
+from dpsim.testing.engine.v2 import V2_DISPATCH, V2_SYNC
+
+KINDS: tuple[Comparison[Any], ...] = (
+    DECIDE,
+    DISPATCH,
+    FLOW,
+    LADDER,
+    SIZES_004,
+    CHOICES_004,
+    CAPTURES_004,
+    NEED_MASK,
+    SLICES,
+    SLICES_V2,
+    LAST_EMPTY,
+    METADATA,
+    V2_DISPATCH,
+    V2_SYNC,
+)
+
+NOT_COMPARED = {
+    "config": "dpsim does not model the validation and the hash of ParallelConfig yet",
+    "waves": "dpsim does not model the coordinator and the engine loop yet",
+}
+"""Files of answers without a kind, and why."""
+
+__all__ = ["KINDS", "NOT_COMPARED"]
