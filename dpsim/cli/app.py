@@ -20,6 +20,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from dpsim.cli.check_engine import check_engine
 from dpsim.cli.compare import compare
 from dpsim.cli.console import INTERRUPTED, TERMINATED, Terminated, code_of, note, say, silence
 from dpsim.cli.explore import explore
@@ -89,3 +90,4 @@ app.command("list")(list_all)
 app.command("explore")(explore)
 app.command("replay")(replay)
 app.command("museum")(museum)
+app.command("check-engine")(check_engine)

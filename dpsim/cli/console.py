@@ -114,12 +114,15 @@ def _exit_code(error: Exception) -> int | None:
     from dpsim.runner import UnknownBackend
     from dpsim.scenario.errors import ScenarioError
     from dpsim.scenario.locate import ScenarioNotFound
+    from dpsim.testing.engine.comparison import UnreadableRow
+    from dpsim.testing.engine.stored import NoAnswers
     from dpsim.trace import TraceError
     from dpsim.world import BackendUnavailable, Unended
 
     if isinstance(error, BackendUnavailable | Unended):
         return CANNOT_RUN
-    expected = (ScenarioError, ScenarioNotFound, SharedState, TokenError, TraceError, UnknownBackend, UnknownName)
+    of_scenarios = (ScenarioError, ScenarioNotFound, SharedState, UnknownBackend, UnknownName)
+    expected = (*of_scenarios, NoAnswers, TokenError, TraceError, UnreadableRow)
     return BAD_INPUT if isinstance(error, expected) else None
 
 

@@ -3,6 +3,8 @@
     comparison.py   a kind of question; compare: equal, a named departure, or different
     stored.py       answers that were stored, and where they lie
     kinds.py        all kinds
+    check.py        all kinds checked, by stored answers or by an installed release
+    live/           an installed vLLM, asked itself
 
     decide.py       V1: the agreement            slices.py       microbatches, and their metadata
     flow.py         V1: batch to agreed graph    need_mask.py    who needs a sampled token

@@ -24,23 +24,24 @@ from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Row = dict[str, Any]
 
-NUMBERS = ("group", "question", "configuration", "batch", "split", "history", "case")
+NUMBERS = ("group", "question", "configuration", "batch", "split", "history", "case", "drawn")
 """What a row's number is called; lines of one question for several releases share it."""
 
 _ANSWERS = {"answer", "answers", "sent", "first_dispatch"}
 
 
 @dataclass(frozen=True)
-class Ours(Generic[T]):
+class Ours(Generic[T_co]):
     """What answers here as `release` does. `name`: that of the form, where there are two of a release.
 
     `departures`: fields of an answer that are otherwise on purpose, and why.
     """
 
     release: str
-    answers: T
+    answers: T_co
     name: str = ""
     departures: Mapping[str, str] = field(default_factory=dict)
 
@@ -69,7 +70,8 @@ class Comparison(Generic[T]):
     """A kind of question. `file`: of the stored answers; `asks`: the engine's function; `ours`: by release, ascending.
 
     `answered(row, ours)` and `expected(row)`: ours and the engine's answer, in the same words. `applies(row)`: whether
-    the row asks this at all. `question(row)`: what is shown of a row that differs.
+    the row asks this at all, by its question. `question(row)`: a row without what was answered. `last`: the last
+    release that has the function, "" if it still is there.
     """
 
     name: str
@@ -80,13 +82,22 @@ class Comparison(Generic[T]):
     expected: Callable[[Row], Any]
     applies: Callable[[Row], bool] = lambda row: True
     question: Callable[[Row], Row] = plain_question
+    last: str = ""
 
     def of_release(self, release: str) -> tuple[Ours[T], ...]:
-        """Those that answer as a release: its own, else those of the newest one before it, else of the oldest."""
-        known = sorted({one.release for one in self.ours}, key=numbers)
-        before = [one for one in known if numbers(one) <= numbers(release)]
-        nearest = before[-1] if before else known[0]
+        """Those that answer as a release: its own, else those of the newest one before it. None before the oldest, and
+        none after `last`: there is no such function.
+        """
+        before = [one.release for one in self.ours if series(one.release) <= series(release)]
+        if not before or (self.last and series(release) > series(self.last)):
+            return ()
+        nearest = max(before, key=numbers)
         return tuple(one for one in self.ours if one.release == nearest)
+
+    @property
+    def known(self) -> str:
+        """The releases that have the function, in words."""
+        return self.last if self.last == self.ours[0].release else f"{self.ours[0].release} to {self.last or 'now'}"
 
 
 class Difference(NamedTuple):
@@ -226,6 +237,15 @@ def numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part or 0) for part in found.groups()) if found else ()
 
 
+def series(release: str) -> tuple[int, ...]:
+    """A release without its last number: patches change no signature.
+
+    >>> series("0.33.2") == series("0.33")
+    True
+    """
+    return numbers(release)[:2]
+
+
 __all__ = [
     "Compared",
     "Comparison",
@@ -237,5 +257,6 @@ __all__ = [
     "differing",
     "numbers",
     "row_name",
+    "series",
     "without_words",
 ]

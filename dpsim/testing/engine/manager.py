@@ -76,6 +76,7 @@ SIZES_004: Comparison[type[GraphManager]] = Comparison(
     sizes,
     lambda row: {name: row[name] for name in ("needs_capture", "cudagraph_sizes", "uniform_decode_cudagraph_sizes")},
     question=question,
+    last="0.17.0",
 )
 
 # ---- choices, before and after a capture
@@ -104,6 +105,7 @@ CHOICES_004: Comparison[type[GraphManager]] = Comparison(
     choices,
     lambda row: {when: [one[when] for one in row["questions"]] for when in ("before", "after")},
     question=question,
+    last="0.17.0",
 )
 
 # ---- captures
@@ -171,12 +173,13 @@ CAPTURES_004: Comparison[Captures] = Comparison(
     FILE,
     f"{CLASS}.capture",
     (
-        Ours("0.17.0", (GraphManager, inputs_017), "0.17"),
+        Ours("0.17.0", (GraphManager, inputs_017)),
         Ours("0.17.0", (GraphManager, inputs_004), "source-004", DEPARTURES),
     ),
     captures,
     expected_captures,
     question=question,
+    last="0.17.0",
 )
 
 __all__ = ["CAPTURES_004", "CHOICES_004", "DEPARTURES", "SIZES_004"]

@@ -108,7 +108,7 @@ SLICES_V2: Comparison[Slicing] = Comparison(
     (Ours("0.33.0", SlicingV2()),),
     cut_v2,
     lambda row: row["answer"]["v2_runner"],
-    applies=lambda row: "v2_runner" in row["answer"],
+    applies=lambda row: row["split_point"] is None,
     question=question,
 )
 

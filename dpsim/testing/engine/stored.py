@@ -61,13 +61,12 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
     """The rows of a file, in order; of one release, or of all. Raises NoAnswers for a file that cannot be read."""
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []
-    number = 0
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
-            for number, line in enumerate(lines, start=1):  # noqa: B007 - told in the message
+            for line in lines:
                 rows.append(_row(line))
     except (OSError, EOFError, ValueError, zlib.error) as error:
-        raise NoAnswers(f"{path}: line {number + 1} cannot be read: {error}") from error
+        raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
     return rows if version is None else [row for row in rows if row["version"] == version]
 
 

@@ -1,0 +1,65 @@
+"""`dpsim check-engine`: does dpsim still model what the engine does?
+
+dpsim check-engine
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, painted, say
+from dpsim.cli.options import AsJson
+
+
+def check_engine(
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where stored answers lie; else $DPSIM_ENGINE_ANSWERS, else the clone's."),
+    ] = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Compare the stored answers, also where vllm is installed.")
+    ] = False,
+    as_release: Annotated[
+        str, typer.Option("--as", metavar="RELEASE", help="Take the installed vllm for this release, e.g. 0.33.0.")
+    ] = "",
+    draws: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="New questions to an installed vllm, of each kind that has some."),
+    ] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which new questions.")] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Compare what vLLM's own functions answer with what dpsim says.
+
+    Where vllm is installed, its functions are asked; else answers are compared that releases gave before. Named
+    departures are told with their reason. What differs otherwise is said, and ends with 1; what could not be asked,
+    with 3.
+    """
+    with one_line_errors():
+        from dpsim.cli import check_engine_text as text
+        from dpsim.testing.engine import check
+        from dpsim.testing.engine.comparison import numbers
+        from dpsim.testing.engine.live.installed import installed
+        from dpsim.testing.engine.stored import folder
+
+        release = None if stored else installed()
+        if as_release and not numbers(as_release):
+            fail(f"--as {as_release}: expected a release of vllm, such as 0.33.0", 2)
+        if as_release and release is None:
+            fail("--as: takes an installed vllm for another release, and none is asked here", 2)
+        place = folder(answers)
+        with Progress("check-engine", unit="kind") as progress:
+            if release is None:
+                found = check.stored(place, progress)
+            else:
+                found = check.live(place, release, as_release, draws, seed, progress)
+        if as_json:
+            say(json.dumps(text.as_json(found)))
+        else:
+            say(text.table(found))
+            say(painted(text.verdict(found), good=found.verdict == "equal"))
+        raise typer.Exit({"equal": 0, "different": NOT_MET, "no verdict": CANNOT_RUN}[found.verdict])

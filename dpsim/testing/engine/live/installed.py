@@ -1,0 +1,48 @@
+"""Which vLLM is installed, and its modules."""
+
+from __future__ import annotations
+
+import importlib
+from importlib import metadata, util
+from types import ModuleType
+from typing import Any
+
+
+class NotAsked(Exception):
+    """A question could not be put to the installed release. The message says why.
+
+    `by_design`: nobody expects it to be, and nothing is wrong.
+    """
+
+    def __init__(self, why: str, by_design: bool = False) -> None:
+        super().__init__(why)
+        self.by_design = by_design
+
+
+def installed() -> str | None:
+    """The release that is installed, None if none is. vLLM itself is imported only if it has no metadata."""
+    if util.find_spec("vllm") is None:
+        return None
+    try:
+        return metadata.version("vllm")
+    except metadata.PackageNotFoundError:
+        try:
+            return str(module("vllm").__version__)
+        except Exception as error:
+            return f"unknown ({type(error).__name__}: {error})"
+
+
+def module(name: str) -> ModuleType:
+    """A module of the engine, or one that comes with it."""
+    return importlib.import_module(name)
+
+
+def function(place: str, name: str) -> Any:
+    """A function or class of a module of the engine. Raises ImportError if it is not there."""
+    found = getattr(module(place), name, None)
+    if found is None:
+        raise ImportError(f"{place} has no {name}")
+    return found
+
+
+__all__ = ["NotAsked", "function", "installed", "module"]

@@ -1,0 +1,154 @@
+"""`dpsim check-engine`: stored answers, an installed vllm played by a stand-in, and what cannot be asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.testing.engine.live import installed
+from dpsim.testing.engine.stored import VARIABLE
+from tests.cli.commands import dpsim_
+from tests.testing.engine.stand_in import check_engine, few, found, install
+
+QUICK = ["decide", "dispatch_v1", "need_mask"]
+"""Files whose questions need no torch."""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten of each release, of all files."""
+    return few(tmp_path_factory.mktemp("stored") / "answers", 10)
+
+
+# ---- stored answers
+
+
+def test_stored_answers(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = dpsim_("check-engine", "--stored", "--answers", answers)
+    assert (answer.code, answer.err) == (0, "")
+    lines = answer.out.splitlines()
+    assert lines[0] == f"stored answers in {answers}"
+    assert lines[2].split() == ["kind", "release", "ours", "rows", "equal", "departures", "differing"]
+    assert "decide             0.14.0   0.14.0      10    10     0           0" in lines
+    assert "captures_004 0.17.0 departs from the engine, as source-004:" in lines
+    assert "  seq_lens              the whole batch for each sequence, where 0.17 has the sequence's own share" in lines
+    assert lines[-1].startswith("EQUAL  ")
+    assert lines[-1].endswith(" depart as they are named")
+    monkeypatch.setenv(VARIABLE, str(answers))
+    assert dpsim_("check-engine", "--stored").out == answer.out
+
+
+def test_stored_answers_as_json(answers: Path) -> None:
+    answer = dpsim_("check-engine", "--stored", "--answers", answers, "--json")
+    assert answer.code == 0
+    assert list(answer.json) == ["answers", "release", "as", "compared", "not_compared", "verdict"]
+    assert (answer.json["release"], answer.json["verdict"]) == (None, "equal")
+    (page,) = [one for one in answer.json["compared"] if one["ours"] == "source-004"]
+    assert page["departed"] > 0
+    assert set(page["reasons"]) == {"query_start_loc", "num_scheduled_tokens", "seq_lens"}
+    assert page["equal"] + page["departed"] == page["rows"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--answers", "nowhere"], "nowhere: is no folder with stored answers of the engine (named by --answers)"),
+        (["--as", "0.33.0"], "--as: takes an installed vllm for another release, and none is asked here"),
+        (["--as", "newest"], "--as newest: expected a release of vllm, such as 0.33.0"),
+    ],
+)
+def test_bad_input(words: list[str], said: str) -> None:
+    answer = dpsim_("check-engine", "--stored", *words)
+    assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
+
+
+# ---- an installed vllm
+
+
+def test_a_function_that_is_gone(answers: Path, tmp_path: Path) -> None:
+    """The other kinds are asked, and are equal; of this one nobody knows."""
+    install(tmp_path / "site", "0.33.0", answers, without="split_attn_metadata")
+    done = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--json")
+    assert (done.returncode, done.stderr) == (3, "")
+    told = found(done)
+    assert (told["release"], told["as"], told["verdict"]) == ("0.33.0", None, "no verdict")
+    asked = {one["kind"]: (one["rows"] > 5, one["rows"] == one["equal"]) for one in told["compared"]}
+    names = ["decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty"]
+    assert asked == dict.fromkeys(names, (True, True))
+    (gone,) = [one for one in told["not_compared"] if one["trouble"]]
+    assert gone["kind"] == "metadata"
+    assert gone["reason"] == "ImportError: vllm.v1.worker.ubatch_utils has no split_attn_metadata"
+    (later,) = [one for one in told["not_compared"] if one["kind"] == "choices_004"]
+    assert later["reason"] == "0.33.0 has no such function; 0.17.0 has"
+
+
+def test_an_answer_that_differs(tmp_path: Path) -> None:
+    answers = few(tmp_path / "answers", 10, QUICK)
+    install(tmp_path / "site", "0.33.0", answers, wrong=True)
+    done = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0")
+    assert (done.returncode, done.stderr) == (1, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == f"vllm 0.33.0, as it is installed; questions in {answers}"
+    assert lines[-1] == "DIFFERENT  1 of 30 rows, in need_mask 0.33.0"
+    at = lines.index("need_mask 0.33.0 differs first in batch 0, in answer:")
+    shown = dict(line.split(maxsplit=1) for line in lines[at + 1 : at + 6])
+    assert list(shown) == ["question", "engine", "dpsim", "asked", "ours"]
+    assert shown["question"].startswith('{"version": "0.33.0", "batch": 0, "num_computed_tokens": [')
+    assert shown["engine"] != shown["dpsim"]
+    assert shown["asked"] == "vllm.v1.worker.gpu.pp_utils.compute_need_sampled_mask"
+    assert shown["ours"].startswith("dpsim/protocol/pipeline/need_mask.py:")
+
+
+def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is refused with the names of those that are known, before anything of it is imported."""
+    monkeypatch.setattr(installed, "installed", lambda: "0.99.1")
+    answer = dpsim_("check-engine", "--answers", answers)
+    assert (answer.code, answer.err) == (3, "")
+    known = "release 0.99.1 is none of those that are known, 0.14, 0.17 to 0.33; --as RELEASE asks it as one of them"
+    assert any(line.split() == f"dispatch_v1 {known}".split() for line in answer.out.splitlines()), answer.out
+    assert answer.out.splitlines()[-1] == "NO VERDICT  8 kinds could not be asked; 0 of 0 rows are equal"
+
+
+def test_a_release_that_is_taken_for_another(tmp_path: Path) -> None:
+    answers = few(tmp_path / "answers", 10, QUICK)
+    install(tmp_path / "site", "0.99.1", answers, like="0.33.0")
+    taken = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--as", "0.33.0")
+    assert (taken.returncode, taken.stderr) == (0, "")
+    assert taken.stdout.startswith("vllm 0.99.1, as it is installed, taken for 0.33.0; ")
+    assert taken.stdout.splitlines()[-1] == "EQUAL  30 of 30 rows are equal"
+
+
+def test_a_release_without_a_number(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(installed, "installed", lambda: "unknown (RuntimeError: no device)")
+    answer = dpsim_("check-engine", "--answers", answers)
+    assert answer.code == 3
+    assert (
+        "nobody knows which release is installed: unknown (RuntimeError: no device); --as RELEASE says so" in answer.out
+    )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("release", "kinds"),
+    [
+        ("0.14.0", ["decide", "dispatch_v1", "slices", "last_ubatch_empty", "metadata"]),
+        ("0.17.0", ["decide", "dispatch_v1", "ladder", "sizes_004", "choices_004"]),
+        (
+            "0.33.0",
+            ["decide", "dispatch_v1", "ladder", "need_mask", "slices", "slices_v2", "last_ubatch_empty", "metadata"],
+        ),
+    ],
+)
+def test_all_that_a_release_can_be_asked(release: str, kinds: list[str], tmp_path: Path) -> None:
+    """With every stored answer, through the functions of a stand-in. Nobody asked 0.17.0 for slices."""
+    pytest.importorskip("torch")
+    answers = few(tmp_path / "answers", 5000)
+    if release == "0.17.0":
+        (answers / "slices.jsonl.gz").unlink()
+    install(tmp_path / "site", release, answers)
+    done = check_engine(tmp_path / "site", "--answers", answers, "--draws", "0", "--json")
+    assert (done.returncode, done.stderr) == (0, "")
+    told = found(done)["compared"]
+    assert [one["kind"] for one in told] == kinds
+    assert all(one["equal"] == one["rows"] >= 100 for one in told)

@@ -1,0 +1,1 @@
+"""An installed vLLM, played by a stand-in."""
