@@ -1,10 +1,10 @@
 """What the command line says and how it ends: plain text, errors in one line, exit codes that scripts can rely on.
 
-    0  the run is as its scenario expects; the traces are equal
+    0  the run is as its scenario expects; the traces are equal; the engine answers as dpsim says
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
-       backend cannot show what is expected: what was looked for is said
+       backend cannot show what is expected, or the installed vllm cannot be asked: what was looked for is said
     130  interrupted; 143 terminated. Where every rank stood is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the

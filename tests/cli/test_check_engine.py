@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.testing.engine import stored
 from dpsim.testing.engine.live import installed
 from dpsim.testing.engine.stored import VARIABLE
 from tests.cli.commands import dpsim_
@@ -61,6 +62,15 @@ def test_stored_answers_as_json(answers: Path) -> None:
 def test_bad_input(words: list[str], said: str) -> None:
     answer = dpsim_("check-engine", "--stored", *words)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
+
+
+def test_a_wheel_without_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(stored, "_CLONE", tmp_path)
+    answer = dpsim_("check-engine")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("dpsim: no stored answers of the engine: a wheel has none, and this is no clone")
+    assert answer.err.endswith("name their folder with --answers FOLDER or DPSIM_ENGINE_ANSWERS\n")
 
 
 # ---- an installed vllm

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpsim.testing.engine.comparison import Row
 from dpsim.testing.engine.live.installed import function, module
-from dpsim.testing.engine.live.stand_ins import refusal, replaced
+from dpsim.testing.engine.live.stand_ins import REFUSALS, refusal, replaced
 from dpsim.testing.engine.manager import runs
 
 
@@ -34,15 +34,15 @@ def dispatch(row: Row) -> Row:
 
 def _dispatch(row: Row, **asked: Any) -> Row:
     dispatcher = function("vllm.v1.cudagraph_dispatcher", "CudagraphDispatcher")(_vllm_config(row["config"]))
+    mode = mode_of(row["config"]["cudagraph_mode"])
     try:
-        mode = mode_of(row["config"]["cudagraph_mode"])
         dispatcher.initialize_cudagraph_keys(mode, row["config"]["query_len"])
-    except AssertionError as error:
+    except REFUSALS as error:
         return {"answer": refusal(error, "initialize_cudagraph_keys")}
     question = {name: row[name] for name in ("num_tokens", "uniform_decode", "has_lora")}
     try:
         mode, key = dispatcher.dispatch(**question, **asked)
-    except AssertionError as error:
+    except REFUSALS as error:
         return {"answer": refusal(error)}
     fields = {name: getattr(key, name) for name in ("num_tokens", "num_reqs", "uniform", "has_lora")}
     return {"answer": {"mode": mode.name, **fields}}
@@ -51,12 +51,13 @@ def _dispatch(row: Row, **asked: Any) -> Row:
 def _vllm_config(asked: Row) -> SimpleNamespace:
     """The settings that a dispatcher reads. Graphs in pieces are taken for compiled."""
     sizes, drafts = asked["capture_sizes"], asked["query_len"] - 1
+    padded = [sizes[bisect_left(sizes, count)] for count in range(max(sizes, default=-1) + 1)]
     lora = SimpleNamespace(max_loras=3, specialize_active_lora=False)
     compilation = SimpleNamespace(
         cudagraph_mode=mode_of(asked["cudagraph_mode"]),
         cudagraph_capture_sizes=sizes,
         max_cudagraph_capture_size=max(sizes, default=0),
-        bs_to_padded_graph_size=[sizes[bisect_left(sizes, count)] for count in range(max(sizes, default=-1) + 1)],
+        bs_to_padded_graph_size=padded,
         compile_sizes=[],
         cudagraph_specialize_lora=asked["lora"] == "both",
         is_attention_compiled_piecewise=lambda: True,
@@ -67,6 +68,7 @@ def _vllm_config(asked: Row) -> SimpleNamespace:
         lora_config=None if asked["lora"] == "off" else lora,
         speculative_config=SimpleNamespace(num_speculative_tokens=drafts) if drafts else None,
         num_speculative_tokens=drafts,
+        pad_for_cudagraph=padded.__getitem__,
     )
 
 
@@ -92,7 +94,8 @@ def _ladder(row: Row, rounds: bool) -> Row:
         cudagraph_capture_sizes=asked["cudagraph_capture_sizes"],
         max_cudagraph_capture_size=asked["max_cudagraph_capture_size"],
     )
-    settings = SimpleNamespace(
+    settings = place.VllmConfig.__new__(place.VllmConfig)  # its constructor wants a model
+    vars(settings).update(
         compilation_config=compilation,
         model_config=SimpleNamespace(enforce_eager=asked["enforce_eager"]),
         scheduler_config=SimpleNamespace(
@@ -100,7 +103,6 @@ def _ladder(row: Row, rounds: bool) -> Row:
         ),
         parallel_config=SimpleNamespace(tensor_parallel_size=1),
         speculative_config=SimpleNamespace(num_speculative_tokens=drafts) if drafts else None,
-        num_speculative_tokens=drafts,
         performance_mode=asked["performance_mode"],
     )
     platform = SimpleNamespace(
@@ -114,15 +116,15 @@ def _ladder(row: Row, rounds: bool) -> Row:
         with ExitStack() as stack:
             for one in reads:
                 stack.enter_context(replaced(one, current_platform=platform))
-            place.VllmConfig._set_cudagraph_sizes(settings)
-    except ValueError as error:
+            settings._set_cudagraph_sizes()
+    except REFUSALS as error:
         return {"answer": refusal(error)}
     at_config_time = _held(compilation)
     if not rounds or not drafts:
         return {"answer": {"config_time": at_config_time, "v1_runner": at_config_time}}
     try:
         compilation.adjust_cudagraph_sizes_for_spec_decode(1 + drafts, 1)
-    except ValueError as error:
+    except REFUSALS as error:
         return {"answer": {"config_time": at_config_time, "v1_runner": refusal(error)}}
     return {"answer": {"config_time": at_config_time, "v1_runner": _held(compilation)}}
 
