@@ -6,6 +6,8 @@ dpsim check-engine
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated
 
@@ -46,13 +48,14 @@ def check_engine(
         from dpsim.testing.engine.live.installed import installed
         from dpsim.testing.engine.stored import folder
 
-        release = None if stored else installed()
+        with redirect_stdout(sys.stderr):  # vllm logs to standard output from its import on
+            release = None if stored else installed()
         if as_release and not numbers(as_release):
             fail(f"--as {as_release}: expected a release of vllm, such as 0.33.0", 2)
         if as_release and release is None:
             fail("--as: takes an installed vllm for another release, and none is asked here", 2)
         place = folder(answers)
-        with Progress("check-engine", unit="kind") as progress:
+        with Progress("check-engine", unit="kind") as progress, redirect_stdout(sys.stderr):
             if release is None:
                 found = check.stored(place, progress)
             else:

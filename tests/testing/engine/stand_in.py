@@ -23,6 +23,9 @@ from typing import Any
 from dpsim.testing.engine.stored import answers, files_in, folder
 from tests import ROOT
 
+LOGGED = "INFO 11-22 [__init__.py:1] loading"
+"""What the package prints when it is imported, as the engine does."""
+
 
 def few(place: Path, most: int, files: Sequence[str] = ()) -> Path:
     """The first rows of each release, of some files or of all."""
@@ -105,7 +108,7 @@ def split_attn_metadata(ubatch_slices, common_attn_metadata):
 """
 
 MODULES = {
-    "vllm/__init__.py": "",
+    "vllm/__init__.py": f"print({LOGGED!r})\n",
     "vllm/v1/__init__.py": "",
     "vllm/v1/attention/__init__.py": "",
     "vllm/v1/attention/backends/__init__.py": "",
