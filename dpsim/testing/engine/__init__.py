@@ -10,6 +10,7 @@
     flow.py         V1: batch to agreed graph    need_mask.py    who needs a sampled token
     dispatch.py     V1: which graph              v2.py           V2: first choice and agreement
     ladder.py       V1: capture sizes            manager.py      source 004: sizes, choices, captures
+    config.py       the parallel configuration: what is accepted, values, hashes
 
 A kind knows no machine and no run: it puts a row to a pure function. Sources are the chapters of the specification that
 the functions name.

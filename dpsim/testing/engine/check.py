@@ -112,7 +112,7 @@ def _asked(kind: Comparison[Any], release: str, rows: list[Row]) -> list[Row]:
     asked = [row for row in rows if kind.applies(row)]
     if not asked:
         raise NotAsked(f"there are no questions in a file {kind.file}", by_design=True)
-    return [ask(kind, row, by) for row in asked]
+    return [answered for row in asked if (answered := ask(kind, row, by)) is not None]
 
 
 __all__ = ["Checked", "Unasked", "Verdict", "live", "stored"]

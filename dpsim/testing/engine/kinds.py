@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.testing.engine.comparison import Comparison
+from dpsim.testing.engine.config import CONFIG, CONFIG_HASH
 from dpsim.testing.engine.decide import DECIDE
 from dpsim.testing.engine.dispatch import DISPATCH
 from dpsim.testing.engine.flow import FLOW
@@ -32,10 +33,11 @@ KINDS: tuple[Comparison[Any], ...] = (
     METADATA,
     V2_DISPATCH,
     V2_SYNC,
+    CONFIG,
+    CONFIG_HASH,
 )
 
 NOT_COMPARED = {
-    "config": "dpsim does not model the validation and the hash of ParallelConfig yet",
     "waves": "dpsim does not model the coordinator and the engine loop yet",
 }
 """Files of answers without a kind, and why."""

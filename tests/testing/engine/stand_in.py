@@ -28,14 +28,15 @@ LOGGED = "INFO 11-22 [__init__.py:1] loading"
 
 
 def few(place: Path, most: int, files: Sequence[str] = ()) -> Path:
-    """The first rows of each release, of some files or of all."""
+    """The first rows of each kind and release, of some files or of all."""
     place.mkdir()
     for file in files or files_in(folder()):
-        seen: Counter[str] = Counter()
+        seen: Counter[tuple[str, str | None]] = Counter()
         with gzip.open(place / f"{file}.jsonl.gz", "wt") as out:
             for row in answers(file):
-                seen[row["version"]] += 1
-                if seen[row["version"]] <= most:
+                asked = row["version"], row.get("kind")
+                seen[asked] += 1
+                if seen[asked] <= most:
                     out.write(json.dumps(row) + "\n")
     return place
 
@@ -244,6 +245,32 @@ class VllmConfig:
         _rows.answer(told)
         compilation.told = told
         compilation.hold(told["config_time"])
+""",
+    "vllm/config/parallel.py": """
+from vllm import _rows
+
+REFUSED, ALIKE = set(), {}
+
+def root(fields):
+    asked = _rows.key(fields)
+    while ALIKE.get(asked, asked) != asked:
+        asked = ALIKE[asked]
+    return asked
+
+for row in _rows.rows("config"):
+    if row["kind"] == "pair" and "hash_equal" not in row["answer"]:
+        REFUSED |= {_rows.key(row[which]) for which in ("first", "second") if not row["answer"][which]["accepted"]}
+    elif row["kind"] == "pair" and row["answer"]["hash_equal"]:
+        ALIKE[root(row["first"])] = root(row["second"])
+
+class ParallelConfig:
+    def __init__(self, **fields):
+        self.fields = fields
+        if _rows.key(fields) in REFUSED:
+            raise ValueError("no such machine")
+
+    def compute_hash(self):
+        return root(self.fields)
 """,
     "vllm/v1/cudagraph_dispatcher.py": """
 from types import SimpleNamespace

@@ -6,6 +6,7 @@
     groups.py       asks ranks of a group
     graphs.py       asks for capture sizes and graphs
     batches.py      asks for masks, slices and metadata
+    configs.py      asks which configurations have equal hashes
     draws.py        questions that nobody asked before
 
 Nothing of vLLM is imported before a question is asked, and nothing is copied from it. An adapter knows where a function

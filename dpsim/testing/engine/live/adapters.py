@@ -13,16 +13,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dpsim.testing.engine.comparison import Comparison, Row, numbers, series
-from dpsim.testing.engine.live import batches, graphs, groups
+from dpsim.testing.engine.live import batches, configs, graphs, groups
 from dpsim.testing.engine.live.installed import NotAsked
 
 
 class Adapter(NamedTuple):
-    """`ask`: from a question to the fields of its row that hold the answer."""
+    """`ask`: from a question to the fields of its row that hold the answer; None if this machine cannot answer it."""
 
     first: str
     last: str
-    ask: Callable[[Row], Row]
+    ask: Callable[[Row], Row | None]
 
     def knows(self, release: str) -> bool:
         return series(self.first) <= series(release) <= series(self.last)
@@ -42,9 +42,11 @@ ADAPTERS: dict[str, tuple[Adapter, ...]] = {
     "slices_v2": (Adapter("0.33", "0.33", batches.slices_v2),),
     "last_ubatch_empty": (Adapter("0.14", "0.33", batches.last_empty),),
     "metadata": (Adapter("0.14", "0.14", batches.metadata_014), Adapter("0.33", "0.33", batches.metadata_033)),
+    "config_hash": (Adapter("0.14", "0.33", configs.config_hash),),
 }
 
 STORED_ONLY = {
+    "config": "what is accepted depends on the machine's platform and devices",
     "flow": "asks a runner, which wants a model and a device",
     "captures_004": "captures want a device",
     "v2_dispatch": "asks a manager of captured graphs, which wants a device",
@@ -70,13 +72,16 @@ def adapter(kind: Comparison[Any], release: str) -> Adapter:
     return found[0]
 
 
-def ask(kind: Comparison[Any], row: Row, by: Adapter) -> Row:
-    """A row with the engine's answer. Raises NotAsked if the installed code is not what the adapter expects."""
+def ask(kind: Comparison[Any], row: Row, by: Adapter) -> Row | None:
+    """A row with the engine's answer, None if there is none here. Raises NotAsked if the installed code is not what the
+    adapter expects.
+    """
     question = kind.question(row)
     try:
-        return {**question, **by.ask(question)}
+        answered = by.ask(question)
     except Exception as error:
         raise NotAsked(f"{type(error).__name__}: {error}") from error
+    return None if answered is None else {**question, **answered}
 
 
 __all__ = ["ADAPTERS", "STORED_ONLY", "Adapter", "adapter", "ask"]
