@@ -10,7 +10,8 @@ from dpsim.testing.engine import stored
 from dpsim.testing.engine.live import installed
 from dpsim.testing.engine.stored import VARIABLE
 from tests.cli.commands import dpsim_
-from tests.testing.engine.stand_in import LOGGED, check_engine, few, found, install
+from tests.testing.engine.modules import LOGGED
+from tests.testing.engine.stand_in import check_engine, few, found, install
 
 QUICK = ["decide", "dispatch_v1", "need_mask"]
 """Files whose questions need no torch."""

@@ -1,8 +1,9 @@
 """One kind of question that the engine answers: how its rows are put to a function of ours, and what counts as equal.
 
     kind = Comparison("need_mask", "need_mask", "vllm.v1....compute_need_sampled_mask", ours, answered, expected)
-    result = compare(kind, kind.of_release("0.33.0"), rows)
-    result.equal, result.departed, result.differing    # how many rows
+    for one in kind.of_release("0.33.0"):
+        result = compare(kind, one, rows)
+        result.equal, result.departed, result.differing    # how many rows
 
 A row is a question with the engine's answer, as tests/data/engine/README.md tells. Both sides are brought into the
 engine's words. Of a refusal its type counts, and when it comes; its words are the engine's own and are not compared.

@@ -46,9 +46,9 @@ NO_GRAPHS = {"cudagraph_mode": "NONE"}
 FOUND: list[tuple[dict[str, Any], list[Any], dict[str, Any], str, bool]] = [
     ({"disable_nccl_for_dp_synchronization": True}, [SHORT] * 2, NO_GRAPHS, "HANG:COLLECTIVE", True),  # M-CF-2
     ({"async_scheduling": True}, [SHORT] * 2, NO_GRAPHS, "HANG:COLLECTIVE", True),  # the same, by its default
-    ({"enable_dbo": False, "ubatch_size": 3}, [LONG] * 2, {**NO_GRAPHS, "enable_dbo": True}, "MISMATCH", True),
+    ({"enable_dbo": False, "ubatch_size": 3}, [LONG] * 2, {**NO_GRAPHS, "enable_dbo": True}, "HANG:COLLECTIVE", True),
     ({"cudagraph_capture_sizes": [3, 7]}, [SHORT] * 4, {"cudagraph_capture_sizes": [1, 2, 4]}, "CRASH", False),
-    ({"cudagraph_mode": "FULL_DECODE_ONLY"}, [SHORT] * 2, {"cudagraph_mode": "PIECEWISE"}, "DISAGREEMENT", False),
+    ({"cudagraph_mode": "FULL_DECODE_ONLY"}, [SHORT] * 2, {"cudagraph_mode": "PIECEWISE"}, "CRASH", False),
 ]
 
 

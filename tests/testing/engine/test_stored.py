@@ -61,6 +61,7 @@ def test_folders_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         (gzip.compress(b'{"version": 1}\n'), "expected a JSON object with a version"),
         (gzip.compress(b'{"version": "1.0"}\n')[:-9], "cannot be read: "),
     ],
+    ids=["no gzip", "cut off in a line", "no object", "no version", "cut off"],
 )
 def test_files_that_cannot_be_read(named: Path, content: bytes, said: str) -> None:
     (named / "decide.jsonl.gz").write_bytes(content)

@@ -20,8 +20,11 @@ class NotAsked(Exception):
 
 
 def installed() -> str | None:
-    """The release that is installed, None if none is. vLLM itself is imported only if it has no metadata."""
-    if util.find_spec("vllm") is None:
+    """The release that is installed, None if none is: a folder of that name is no package. vLLM itself is imported only
+    if it has no metadata.
+    """
+    found = util.find_spec("vllm")
+    if found is None or found.origin is None:
         return None
     try:
         return metadata.version("vllm")
