@@ -115,8 +115,8 @@ class _Said:
 
     `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
     `agreed`: who decided anything decided alike. `ended`: nothing was left that a program did not await. `owners`: the
-    ranks that have memory. `captured`: somebody captured a graph. `threaded`: somebody started a thread. `sent`, `received`: the transfers of a line
-    (communicator, sender, receiver).
+    ranks that have memory. `captured`: somebody captured a graph. `threaded`: somebody started a thread. `sent`,
+    `received`: the transfers of a line (communicator, sender, receiver).
     """
 
     def __init__(self) -> None:

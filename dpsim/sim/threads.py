@@ -189,7 +189,7 @@ class Threads:
         self.records = records
         self.machine = machine
         self.hub = getcurrent()
-        self.over = False
+        self.over = self._main_is_over = False
         journal = shared.thread()
         self.journal = shared.front = front_of(journal)
         self.main = TurningHost(journal, self.journal, records, machine)
@@ -225,6 +225,7 @@ class Threads:
 
     def all_over(self) -> Generator[Any, Any, SimThread | None]:
         """Wait until all have ended. The answer is one that raised, which nobody has joined."""
+        self._main_is_over = True
         for thread in self.started:  # which may grow
             if not thread.heard:
                 yield from self.main.wait(thread.ended)
@@ -238,8 +239,10 @@ class Threads:
         self.main.died()
 
     def idle(self) -> bool:
-        """Whether all that have not ended stand in an idle get."""
-        return self.main.idle and all(one.over or one.host.idle for one in self.started)
+        """Whether all that have not ended stand in an idle get, and there is one."""
+        if self._main_is_over and all(one.over for one in self.started):
+            return False
+        return (self.main.idle or self._main_is_over) and all(one.over or one.host.idle for one in self.started)
 
     def close(self) -> None:
         """The run is over: take the threads down."""
@@ -339,10 +342,16 @@ class SimFlag(JournaledFlag):
         return outcome
 
     def _query(self) -> Outcome:
+        host = self._host
+
         def outcome() -> Generator[Any, Any, bool]:
-            if self._set_now and isinstance(self._host, TurningHost) and self._by is not None:
-                self._host._learn(self._by)
-            return self._set_now
-            yield
+            if self._set_now and isinstance(host, TurningHost) and self._by is not None:
+                host._learn(self._by)
+            yes = self._set_now
+            if not yes and host.machine.timed:  # who asks again and again would keep time from going on
+                now = Op("", life=~host.rank)
+                host.machine.submit(now)
+                yield from host.in_vain(now)
+            return yes
 
         return outcome

@@ -59,7 +59,9 @@ class ThreadedProgram(Program):
         self.own = OWN[self.present[rank]]
         if self.rng.random() < 0.5:
             names = ["switch"] * 4 + ["start"] * 3 + ["end"] * 3 + ["join_thread"] * 2 + ["query_flag"]
-            getattr(self, self.rng.choice([*names, "set_flag", "set_flag", "clear_flag", "wait_flag", "late_wait"]))(rank)
+            getattr(self, self.rng.choice([*names, "set_flag", "set_flag", "clear_flag", "wait_flag", "late_wait"]))(
+                rank
+            )
         else:
             super().act()
 
