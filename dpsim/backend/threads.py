@@ -113,7 +113,7 @@ def refuse_start(rank: Starter, name: str, program: Any) -> None:
 
 
 def refuse_again(rank: Starter, name: str) -> None:
-    """Raise RuntimeError if there is such a thread. Its starter has come to its turn, so nobody starts one meanwhile."""
+    """Raise RuntimeError if there is such a thread. Its starter is at its turn, so nobody else starts it meanwhile."""
     earlier = rank.started.get(name)
     if earlier is not None and not earlier.heard:
         raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")

@@ -15,7 +15,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:FLAG:NEVER_SET                  a host thread waits for a flag that nobody sets
     HANG:FLAG:CLEARED                    a host thread waits for a flag that was set before, and cleared, and not since
     HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that sets it has ended
-    HANG:JOIN                            host threads wait for each other, by joins and perhaps flags
+    HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
+    HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
@@ -128,6 +129,7 @@ CLASSES = (
     "HANG:FLAG:NEVER_SET",
     "HANG:FLAG:CLEARED",
     "HANG:FLAG:THREAD_ENDED",
+    "HANG:FLAG:CYCLE",
     "HANG:JOIN",
     "HANG:HOST:LAUNCH_QUEUE",
     "HANG:HOST:ALLOC",

@@ -58,6 +58,7 @@ class TurningHost(Host):
         self.journal = front
         self.lives = ((("turns", self.rank), "w"), *(self.lives or ()))
         self._gone_on = self._starts = 0
+        self._held_up: Sequence[Op] = ()
         self.last: Op | None = None
         """Its last turn."""
         self.stands = False
@@ -80,6 +81,10 @@ class TurningHost(Host):
     def _pass(self, op: Op) -> None:
         """Submit an op of this thread, and stand still until it has fired."""
         machine = self.machine
+        if self._held_up:
+            self._stand()
+            if not machine.timed:
+                self.before(op)
         machine.submit(op)
         if op.at < 0:
             stand(machine.until(op, self.waiter))
@@ -100,7 +105,12 @@ class TurningHost(Host):
         """It stood at its turn."""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
-        machine = self.machine
+        self._held_up = ends
+        if records <= len(self.records):  # else the record of this call is yet to come, so it stands before its next
+            self._stand()
+
+    def _stand(self) -> None:
+        machine, ends, self._held_up = self.machine, self._held_up, ()
         if machine.timed and all(op.at >= 0 for op in ends):
             return
         gate = self.op(numbered_label("gets through", self._gates, self.word) if machine.visible else "", host=True)
@@ -117,6 +127,8 @@ class TurningHost(Host):
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
         machine = self.machine
+        if self._held_up:
+            self._stand()
         after = self.op(numbered_label("goes on", self._gone_on, self.word) if machine.visible else "", host=True)
         self._gone_on += 1
         machine.edge(op, after)

@@ -74,8 +74,8 @@ class HostPoint(ABC):
     """A host at its present point, and its streams.
 
     A host can be an actor, too (`Walk.hosts_act`), 0 if it is none; each of its threads is one by itself. Its ops are
-    those allocs at which the walk has not come to all that record_stream named; `held` is the last alloc if it is one of
-    these.
+    those allocs at which the walk has not come to all that record_stream named; `held` is the last alloc if it is such
+    an op.
     """
 
     rank: int

@@ -6,8 +6,8 @@ each thread's own:
 * a thread knows what its starter knew when it started it;
 * who joins a thread knows from then on all that it knew at its end;
 * a wait for a flag that was let go, or found it set, and a query that found it set, know what the thread knew that set
-  it: the first to do so since the flag was cleared, for a set of a set flag lets nobody go. A wait that was let go stays
-  so, though the flag is cleared before its thread goes on.
+  it: the first to do so since the flag was cleared, for a set of a set flag lets nobody go. A wait that was let go
+  stays so, though the flag is cleared before its thread goes on.
 
     main   launch a on s   set ready   clear ready
     u1                     wait ready                learned   launch b on t          a is before b

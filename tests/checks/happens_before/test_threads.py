@@ -8,11 +8,11 @@ from __future__ import annotations
 import pytest
 
 from dpsim.checks.happens_before.mailboxes import Mail
-from dpsim.ops import MAIN
+from dpsim.ops import MAIN, Ref
 from tests.checks.handmade import Hand, Made
 
 
-def written_by_main(made: Made) -> tuple[Hand, tuple[int, int, int]]:
+def written_by_main(made: Made) -> tuple[Hand, Ref]:
     """Main has written a buffer on its stream, and knows it."""
     a = made[0]
     a.about_thread("start", "u1")
@@ -23,7 +23,7 @@ def written_by_main(made: Made) -> tuple[Hand, tuple[int, int, int]]:
     return a, x
 
 
-def read_by(hand: Hand, thread: str, x: tuple[int, int, int]) -> None:
+def read_by(hand: Hand, thread: str, x: Ref) -> None:
     hand.thread = thread
     hand.launch("use", "side", writes=[x])
 
