@@ -52,7 +52,7 @@ class SimRank(JournaledRank):
 
     def cut(self) -> bool:
         """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
-        return self.host_thread.cut() if self.threads is None else any([host.cut() for host in self.threads.hosts])
+        return self.host_thread.cut() if self.threads is None else any(host.stands for host in self.threads.hosts)
 
     def stop(self) -> None:
         """The rank has ended before its time: none of its threads goes on."""
@@ -70,7 +70,8 @@ class SimRank(JournaledRank):
 
     def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
         threads = self.threads
-        assert threads is not None and self._begin is not None
+        assert threads is not None
+        assert self._begin is not None
         thread = SimThread(threads, name, threads.host_of(name))
         self.own_device.tell(thread.host)
         threads.begin(thread.host, self._begin(self, thread, program))

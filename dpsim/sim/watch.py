@@ -1,9 +1,9 @@
 """Is anybody getting on? A look at all journals now and then, so that a program without an end has one.
 
 A hang is seen exactly: nothing can move any more. A program that moves for ever is not. What is seen is that nothing
-has *changed* for long: no rank did anything but repeat itself. To repeat is to poll, to ask for an event or a flag, with an
-outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to pass a
-probe. All else is progress, whoever makes it, and all counts begin anew.
+has *changed* for long: no rank did anything but repeat itself. To repeat is to poll, to ask for an event or a flag,
+with an outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to
+pass a probe. All else is progress, whoever makes it, and all counts begin anew.
 
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
   it. It is given REPEATS records.
