@@ -402,7 +402,7 @@ class Flagged(NamedTuple):
     ordinal: int
     where: str
     flag: str
-    how: str  # set, clear, wait, query
+    how: str  # set, clear, wait or query
 
     def describe(self) -> str:
         return f"{self.how} flag {self.flag}"
@@ -418,7 +418,7 @@ class Threaded(NamedTuple):
     ordinal: int
     where: str
     name: str
-    how: str  # start, join
+    how: str  # start or join
 
     def describe(self) -> str:
         return f"{self.how} thread {self.name}"

@@ -198,7 +198,7 @@ class Run:
         return all(raw[KIND] in SILENT or _is_idle(raw) for journal in self.journals for raw in journal)
 
 
-SILENT = frozenset({"decision", "finished", "injected", "learned", "probe", "sleep"})
+SILENT = frozenset({"decision", "ended", "finished", "injected", "learned", "probe", "sleep", "thread"})
 """Kinds of record that tell of nothing that a rank issued, to its device or to others."""
 
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.host_communicators import JournaledHostCommunicator
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal, RankJournal
 from dpsim.backend.kernel_call import KernelCall

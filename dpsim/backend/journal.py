@@ -102,19 +102,18 @@ class Journal(GraphRecords):
         self.turn: Callable[[str, int], None] | None = None
         """Of a rank with several threads, where a backend has to know who goes on: called before the thread does
         something at a site, with the ordinal. It may be held up there."""
-        self._has_turn = False
+        self._has_turn = ""  # at which site it has come to its turn before its record
 
     def come(self, site: str) -> None:
         """The thread comes to an op that does something before it is journaled."""
         if self.turn is not None:
             known = self._sites.get(site)
             self.turn(site, 0 if known is None else known.count)
-            self._has_turn = True
+            self._has_turn = site
 
     def _take_turn(self, site: str) -> None:
-        if self._has_turn:
-            self._has_turn = False
-        elif self.turn is not None:
+        came, self._has_turn = self._has_turn, ""  # what was refused there has no record
+        if came != site and self.turn is not None:
             self.turn(site, self.ordinal)
 
     @property
@@ -238,7 +237,7 @@ class Journal(GraphRecords):
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """A thread other than main came to its end, or raised. The answer is what it raised, in words."""
         self.come("end")
-        self._has_turn = False
+        self._has_turn = ""
         message = "" if error is None else f"{type(error).__name__}: {said(error)[:500]}"
         where = "" if error is None else raised_at(error, packages)
         known = self._sites.get("end") or self._first("end")

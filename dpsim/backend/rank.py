@@ -16,7 +16,7 @@ from dpsim.backend.journal import Journal
 from dpsim.backend.plain import PLAIN, check_plain, whole
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.stores import StoreWork, checked_port
-from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_start
+from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_again, refuse_start
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     DeviceCommunicator,
@@ -120,8 +120,11 @@ class JournaledRank(Rank):
         return flag
 
     def start(self, name: str, program: ThreadProgram, *, site: str | None = None) -> Thread:
+        site = site or f"{name}.start"
         refuse_start(self, name, program)
-        self.journal.note("thread", site or f"{name}.start", (name, "start"))
+        self.journal.come(site)
+        refuse_again(self, name)
+        self.journal.note("thread", site, (name, "start"))
         thread = self.started[name] = self._start(name, program)
         return thread
 

@@ -110,6 +110,10 @@ def refuse_start(rank: Starter, name: str, program: Any) -> None:
         raise RuntimeError(
             f"thread {name}: the program does not say that it has threads; write `threaded = True` in its class"
         )
+
+
+def refuse_again(rank: Starter, name: str) -> None:
+    """Raise RuntimeError if there is such a thread. Its starter is at its turn, so nobody else starts it meanwhile."""
     earlier = rank.started.get(name)
     if earlier is not None and not earlier.heard:
         raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")

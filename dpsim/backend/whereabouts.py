@@ -5,7 +5,8 @@
     rank 3 ended
 
 Ranks that stand at one place share a line. On a machine that is stopped between two ops this is the last op that a rank
-issued: it stands there, or is on its way to the next one. A replay of a graph is one op.
+issued: it stands there, or is on its way to the next one. A replay of a graph is one op. Each host thread of a rank
+that has several has a line of its own.
 
 What is said by the way, of a run that was cut off, has at most FEW lines.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.ops import KIND, RawRecord, as_record
+from dpsim.ops import KIND, MAIN, THREAD, RawRecord, as_record
 from dpsim.within import replay_at
 from dpsim.words import counted, ranks_text, short
 
@@ -26,12 +27,22 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
     """A line for each place; the first so many, and one that counts the ranks elsewhere."""
     places: dict[str, list[int]] = {}
     for rank, journal in enumerate(journals):
-        places.setdefault(_place(journal), []).append(rank)
+        for place in _places(journal):
+            places.setdefault(place, []).append(rank)
     lines = [f"{ranks_text(ranks)} {place}" for place, ranks in places.items()]
     if most is not None and len(lines) > most:
         elsewhere = sum(len(ranks) for ranks in [*places.values()][most:])
         lines[most:] = [f"and {counted(elsewhere, 'rank')} elsewhere"]
     return "\n".join(lines)
+
+
+def _places(journal: Sequence[RawRecord]) -> list[str]:
+    """One for each host thread that has not ended."""
+    names = {raw[THREAD] for raw in journal if raw[KIND] != "injected"}
+    if len(names) < 2 or journal[-1][KIND] == "finished":
+        return [_place(journal)]
+    own = {name: [raw for raw in journal if raw[THREAD] == name] for name in sorted(names, key=lambda one: one != MAIN)}
+    return [f"thread {name} {_place(some)}" for name, some in own.items() if some[-1][KIND] != "ended"]
 
 
 def _place(journal: Sequence[RawRecord]) -> str:

@@ -17,7 +17,8 @@ nothing. The clauses:
 * graph_lint: nobody captured, or nobody sent a message meanwhile and all captured and replayed the same collectives.
 * leftover: every op whose outcome a rank was to learn it learned, and to each send there is a receive.
 * race, stale: in no communicator did one member make more calls than another, to each send there is a receive, and the
-  memory of each rank is in order by what that rank alone orders (`dpsim.checks.memory.own_order`).
+  memory of each rank is in order by what that rank alone orders (`dpsim.checks.memory.own_order`), and no rank has
+  several host threads: what these order is more than one sequence.
 
 Twins of the clauses, each of which is just not certified, are in the tests.
 """
@@ -39,6 +40,7 @@ from dpsim.ops import (
     DECISION_COMMUNICATOR,
     DECISION_VALUE,
     DTYPE,
+    FLAG_HOW,
     KIND,
     OP,
     ORDINAL,
@@ -46,6 +48,7 @@ from dpsim.ops import (
     STEP,
     STREAM,
     THREAD,
+    THREAD_HOW,
     TRANSFER_PEER,
     RawRecord,
 )
@@ -60,6 +63,9 @@ SIZES, MOVED, DECIDED = itemgetter(COLLECTIVE_SIZES), itemgetter(COUNT, DTYPE), 
 
 AWAITED = frozenset({"read", "ask", "take", "sleep"})
 """Kinds of op whose outcome a host learns; of collectives and transfers it does if they are its own, not a stream's."""
+
+LOOKS = frozenset({"wait", "query"})
+"""What a host awaits of a flag."""
 
 UNHEARD = frozenset({"launch", "mark", "wait"})
 """Kinds of op of which nobody hears but the rank's device: every second record."""
@@ -95,6 +101,7 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
         or (
             paired
             and said.joined
+            and not said.threaded
             and all(number == sizes[name] for name, number in said.callers.items())
             and all_in_order(run.journals[rank] for rank in said.owners)
         )
@@ -108,14 +115,14 @@ class _Said:
 
     `callers`: how many ranks made calls on a communicator. `joined`: all these made as many; `alike`: the same ones.
     `agreed`: who decided anything decided alike. `ended`: nothing was left that a program did not await. `owners`: the
-    ranks that have memory. `captured`: somebody captured a graph. `sent`, `received`: the transfers of a line
-    (communicator, sender, receiver).
+    ranks that have memory. `captured`: somebody captured a graph. `threaded`: somebody started a thread. `sent`,
+    `received`: the transfers of a line (communicator, sender, receiver).
     """
 
     def __init__(self) -> None:
         self.callers: dict[str, int] = {}
         self.joined = self.alike = self.agreed = self.ended = True
-        self.captured = False
+        self.captured = self.threaded = False
         self.owners: list[int] = []
         self.sent: dict[tuple[str, int, int], list[RawRecord]] = {}
         self.received: dict[tuple[str, int, int], list[RawRecord]] = {}
@@ -170,6 +177,10 @@ class _Said:
                 owns = True
             elif kind == "capture":
                 self.captured = True
+            elif (kind == "flag" and raw[FLAG_HOW] in LOOKS) or (kind == "thread" and raw[THREAD_HOW] == "join"):
+                pending[raw[ADDRESS]] = True
+            elif kind == "thread":
+                self.threaded = True
         # Who stands in an idle get for ever has not come to its end.
         if (pending or asked is not None) and journal[-1][KIND] == "finished":
             self.ended = False

@@ -13,18 +13,22 @@ Before all that comes what stands between devices, where every member has issued
 host that a limit of the world holds up in a plain call (`limits`). There, too, that members waited for more than they
 had to is believed only where nothing else explains a hang.
 
+Where ranks have several host threads, these may wait for each other within their rank (`thread_hangs`). That explains
+what peers wait for in vain.
+
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
-from dpsim.checks import limits, order_inversion
+from dpsim.checks import limits, order_inversion, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.ops import KIND, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record
+from dpsim.ops import KIND, MAIN, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record
 from dpsim.within import replay_at
 from dpsim.words import ranks_text
 
@@ -45,7 +49,11 @@ def every(run_index: RunIndex) -> list[Finding]:
     waits = {rank: one for one in stuck for rank in one.waits}
     roots = _roots(stuck, waits)
     details = _details(run_index, stuck)
-    findings = _letters(run_index) + [_missing(run_index, stuck, root, details) for root in roots]
+    findings = (
+        thread_hangs.check(run_index)
+        + _letters(run_index)
+        + [_missing(run_index, stuck, root, details) for root in roots]
+    )
     findings += [_cycle(run_index, waits, path, details) for path in _cycles(waits)]
     inversions = _in_streams(run_index, stuck, roots), _in_slots(run_index)
     return findings + [one for one in inversions if one is not None] or _hang(run_index, crash_explains=False)
@@ -62,6 +70,11 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     if raised and crash_explains:
         return []
     letters = _letters(run_index)
+    threads = thread_hangs.check(run_index) if run_index.threaded else []
+    if threads:
+        details = _details(run_index, stuck)
+        others = [_missing(run_index, stuck, one, details) for one in roots if not thread_hangs.holds(run_index, one)]
+        return [*letters, *others[:1], *[_with_details(one, details) for one in threads]]
     inversion = _in_streams(run_index, stuck, roots)
     if inversion:
         return [*letters, inversion]
@@ -94,6 +107,11 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
             position=run_index.position(entry) if entry else (0, 0),
         )
     ]
+
+
+def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
+    told = [line for line in details if line.strip() not in finding.details]
+    return replace(finding, details=(*finding.details, *told))
 
 
 def _roots(stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
@@ -131,18 +149,16 @@ def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
 
 
 def _idle(run_index: RunIndex, rank: int) -> bool:
-    last = run_index.last(rank)
-    return last is not None and last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle"
+    lasts = run_index.living(rank)
+    return bool(lasts) and all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
 
 
 def _letters(run_index: RunIndex) -> list[Finding]:
     """A finding for each rank that stands in a `get`."""
     findings = []
-    for rank, end in enumerate(run_index.run.ends):
-        last = run_index.last(rank)
-        if end != "blocked" or last is None:
-            continue
-        record = last.record
+    blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
+    for last in (last for rank in blocked for last in run_index.living(rank)):
+        rank, record = last.rank, last.record
         if isinstance(record, Take) and record.how == "get":
             posts = sum(
                 raw[KIND] == "post" and (raw[POST_TO], raw[POST_MAILBOX]) == (rank, record.mailbox)
@@ -153,13 +169,18 @@ def _letters(run_index: RunIndex) -> list[Finding]:
                 Finding(
                     check="deadlock",
                     klass="HANG:MAILBOX:NO_MESSAGE",
-                    message=f"rank {rank} waits for a message in {record.mailbox} ({record.site}, step {record.step}); "
+                    message=f"{_thread(record)}rank {rank} waits for a message in {record.mailbox} "
+                    f"({record.site}, step {record.step}); "
                     f"{posts} {'was' if posts == 1 else 'were'} ever sent to it",
                     culprit=Culprit.of(rank, record),
                     position=run_index.position(last),
                 )
             )
     return findings
+
+
+def _thread(record: Take) -> str:
+    return "" if record.thread == MAIN else f"thread {record.thread} of "
 
 
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
@@ -178,6 +199,8 @@ def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
     for rank in [rank for rank in members if rank not in stuck.joined]:
         where.setdefault(f"{_ended(run_index, rank)}{_did(run_index, rank)}", []).append(rank)
     lines += [f"  missing {ranks_text(ranks)}: {text}" for text, ranks in where.items()]
+    for rank in [rank for ranks in where.values() for rank in ranks if run_index.end(rank) == "blocked"]:
+        lines += [f"    {line}" for line in thread_hangs.lines(run_index, rank)]
     return lines
 
 
@@ -204,7 +227,9 @@ def _ended(run_index: RunIndex, rank: int) -> str:
 
 
 def _did(run_index: RunIndex, rank: int) -> str:
-    """The last op of a rank; of one that ended, what it did before."""
+    """The last op of a rank; of one that ended, what it did before. Threads that stand are told one by one."""
+    if rank in run_index.threaded and run_index.end(rank) == "blocked":
+        return ""
     journal = run_index.run.journals[rank]
     for at in range(len(journal) - 1, -1, -1):
         if journal[at][KIND] not in ("injected", "learned", "finished"):

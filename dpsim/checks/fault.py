@@ -1,6 +1,7 @@
 """Fault: no rank raised, no rank died.
 
 What a rank's exception or death does to its peers is the deadlock check's; here it is only stated, with the place.
+So is what a host thread raised that nobody joined, where its rank stands still.
 Ranks that raised the same in one step and at one place are told in one finding, and none of them is to blame: nothing
 tells them apart.
 
@@ -12,9 +13,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dpsim.checks import thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import KIND, Raised
+from dpsim.ops import KIND, MAIN, Ended, Raised
 from dpsim.words import ranks_text
 
 
@@ -30,6 +32,9 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
             at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
             entry = Entry(rank, at, journal[at])
             alike.setdefault((entry.step, entry.record.site, entry.record.where), []).append(entry)
+        elif end == "blocked":
+            for entry in thread_hangs.raised(run_index, rank):
+                alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "died" and (every or "blocked" not in run_index.run.ends):
             step = run_index.reached(rank)
             last = run_index.last(rank)
@@ -49,17 +54,26 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
 def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
     said: dict[str, list[int]] = {}
     for entry in entries:
-        record = entry.record
-        message = record.message if isinstance(record, Raised) else "no record of the exception"
-        said.setdefault(message, []).append(entry.rank)
+        said.setdefault(_said(entry)[1], []).append(entry.rank)
     record, ranks = entries[0].record, [entry.rank for entry in entries]
+    error = _said(entries[0])[0]
     alone = len(entries) == 1
     at = f" at {record.where}" if record.where and not alone else ""
+    thread = "" if record.thread == MAIN else f"thread {record.thread} of "
     return Finding(
         check="fault",
-        klass=f"CRASH:{record.site.upper()}",
-        message=f"{ranks_text(ranks)} raised {record.site} in step {record.step}{at}: {next(iter(said))}",
-        culprit=Culprit.of(ranks[0], record) if alone else None,
+        klass=f"CRASH:{error.upper()}",
+        message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(said))}",
+        culprit=replace(Culprit.of(ranks[0], record), site=error) if alone else None,
         position=min(run_index.position(entry) for entry in entries),
         details=tuple(f"{ranks_text(own)}: {message}" for message, own in said.items()) if len(said) > 1 else (),
     )
+
+
+def _said(entry: Entry) -> tuple[str, str]:
+    """The type of what was raised, and what it says."""
+    record = entry.record
+    if isinstance(record, Ended):
+        error, _, message = record.message.partition(": ")
+        return error, message
+    return record.site, record.message if isinstance(record, Raised) else "no record of the exception"

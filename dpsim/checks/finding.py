@@ -12,11 +12,17 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
+    HANG:FLAG:NEVER_SET                  a host thread waits for a flag that nobody sets
+    HANG:FLAG:CLEARED                    a host thread waits for a flag that was set before, and cleared, and not since
+    HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that sets it has ended
+    HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
+    HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
     LIVELOCK:POLL                        ranks move for ever and get nowhere: they look for messages in vain
     LIVELOCK:QUERY                       they ask for an event in vain
+    LIVELOCK:FLAG                        they look at a flag in vain
     LIVELOCK:SLEEP                       they sleep, and ask for nothing
     LIVELOCK:DECISION                    they decide, mark and probe what they did before
     NONDETERMINISM:REPEAT                a run that was repeated, along its own schedule, came out differently
@@ -120,11 +126,17 @@ CLASSES = (
     "HANG:P2P:UNMATCHED_RECV",
     "HANG:P2P:UNMATCHED_SEND",
     "HANG:MAILBOX:NO_MESSAGE",
+    "HANG:FLAG:NEVER_SET",
+    "HANG:FLAG:CLEARED",
+    "HANG:FLAG:THREAD_ENDED",
+    "HANG:FLAG:CYCLE",
+    "HANG:JOIN",
     "HANG:HOST:LAUNCH_QUEUE",
     "HANG:HOST:ALLOC",
     "HANG:UNDECIDED",
     "LIVELOCK:POLL",
     "LIVELOCK:QUERY",
+    "LIVELOCK:FLAG",
     "LIVELOCK:SLEEP",
     "LIVELOCK:DECISION",
     "NONDETERMINISM:REPEAT",

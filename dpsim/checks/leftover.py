@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex
 from dpsim.checks.transfers import astray, summary
-from dpsim.ops import ADDRESS, KIND, SITE, STREAM
+from dpsim.ops import ADDRESS, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.words import counted
 
 LEARNS = frozenset({"read", "ask", "take", "sleep"})
@@ -51,9 +51,17 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
         kind = raw[KIND]
         if kind == "learned":
             begun.pop(raw[ADDRESS], None)
-        elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None):
+        elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
             begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())
+
+
+def _about_threads(raw: RawRecord) -> bool:
+    """Whether it waits for a flag or a thread, or asks for a flag."""
+    kind = raw[KIND]
+    return bool(
+        (kind == "flag" and raw[FLAG_HOW] in ("wait", "query")) or (kind == "thread" and raw[THREAD_HOW] == "join")
+    )
 
 
 def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:

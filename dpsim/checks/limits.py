@@ -27,6 +27,9 @@ from dpsim.world import Occupied
 
 FEW = 8
 
+PLAIN = frozenset({"alloc", "launch", "collective", "transfer", "replay"})
+"""Kinds of record of the calls that may hold a host up."""
+
 
 def held_up(
     run_index: RunIndex, awaited: Sequence[int] = (), letters: Sequence[Finding] = (), details: Sequence[str] = ()
@@ -37,7 +40,7 @@ def held_up(
     or transfer; one of them that neither stands so nor waits for a message (`letters`) is to blame itself.
     """
     run = run_index.run
-    standing = [last for rank in run.standing if (last := run_index.last(rank)) is not None]
+    standing = [last for rank in run.standing if (last := _stands_at(run_index, rank)) is not None]
     silent = {finding.culprit.rank for finding in letters if finding.culprit is not None}
     if not standing or not {*awaited} <= {*run.standing, *silent}:
         return []
@@ -55,10 +58,16 @@ def held_up(
     ]
 
 
+def _stands_at(run_index: RunIndex, rank: int) -> Entry | None:
+    """The plain call in which a rank stands: the last record of one of its threads."""
+    lasts = run_index.living(rank)
+    return next((last for last in lasts if last.raw[KIND] in PLAIN), lasts[0] if lasts else None)
+
+
 def takes_part(run_index: RunIndex, finding: Finding) -> Finding:
     """The finding of a hang, with what limits of the world do in it: hosts that stand, slots for which others wait."""
     run = run_index.run
-    lasts = [last for rank in run.standing if (last := run_index.last(rank)) is not None]
+    lasts = [last for rank in run.standing if (last := _stands_at(run_index, rank)) is not None]
     stands = [_where(run_index, last) for last in lasts if not finding.klass.startswith("HANG:HOST")]
     slots = [_full(run_index, one) for one in _full_ranks(run_index)[:FEW]]
     more = len(_full_ranks(run_index)) - len(slots)

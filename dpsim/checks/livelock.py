@@ -16,10 +16,16 @@ from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.ops import KIND, SITE, WHERE, as_record
 from dpsim.words import ranks_text
 
-KINDS = {"take": "LIVELOCK:POLL", "ask": "LIVELOCK:QUERY", "sleep": "LIVELOCK:SLEEP", "decision": "LIVELOCK:DECISION"}
+KINDS = {
+    "take": "LIVELOCK:POLL",
+    "ask": "LIVELOCK:QUERY",
+    "flag": "LIVELOCK:FLAG",
+    "sleep": "LIVELOCK:SLEEP",
+    "decision": "LIVELOCK:DECISION",
+}
 """By what a rank repeats, the most telling first: what it asks for is what does not come."""
 
-ASKS = ("take", "ask")
+ASKS = ("take", "ask", "flag")
 WHY = {True: "nothing else can happen that would answer", False: "nothing is asked that could end it"}
 NO_CALL = ("learned", "injected")
 TAIL = 64

@@ -23,6 +23,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import NamedTuple, TypeAlias
 
 from dpsim.awaited import awaited
@@ -136,12 +137,11 @@ def _heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
     for key, stream in later:
         standing.wait(key, stream.rank, keeps(stream))
     for host in walk.hosts:  # one that waits for its device has not issued what it would issue next
-        last = run_index.last(host.rank)
-        if last is not None and last.raw[KIND] == "read":
-            for communicator, seq in standing.stands:
-                calls = run_index.collectives[communicator].get(host.rank)
-                if calls is not None and len(calls) <= seq:
-                    standing.wait((communicator, seq), host.rank, keeps(host.streams[last.raw[STREAM]]))
+        reading = [last.raw[STREAM] for last in run_index.living(host.rank) if last.raw[KIND] == "read"]
+        for stream, (communicator, seq) in product(reading, standing.stands):
+            calls = run_index.collectives[communicator].get(host.rank)
+            if calls is not None and len(calls) <= seq:
+                standing.wait((communicator, seq), host.rank, keeps(host.streams[stream]))
     return standing
 
 

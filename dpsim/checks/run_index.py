@@ -20,9 +20,11 @@ from dpsim.ops import (
     COMMUNICATOR,
     DECISION_COMMUNICATOR,
     KIND,
+    MAIN,
     OP,
     SITE,
     STEP,
+    THREAD,
     TRANSFER_PEER,
     Collective,
     Decision,
@@ -118,13 +120,34 @@ class RunIndex:
         """Whoever issued an op; `rank`: who left out what this one did."""
         return Culprit.of(entry.rank if rank is None else rank, entry.record, self.within(entry))
 
-    def last(self, rank: int) -> Entry | None:
-        """The last thing a rank did, injected faults apart."""
+    def last(self, rank: int, thread: str | None = None) -> Entry | None:
+        """The last thing a rank did, or one of its threads, injected faults apart."""
         journal = self.run.journals[rank]
         for at in range(len(journal) - 1, -1, -1):
-            if journal[at][KIND] != "injected":
+            if journal[at][KIND] != "injected" and thread in (None, journal[at][THREAD]):
                 return Entry(rank, at, journal[at])
         return None
+
+    def living(self, rank: int) -> list[Entry]:
+        """The last thing that each host thread of a rank did which has not ended; main's first. Of a rank with one
+        thread that of the rank.
+        """
+        if rank not in self.threaded:
+            last = self.last(rank)
+            return [] if last is None else [last]
+        lasts: dict[str, Entry] = {}
+        for at, raw in enumerate(self.run.journals[rank]):
+            if raw[KIND] == "ended":
+                lasts.pop(raw[THREAD], None)
+            elif raw[KIND] != "injected":
+                lasts[raw[THREAD]] = Entry(rank, at, raw)
+        return sorted(lasts.values(), key=lambda entry: entry.raw[THREAD] != MAIN)
+
+    @cached_property
+    def threaded(self) -> frozenset[int]:
+        """The ranks that started host threads."""
+        journals = enumerate(self.run.journals)
+        return frozenset(rank for rank, journal in journals if any(raw[KIND] == "thread" for raw in journal))
 
     def reached(self, rank: int) -> int:
         """The last step of which a rank did something; -1 if it did nothing."""

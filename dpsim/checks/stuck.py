@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsim.awaited import awaited
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ADDRESS, CALL, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, RawRecord
+from dpsim.ops import ADDRESS, CALL, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, THREAD, RawRecord
 
 
 @dataclass(frozen=True)
@@ -86,16 +86,17 @@ def _unjoined(members: dict[int, list[Entry]]) -> Iterator[tuple[int, dict[int, 
 
 
 def _stands_in(run_index: RunIndex, own: Entry) -> bool:
-    """Whether a rank may stand in its own op: on the host if it has not heard of its end and did nothing after it but
-    send and join; on a stream if it did not end, nor heard of what came after it on that stream.
+    """Whether a rank may stand in its own op: on the host if its thread has not heard of its end and did nothing after
+    it but send and join; on a stream if it did not end, nor heard of what came after it on that stream.
     """
     if run_index.end(own.rank) != "blocked":
         return False
     journal = run_index.run.journals[own.rank]
-    last = run_index.last(own.rank)
+    thread = own.raw[THREAD]
+    last = run_index.last(own.rank, thread)
     assert last is not None
     if own.raw[STREAM] is None:
-        later = journal[own.at + 1 :]
+        later = [raw for raw in journal[own.at + 1 :] if raw[THREAD] == thread]
         if any(raw[KIND] == "learned" and raw[ADDRESS] == own.raw[ADDRESS] for raw in later):
             return False
         did = [raw for raw in later if raw[KIND] not in ("learned", "injected")]

@@ -105,7 +105,7 @@ def _why(run: Run, rank: int, at: At, kind: str) -> str:
         )
     if visits:
         return f"rank {rank} never came to {at}; its last visit was {at.site}[{max(visits)}]"
-    named = ("collective", "launch", "read", "alloc", "decision", "kept", "capture", "replay")
+    named = ("collective", "launch", "read", "alloc", "decision", "kept", "capture", "replay", "flag", "thread")
     sites = sorted({raw[SITE] for raw in journal if raw[KIND] in named and raw[THREAD] == at.thread})
     near = nearest(str(at.site), sites)
     hint = f"did you mean {near[0]}?" if near else f"its sites: {', '.join(sites) or 'none'}"

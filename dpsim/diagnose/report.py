@@ -23,13 +23,16 @@ from dpsim.ops import (
     ADDRESS,
     ASK_HOW,
     CAPTURE_WHAT,
+    ENDED_MESSAGE,
     EVENT,
+    FLAG_HOW,
     KIND,
     ORDINAL,
     SITE,
     STEP,
     STREAM,
     THREAD,
+    THREAD_HOW,
     Injected,
     RawRecord,
     as_record,
@@ -42,6 +45,7 @@ LAST_OPS = 5
 SHOWN = (
     *("collective", "transfer", "launch", "read", "post", "take", "decision", "raised", "finished"),
     *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
+    *("flag", "thread", "ended"),
     "ask",  # in which the rank stands
 )
 
@@ -86,20 +90,32 @@ def _section(title: str, body: Sequence[str]) -> list[str]:
 
 def _last_ops(run: Run, until: int | None) -> list[str]:
     """Columns: ranks, step, op, site, place. Ranks that did the same share their lines. Of a run that went on those up
-    to a step.
+    to a step. Each host thread has its own lines; one that has ended well has none.
     """
-    blocks: dict[tuple[tuple[str, ...], ...], list[int]] = {}
+    blocks: dict[tuple[str, tuple[tuple[str, ...], ...]], list[int]] = {}
     for rank, journal in enumerate(run.journals):
-        rows = [_row(journal, at) for at in _recent(journal, until)]
-        blocks.setdefault(tuple(rows) or (("", "did nothing", "", ""),), []).append(rank)
-    lines = [(ranks_text(ranks), *row) for rows, ranks in blocks.items() for row in rows]
+        for thread in _threads(journal):
+            rows = [_row(journal, at) for at in _recent(journal, until, thread)]
+            blocks.setdefault((thread or "", tuple(rows) or (("", "did nothing", "", ""),)), []).append(rank)
+    lines = [(f"{ranks_text(ranks)} {name}".rstrip(), *row) for (name, rows), ranks in blocks.items() for row in rows]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)).rstrip() for line in lines
     ]
 
 
-def _recent(journal: list[RawRecord], until: int | None) -> list[int]:
+def _threads(journal: list[RawRecord]) -> list[str | None]:
+    """The host threads of a rank that have not ended well; None stands for all records of a rank with one thread."""
+    if not any(raw[KIND] == "thread" for raw in journal):
+        return [None]
+    names: dict[str, bool] = {}
+    for raw in journal:
+        if raw[KIND] != "injected":
+            names[raw[THREAD]] = raw[KIND] != "ended" or bool(raw[ENDED_MESSAGE])
+    return [name for name, stands in names.items() if stands]
+
+
+def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> list[int]:
     """Where the last ops up to a step are. Memory and outcomes are left out: they fill the screen and say little. A
     replay is one op, and so is a capture; one that is not over has a second, the last call that it kept.
     """
@@ -108,7 +124,7 @@ def _recent(journal: list[RawRecord], until: int | None) -> list[int]:
     while at and len(recent) < LAST_OPS:
         at -= 1
         raw, kind = journal[at], journal[at][KIND]
-        if kind not in SHOWN or (until is not None and raw[STEP] > until):
+        if kind not in SHOWN or (until is not None and raw[STEP] > until) or thread not in (None, raw[THREAD]):
             continue
         of = replay_at(journal, at)
         if of is not None:
@@ -140,6 +156,8 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
     """Whether it is an op that holds the host, and that did not return."""
     raw = journal[at]
     awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
+    awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
+    awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
     if not awaited and not (raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"):
         return False
     later = (journal[index] for index in range(at + 1, len(journal)))

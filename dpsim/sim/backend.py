@@ -8,6 +8,7 @@ schedules.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -111,8 +112,13 @@ class SimBackend:
             several.main if several is not None else Host(one.thread(), own, machine)
             for several, one, own in zip(threads, shared, journals, strict=True)
         ]
+
+        def hosts_of(rank: int) -> Sequence[Host]:
+            several = threads[rank]
+            return [hosts[rank]] if several is None else several.hosts
+
         tick = None if progress is None else lambda: progress(hosts[0].journal.step)
-        watch = Watch(machine, hosts, ends, tick)
+        watch = Watch(machine, hosts, ends, tick, lambda rank: [host.waiter for host in hosts_of(rank)])
         for one in shared:
             one.look = partial(watch.look, one.rank)
         begin = partial(live_beside, ends=ends)

@@ -66,7 +66,7 @@ class Mailboxes:
             op.pending += 1
             box.getters.append(op)
         else:
-            self._learn(op, box.messages[0][1])
+            self._give(box, op)
         machine.submit(op)
 
     def close(self) -> None:
@@ -86,8 +86,13 @@ class Mailboxes:
         box.delivered += 1
         if box.getters:
             getter = box.getters.popleft()
-            self._learn(getter, delivery)
+            self._give(box, getter)
             self._machine.submit(getter)
+
+    def _give(self, box: _Box, getter: Op) -> None:
+        """The next message is for this get, also where another thread comes to take one before it goes on."""
+        message = self._next(box, getter)
+        getter.effect, getter.args = _same, (message,)
 
     def _next(self, box: _Box, op: Op) -> Any:
         if not box.messages:
@@ -102,3 +107,7 @@ class Mailboxes:
         """Who takes a message comes after it."""
         op.seen_marks |= delivery.seen_marks
         op.causes |= delivery.causes
+
+
+def _same(message: Frozen) -> Frozen:
+    return message

@@ -61,7 +61,7 @@ class SimRank(JournaledRank):
 
     def cut(self) -> bool:
         """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
-        return self.host_thread.cut() if self.threads is None else any(host.cut() for host in self.threads.hosts)
+        return self.host_thread.cut() if self.threads is None else any(host.stands for host in self.threads.hosts)
 
     def stop(self) -> None:
         """The rank has ended before its time: none of its threads goes on."""

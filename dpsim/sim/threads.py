@@ -58,6 +58,7 @@ class TurningHost(Host):
         self.journal = front
         self.lives = ((("turns", self.rank), "w"), *(self.lives or ()))
         self._gone_on = self._starts = 0
+        self._held_up: Sequence[Op] = ()
         self.last: Op | None = None
         """Its last turn."""
         self.stands = False
@@ -80,6 +81,10 @@ class TurningHost(Host):
     def _pass(self, op: Op) -> None:
         """Submit an op of this thread, and stand still until it has fired."""
         machine = self.machine
+        if self._held_up:
+            self._stand()
+            if not machine.timed:
+                self.before(op)
         machine.submit(op)
         if op.at < 0:
             stand(machine.until(op, self.waiter))
@@ -100,7 +105,12 @@ class TurningHost(Host):
         """It stood at its turn."""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:
-        machine = self.machine
+        self._held_up = ends
+        if records <= len(self.records):  # else the record of this call is yet to come, so it stands before its next
+            self._stand()
+
+    def _stand(self) -> None:
+        machine, ends, self._held_up = self.machine, self._held_up, ()
         if machine.timed and all(op.at >= 0 for op in ends):
             return
         gate = self.op(numbered_label("gets through", self._gates, self.word) if machine.visible else "", host=True)
@@ -117,6 +127,8 @@ class TurningHost(Host):
 
     def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
         machine = self.machine
+        if self._held_up:
+            self._stand()
         after = self.op(numbered_label("goes on", self._gone_on, self.word) if machine.visible else "", host=True)
         self._gone_on += 1
         machine.edge(op, after)
@@ -189,7 +201,7 @@ class Threads:
         self.records = records
         self.machine = machine
         self.hub = getcurrent()
-        self.over = False
+        self.over = self._main_is_over = False
         journal = shared.thread()
         self.journal = shared.front = front_of(journal)
         self.main = TurningHost(journal, self.journal, records, machine)
@@ -225,6 +237,7 @@ class Threads:
 
     def all_over(self) -> Generator[Any, Any, SimThread | None]:
         """Wait until all have ended. The answer is one that raised, which nobody has joined."""
+        self._main_is_over = True
         for thread in self.started:  # which may grow
             if not thread.heard:
                 yield from self.main.wait(thread.ended)
@@ -238,8 +251,10 @@ class Threads:
         self.main.died()
 
     def idle(self) -> bool:
-        """Whether all that have not ended stand in an idle get."""
-        return self.main.idle and all(one.over or one.host.idle for one in self.started)
+        """Whether all that have not ended stand in an idle get, and there is one."""
+        if self._main_is_over and all(one.over for one in self.started):
+            return False
+        return (self.main.idle or self._main_is_over) and all(one.over or one.host.idle for one in self.started)
 
     def close(self) -> None:
         """The run is over: take the threads down."""
@@ -339,10 +354,16 @@ class SimFlag(JournaledFlag):
         return outcome
 
     def _query(self) -> Outcome:
+        host = self._host
+
         def outcome() -> Generator[Any, Any, bool]:
-            if self._set_now and isinstance(self._host, TurningHost) and self._by is not None:
-                self._host._learn(self._by)
-            return self._set_now
-            yield
+            if self._set_now and isinstance(host, TurningHost) and self._by is not None:
+                host._learn(self._by)
+            yes = self._set_now
+            if not yes and host.machine.timed:  # who asks again and again would keep time from going on
+                now = Op("", life=~host.rank)
+                host.machine.submit(now)
+                yield from host.in_vain(now)
+            return yes
 
         return outcome

@@ -1,9 +1,9 @@
 """Is anybody getting on? A look at all journals now and then, so that a program without an end has one.
 
 A hang is seen exactly: nothing can move any more. A program that moves for ever is not. What is seen is that nothing
-has *changed* for long: no rank did anything but repeat itself. To repeat is to poll and to ask for an event, with an
-outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to pass a
-probe. All else is progress, whoever makes it, and all counts begin anew.
+has *changed* for long: no rank did anything but repeat itself. To repeat is to poll, to ask for an event or a flag,
+with an outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to
+pass a probe. All else is progress, whoever makes it, and all counts begin anew.
 
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
   it. It is given REPEATS records.
@@ -30,11 +30,13 @@ from __future__ import annotations
 import os
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from functools import cached_property
 
+import simpy
+
 from dpsim.backend.whereabouts import FEW, whereabouts
-from dpsim.ops import ASK_HOW, DECISION_VALUE, KIND, LEARNED_OUTCOME, SITE, TAKE_HOW, RawRecord
+from dpsim.ops import ASK_HOW, DECISION_VALUE, FLAG_HOW, KIND, LEARNED_OUTCOME, SITE, TAKE_HOW, RawRecord
 from dpsim.schedule import Outgrown
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
@@ -89,7 +91,7 @@ class Repetition:
             if not self._repeats(raw):
                 return False
             self.repeats += 1
-            self.asks += raw[KIND] in ("take", "ask")
+            self.asks += raw[KIND] in ("take", "ask", "flag")
         self.read = len(records)
         return True
 
@@ -99,6 +101,8 @@ class Repetition:
             return bool(raw[TAKE_HOW] == "poll")
         if kind == "ask":
             return bool(raw[ASK_HOW] == "query")
+        if kind == "flag":
+            return bool(raw[FLAG_HOW] == "query")
         if kind in ("learned", "decision"):
             value = raw[LEARNED_OUTCOME if kind == "learned" else DECISION_VALUE]
             if kind == "learned" and not (value is None or type(value) is bool):
@@ -110,14 +114,22 @@ class Repetition:
 
 
 class Watch:
-    """Of one run. `tick` is called at every look; what it raises ends the run."""
+    """Of one run. `tick` is called at every look; what it raises ends the run. `waiters`: by what the threads of a rank
+    go on.
+    """
 
     def __init__(
-        self, machine: Machine, hosts: Sequence[Host], ends: Sequence[str], tick: Callable[[], None] | None
+        self,
+        machine: Machine,
+        hosts: Sequence[Host],
+        ends: Sequence[str],
+        tick: Callable[[], None] | None,
+        waiters: Callable[[int], Iterable[simpy.Event]],
     ) -> None:
         self._machine = machine
         self._ends = ends
         self._tick = tick
+        self._waiters = waiters
         self._hosts = hosts
         self._epoch = 0
         self._enough = REPEATS if machine.timed else ASKS
@@ -181,15 +193,15 @@ class Watch:
 
     def _in_vain(self) -> list[int]:
         """The ranks that ask in vain, if all that can still happen is that they ask again."""
-        moving: dict[int, Host] = {}
+        moving: set[int] = set()
         epoch = self._epoch
         for one in self._ranks:
             self._reads_on(one)
             if one.repeats >= self._enough and self._ends[one.host.rank] == "blocked":
-                moving[one.host.rank] = one.host
+                moving.add(one.host.rank)
         if epoch != self._epoch:
             return []
-        machine, waiters = self._machine, {host.waiter for host in moving.values()}
+        machine, waiters = self._machine, {waiter for rank in moving for waiter in self._waiters(rank)}
         ahead = [*machine.env.due, *(entry[-1] for entry in machine.env._queue), *machine.enabled]
         alone = all(one in waiters or (isinstance(one, Op) and self._is_of(one, moving)) for one in ahead)
         return sorted(moving) if alone else []

@@ -2,7 +2,8 @@
 
 Two runs of one scenario are equal if every rank made the same decisions, the same ops in the same order on each
 communicator and each stream, and learned the same from each op; it makes no difference on which backend, how fast, or
-from which line of the source. Only the *first* difference is told, since the others mostly follow from it: the one in
+from which line of the source. In which order the host threads of a rank came to what they share nothing else of makes
+no difference either. Only the *first* difference is told, since the others mostly follow from it: the one in
 the earliest step; within a step the earliest op of a rank.
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
@@ -19,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dpsim.ops import KIND, LEARNED_OUTCOME, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
+from dpsim.ops import KIND, LEARNED_OUTCOME, MAIN, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
 from dpsim.trace import fold
 from dpsim.trace.read import Trace
 from dpsim.words import printable, ranks_text
@@ -69,13 +70,14 @@ def compare(a: Trace, b: Trace) -> Difference | None:
             pass
         b.check()
         return None
-    both = zip(a.journals(), b.journals(), strict=True)
-    partings = [
-        parting
-        for rank, (mine, theirs) in enumerate(both)
-        if mine != theirs
-        for parting in _partings(rank, mine, theirs)
-    ]
+    partings: list[_Parting] = []
+    reordered: list[bool] = []
+    for rank, (mine, theirs) in enumerate(zip(a.journals(), b.journals(), strict=True)):
+        if mine != theirs:
+            partings += _partings(rank, mine, theirs)
+            reordered.append(len(fold.threads(mine)) > 1 and sorted(map(repr, mine)) == sorted(map(repr, theirs)))
+    if not partings and reordered and all(reordered):
+        return None
     if not partings:
         meaning = "all values are equal, but not of the same type: true is not 1, nor is 1.0"
         return Difference(None, "the type of a decision", 0, 0, a.header.digest, b.header.digest, meaning)
@@ -148,8 +150,13 @@ def _actors(
         mine, theirs = split(a), split(b)
         for name in dict.fromkeys([*mine, *theirs]):
             yield kind, f"{kind} {name}", mine.get(name, []), theirs.get(name, [])
-    yield "outcomes", "outcomes", fold.outcomes(a), fold.outcomes(b)
-    yield "thread", "thread main", a, b
+    mine, theirs = fold.threads(a), fold.threads(b)
+    names = dict.fromkeys([*mine, *theirs]) or {MAIN: None}
+    for name in names:
+        which = "outcomes" if len(names) == 1 else f"outcomes of thread {name}"
+        yield "outcomes", which, fold.outcomes(mine.get(name, [])), fold.outcomes(theirs.get(name, []))
+    for name in names:
+        yield "thread", f"thread {name}", mine.get(name, []), theirs.get(name, [])
 
 
 def _position(journal: list[RawRecord], raw: RawRecord) -> tuple[int, int]:

@@ -4,6 +4,7 @@ A real backend has no global order of its ops, so runs are compared actor by act
 journal into the sequences of its actors of one kind, in issue order; the records are those of the journal.
 
     communicators(journal)["dp_cpu"]      # the collectives on dp_cpu
+    threads(journal)["u1"]                # all that a host thread did
     decisions(journal)["plan"]            # what the rank decided as its plan, step by step
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from dpsim.ops import COMMUNICATOR, KIND, RECORDS, SITE, STREAM, RawRecord
+from dpsim.ops import COMMUNICATOR, KIND, RECORDS, SITE, STREAM, THREAD, RawRecord
 
 Sequences: TypeAlias = dict[str, list[RawRecord]]
 """Actor -> its records, in issue order. Actors are in order of their first record."""
@@ -44,6 +45,14 @@ def decisions(journal: Iterable[RawRecord]) -> Sequences:
     for raw in journal:
         if raw[KIND] == "decision":
             sequences.setdefault(raw[SITE], []).append(raw)
+    return sequences
+
+
+def threads(journal: Iterable[RawRecord]) -> Sequences:
+    """What each host thread did."""
+    sequences: Sequences = {}
+    for raw in journal:
+        sequences.setdefault(raw[THREAD], []).append(raw)
     return sequences
 
 

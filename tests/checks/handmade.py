@@ -14,7 +14,7 @@ from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.ops import RawRecord, Ref
+from dpsim.ops import MAIN, RawRecord, Ref
 from dpsim.world import Run
 from tests.programs import world_of
 from tests.records import raw
@@ -26,6 +26,7 @@ class Hand:
     def __init__(self, rank: int) -> None:
         self.rank = rank
         self.step = 0
+        self.thread = MAIN
         self.journal: list[RawRecord] = []
         self._next: dict[Any, int] = {}
 
@@ -34,11 +35,11 @@ class Hand:
         return self._next[what]
 
     def add(self, kind: str, site: str, **fields: Any) -> None:
-        """A record of the present step."""
-        self.journal.append(raw(kind, site, **{"step": self.step} | fields))
+        """A record of the present step and thread."""
+        self.journal.append(raw(kind, site, **{"step": self.step, "thread": self.thread} | fields))
 
     def note(self, kind: str, site: str, **fields: Any) -> tuple[str, int]:
-        """The record of an op; its address is what `learned` needs."""
+        """The record of an op; its address is what `learned` needs, of the same thread."""
         ordinal = self.number(("site", site))
         self.add(kind, site, ordinal=ordinal, where=f"here.py:{len(self.journal)}", **fields)
         return site, ordinal
@@ -123,6 +124,17 @@ class Hand:
 
     def take(self, how: str = "get", box: str = "box") -> tuple[str, int]:
         return self.note("take", how, mailbox=box, how=how)
+
+    def flag(self, how: str, name: str) -> tuple[str, int]:
+        return self.note("flag", f"{name}.{how}", flag=name, how=how)
+
+    def about_thread(self, how: str, name: str) -> tuple[str, int]:
+        """`how`: start or join."""
+        return self.note("thread", f"{name}.{how}", name=name, how=how)
+
+    def ended(self, message: str = "") -> None:
+        """The present thread has come to its end."""
+        self.note("ended", "end", message=message)
 
 
 class Made:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 from dpsim.awaited import is_idle
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
-from dpsim.checks.happens_before.points import NO_MARKS, HostPoint, Signal, StreamPoint
+from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.streams import Fire, StreamState
 from dpsim.ops import (
     ADDRESS,
@@ -58,7 +58,8 @@ class HostState(HostPoint):
     def __init__(self, meeting: Meeting, rank: int, journal: list[RawRecord], actor: int) -> None:
         self.meeting, self.rank, self.journal, self.actor = meeting, rank, journal, actor
         self.clock = meeting.clocks.nothing
-        self.at = self.position = self.held = 0
+        self.at = self.position = 0
+        self.held: Held = None
         self.streams: dict[str, StreamState] = {}
         self.pending: dict[tuple[Any, ...], Any] = {}  # address -> what the host will learn from
         self.used: dict[int, list[str]] = {}
@@ -166,13 +167,13 @@ class HostState(HostPoint):
         self.streams[raw[STREAM]].put(StreamState.read, at, (raw, learns), self.clock)
 
     def _alloc(self, _: int, raw: RawRecord) -> None:
-        self.held = 0
+        self.held = None
         if self.kept:
             self.kept = [mark for mark in self.kept if mark.clock is None]
             if self.kept:
                 self.position += 1
-                self.held = self.position
-                self.clock = self.meeting.clocks.after(self.clock, self.clock, self.actor, self.held)
+                self.held = self.actor, self.position
+                self.clock = self.meeting.clocks.after(self.clock, self.clock, self.actor, self.position)
         self.meeting.sink.placed(self, raw)
 
     def _used(self, _: int, raw: RawRecord) -> None:

@@ -20,6 +20,10 @@ from knew is known, whichever it was.
 A post that the walk has not come to may depend on this very take, so it may or may not have been there: the host waits.
 When nothing else can move, `walk` decides: a host is told that nothing else was there if it alone could have gone on.
 
+Where several host threads of a rank post to a box or take from it, neither is what they post taken in the order of the
+journal, nor does one know what another took. There nothing is counted either, and a message may be of any post that has
+its content.
+
 Of a rank that died messages may be lost, so nothing is counted in a box that it posts to. Nor where a message
 came that no post explains, or too many to look at (`MANY`). There each message is taken for itself.
 """
@@ -27,12 +31,12 @@ came that no post explains, or too many to look at (`MANY`). There each message 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
-from dpsim.ops import POST_CONTENT, POST_MAILBOX, POST_TO, RawRecord
+from dpsim.ops import KIND, POST_CONTENT, POST_MAILBOX, POST_TO, TAKE_MAILBOX, THREAD, RawRecord
 
 MANY = 256
 """Messages that are not accounted for, up to which they are counted."""
@@ -68,17 +72,20 @@ class Explained(NamedTuple):
 
 
 class Box:
-    """A mailbox. `counts`: whether messages are counted."""
+    """A mailbox. `counts`: whether messages are counted. `mixed`: several threads of a rank post or take."""
 
     def __init__(self) -> None:
         self.senders: dict[int, Letters] = {}
         self.counts = True
+        self.mixed = False
         self._left: Counter[Any] = Counter()
 
     def take(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
         """The host takes a message: what is known of it (None: nothing), and a post to wait for before this is asked
         again.
         """
+        if self.mixed:
+            return self._take_any(message, posts, clocks)
         senders = list(self.senders.values())
         if len(senders) == 1 and self.counts:  # the usual case: nothing is open
             [one] = senders
@@ -110,7 +117,23 @@ class Box:
 
     def explains(self, message: Any) -> bool:
         """Whether posts that the walk has come to explain the message."""
+        if self.mixed:
+            return any(post.clock is not None for post in self._posts_of(message))
         return self._explain(message, list(self.senders.values()), there=True) is not None
+
+    def _posts_of(self, message: Any) -> list[Signal]:
+        return [post for one in self.senders.values() for content, post in one.posts if content == message]
+
+    def _take_any(self, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
+        """What is known of a message that may be of any post with its content."""
+        maybe = self._posts_of(message)
+        late = next((post for post in maybe if post.clock is None), None)
+        if late is not None and posts == "wait":
+            return None, late
+        if late is not None and posts == "any":
+            return None, None
+        known = [post.clock for post in maybe if post.clock is not None]
+        return (clocks.common(known) if known else None), None
 
     def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explained | None:
         """After one more message; None if no post explains it. `there`: by what the walk has come to."""
@@ -189,6 +212,18 @@ class Mail:
         box = self._boxes[raw[POST_TO], raw[POST_MAILBOX]]
         box.senders.setdefault(rank, Letters()).posts.append((raw[POST_CONTENT], Signal()))
         box.counts = box.counts and rank not in self._lossy
+
+    def share(self, rank: int, journal: Sequence[RawRecord]) -> None:
+        """Before the walk: a rank that has several threads, which may use one box."""
+        threads: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
+        for raw in journal:
+            if raw[KIND] == "post":
+                threads["post", raw[POST_TO], raw[POST_MAILBOX]].add(raw[THREAD])
+            elif raw[KIND] == "take":
+                threads["take", rank, raw[TAKE_MAILBOX]].add(raw[THREAD])
+        for (_, to, name), users in threads.items():
+            if len(users) > 1:
+                self._boxes[to, name].mixed = True
 
     def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
         """The walk has come to a post."""

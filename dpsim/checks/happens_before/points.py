@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.ops import RawRecord, Refs
@@ -66,16 +66,21 @@ class StreamPoint:
 NO_MARKS: Mapping[StreamPoint, Signal] = {}
 
 
+Held: TypeAlias = tuple[int, int] | None
+"""An op of a host: its actor, and the position."""
+
+
 class HostPoint(ABC):
     """A host at its present point, and its streams.
 
-    A host can be an actor, too (`Walk.hosts_act`), 0 if it is none. Its ops are those allocs at which the walk has not
-    come to all that record_stream named; `held` is the position of the last alloc if it is one of these, else 0.
+    A host can be an actor, too (`Walk.hosts_act`), 0 if it is none; each of its threads is one by itself. Its ops are
+    those allocs at which the walk has not come to all that record_stream named; `held` is the last alloc if it is such
+    an op.
     """
 
     rank: int
     actor: int
-    held: int
+    held: Held
     streams: Mapping[str, StreamPoint]
 
     @abstractmethod

@@ -20,6 +20,9 @@ depends on has fired; a host stops where it learned something that has not happe
   very take, so it is waited for. Where nothing can move any more some host went on first, by what is there: if only
   one can have, then what is not there was not there, else it may have been.
 
+* of a rank with several host threads, each comes after its start, and what goes on behind a flag or a join comes after
+  what let it go on (`threads`). To come later in the journal is no order of two threads.
+
 Not an order: that the allocator found `record_stream`'s events passed and so reused a block. It orders the old
 buffer's accesses before the new one's (`dpsim.checks.memory.reuse`), and nothing else: the next run may not be so
 lucky.
@@ -38,6 +41,7 @@ Prior art: this is message-passing trace replay as in MUST and ISP, with streams
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -47,11 +51,15 @@ from dpsim.checks.happens_before.mailboxes import Mail
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Sink
 from dpsim.checks.happens_before.streams import StreamState
-from dpsim.ops import COMMUNICATOR, KIND, STREAM, TRANSFER_GROUP, RawRecord
+from dpsim.checks.happens_before.threads import ThreadedHost
+from dpsim.ops import COMMUNICATOR, KIND, MAIN, STREAM, THREAD, TRANSFER_GROUP, RawRecord
 from dpsim.world import Run, World
 
 STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "read": 1, "alloc": 0, "mark": 0, "wait": 0, "used": 0}
 """The records that name a stream to put something on, and how many ops of it each is."""
+
+NOTED = STREAMED | {"post": -1, "thread": -2}
+"""These, and those of which one has to know besides."""
 
 
 class Walk:
@@ -73,11 +81,19 @@ class Walk:
         found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
         self.plain = run.finished and all(len(one.lengths) < 2 for one in found)
         actors = [0, *[length for one in found if len(one.lengths) > 1 for length in one.lengths.values()]]
-        hosts = range(len(actors), len(actors) + len(found)) if hosts_act else [0] * len(found)
-        actors += [_allocs(journal) for journal in run.journals if hosts_act]
+        hosts: list[dict[str, int]] = [{} for _ in found]
+        for rank, journal in enumerate(run.journals if hosts_act else ()):
+            for thread, allocs in _allocs(journal, found[rank].threaded).items():
+                hosts[rank][thread] = len(actors)
+                actors.append(allocs)
         members = {spec.name: spec.ranks for spec in world.communicators}
         self.meeting = meeting = Meeting(clocks(actors), sink, mail, members, joint)
-        self.hosts = [HostState(meeting, rank, run.journals[rank], actor) for rank, actor in enumerate(hosts)]
+        self.hosts = [
+            ThreadedHost(meeting, rank, run.journals[rank], acting)
+            if found[rank].threaded
+            else HostState(meeting, rank, run.journals[rank], acting.get(MAIN, 0))
+            for rank, acting in enumerate(hosts)
+        ]
         actor = 0
         for host, one in zip(self.hosts, found, strict=True):
             host.sizes = one.groups
@@ -112,12 +128,13 @@ class Walk:
 
 class _Scan(NamedTuple):
     """What is known of a rank before the walk. `lengths`: how many ops each stream and lane has. `groups`: how many
-    transfers each coalesced group. `uses`: the streams of each communicator.
+    transfers each coalesced group. `uses`: the streams of each communicator. `threaded`: it started host threads.
     """
 
     lengths: dict[str | Lane, int]
     groups: dict[int, int]
     uses: dict[str, set[str]]
+    threaded: bool
 
 
 def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
@@ -125,10 +142,17 @@ def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
     lengths: dict[str | Lane, int] = {}
     groups: dict[int, int] = {}
     uses: dict[str, set[str]] = {}
+    threaded = False
     for raw in journal:
         kind = raw[KIND]
-        ops = STREAMED.get(kind)
+        ops = NOTED.get(kind)
         if ops is not None:
+            if ops < 0:
+                if ops == NOTED["post"]:
+                    mail.add(rank, raw)
+                else:
+                    threaded = True
+                continue
             name = raw[STREAM]
             if name is None:
                 continue
@@ -145,10 +169,13 @@ def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
                     lengths[lane] = lengths.get(lane, 0) + 1
                     ops = 0
             lengths[name] = lengths.get(name, 0) + ops
-        elif kind == "post":
-            mail.add(rank, raw)
-    return _Scan(lengths, groups, uses)
+    if threaded:
+        mail.share(rank, journal)
+    return _Scan(lengths, groups, uses, threaded)
 
 
-def _allocs(journal: list[RawRecord]) -> int:
-    return [raw[KIND] for raw in journal].count("alloc")
+def _allocs(journal: list[RawRecord], threaded: bool) -> dict[str, int]:
+    """How many allocs each thread made."""
+    if threaded:
+        return Counter([raw[THREAD] for raw in journal if raw[KIND] == "alloc"])
+    return {MAIN: [raw[KIND] for raw in journal].count("alloc")}

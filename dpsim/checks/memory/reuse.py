@@ -29,7 +29,7 @@ from functools import partial
 from typing import NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clock
-from dpsim.checks.happens_before.points import NO_MARKS, HostPoint, Signal, StreamPoint
+from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
 from dpsim.checks.memory.cells import BY_POSITION, BY_STREAM, Cell, RawAccess, Segment
 from dpsim.ops import Ref
 
@@ -66,7 +66,8 @@ class Life:
     def __init__(self, number: int) -> None:
         self.number = number
         self.pool: Pool | None = None
-        self.after = self.held = self.freed = 0
+        self.after = self.freed = 0
+        self.held: Held = None
         self.marks: Mapping[StreamPoint, Signal] = NO_MARKS
         self.last: dict[StreamPoint, RawAccess] = {}
         self.writers: tuple[StreamPoint, ...] = ()
@@ -241,7 +242,7 @@ class Reuse:
             self.unsure = True
             return True
         held = conflict.new.held
-        return not (held and any(clocks.knows(mark.clock, host.actor, held) for mark in marks))
+        return held is None or not any(clocks.knows(mark.clock, *held) for mark in marks)
 
 
 def _stale_first(conflicts: list[Conflict]) -> list[Conflict]:

@@ -14,9 +14,11 @@ from dpsim.checks.happens_before.hosts import HostState, Lane, lane_of
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NullSink, Signal, StreamPoint
+from dpsim.checks.happens_before.threads import THREADED, FlagState, ThreadedHost
 from dpsim.checks.happens_before.walk import Walk
-from dpsim.ops import RawRecord, Refs
+from dpsim.ops import FLAG, FLAG_HOW, KIND, THREAD_HOW, RawRecord, Refs
 from tests.checks.happens_before.naive import Access, Program
+from tests.checks.happens_before.naive_threads import ThreadedProgram
 
 
 class Watched(NullSink):
@@ -50,9 +52,9 @@ def ordered(sink: Watched, one: Access, other: Access) -> bool:
     return was is stream or stream.clocks.knows(clock, was.actor, position)
 
 
-def compare(seed: int) -> Counter[str]:
+def compare(seed: int, threads: bool = False) -> Counter[str]:
     """Counts the pairs of accesses of a rank by what the closure says, and how often the fold says less."""
-    program = Program(seed)
+    program = ThreadedProgram(seed) if threads else Program(seed)
     truth = program.orders()
     if truth is None:
         return Counter(too_many=1)
@@ -61,6 +63,8 @@ def compare(seed: int) -> Counter[str]:
     assert {(one.rank, one.at) for one in alive} == set(sink.told), f"seed {seed}: what happens"
     several = any(len(list(program.explanations(rank))) > 1 for rank in range(program.size))
     counts = Counter(programs=1, several=several, dead=len(program.accesses) > len(alive), groups=bool(program.groups))
+    if isinstance(program, ThreadedProgram):
+        counts.update(raw[KIND] for hand in program.made.hands for raw in hand.journal)
     plain = program.contents == "all"
     turns = {place: turn for turn, place in enumerate(sink.told)}
     for index, one in enumerate(alive):
@@ -90,6 +94,70 @@ def test_the_fold_agrees_with_the_closure(part: int) -> None:
     assert counts["dead"] > 20
     assert min(counts["ordered"], counts["unordered"]) > 1500
     assert counts["less"] < 20
+
+
+@pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, 30))])
+def test_the_fold_agrees_with_the_closure_where_ranks_have_threads(part: int) -> None:
+    """Nor does it say less anywhere."""
+    counts = sum((compare(seed, threads=True) for seed in range(part * 100, part * 100 + 100)), Counter())
+    assert counts["programs"] == 100
+    assert min(counts["ordered"], counts["unordered"]) > 1500
+    assert min(counts["flag"], counts["thread"], counts["ended"]) > 60
+    assert counts["less"] == 0
+
+
+def one_clock(self: ThreadedHost, thread: str) -> None:
+    """What one thread knows all know."""
+    self._thread = thread
+
+
+def any_set_counts(self: ThreadedHost, raw: RawRecord) -> None:
+    """A set of a flag that is set is known to who waits, too."""
+    if raw[FLAG_HOW] == "set":
+        self._flags.setdefault(raw[FLAG], FlagState()).clock = None
+    flag_of(self, raw)
+
+
+def cleared_is_forgotten(self: ThreadedHost, raw: RawRecord) -> None:
+    """Who was let go does not know by whom once the flag is cleared."""
+    flag_of(self, raw)
+    if raw[FLAG_HOW] == "clear":
+        for look in [one for looks in self._looks.values() for one in looks if one.flag is self._flags[raw[FLAG]]]:
+            look.clock = None
+
+
+def nothing_at_start(self: ThreadedHost, raw: RawRecord) -> None:
+    """A thread knows nothing when it starts."""
+    if raw[THREAD_HOW] == "join":
+        about_thread(self, raw)
+
+
+def nothing_at_join(self: ThreadedHost, _: RawRecord) -> None:
+    """Nothing is known of the end of a thread."""
+
+
+flag_of, about_thread = ThreadedHost._flag, ThreadedHost._about_thread
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "fault"),
+    [
+        (ThreadedHost, "_enter", one_clock),
+        (THREADED, "flag", any_set_counts),
+        (THREADED, "flag", cleared_is_forgotten),
+        (THREADED, "thread", nothing_at_start),
+        (THREADED, "ended", nothing_at_join),
+    ],
+)
+def test_a_fold_that_takes_threads_wrongly_is_noticed(
+    where: Any, what: str, fault: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if isinstance(where, dict):
+        monkeypatch.setitem(where, what, fault)
+    else:
+        monkeypatch.setattr(where, what, fault)
+    with pytest.raises(AssertionError, match="seed"):
+        sum((compare(seed, threads=True) for seed in range(300)), Counter())
 
 
 def all_wait_for_all(_: Any, __: int, members: Sequence[int]) -> Sequence[int]:

@@ -1,0 +1,296 @@
+"""Host threads of one rank that wait for each other: a part of deadlock.
+
+A host thread stands in a flag that nobody sets, or joins one that does not end. It is to blame for nothing while a
+thread that may let it go stands elsewhere, in a collective, say; what that waits for is told then. Who may:
+
+* the thread that a join names;
+* of a flag, the thread that set it last. If none has set it, those that set it on other ranks; if none there, all.
+
+What is left has its end within the rank, and there it is told, following from each thread the one that it waits for:
+
+    main   wait ready                    nobody sets it: u1 has ended       HANG:FLAG:THREAD_ENDED
+    main   join u1     u1  wait ready    main set and cleared it before     HANG:FLAG:CLEARED
+    main   join u1     u1  join main                                        HANG:JOIN
+    main   wait a      u1  wait b        main set b, u1 set a               HANG:FLAG:CYCLE
+
+A thread that raised, and that nobody joined, is told by itself (`raised`), before those that wait for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.ops import (
+    ADDRESS,
+    ENDED_MESSAGE,
+    FLAG,
+    FLAG_HOW,
+    KIND,
+    TAKE_HOW,
+    THREAD,
+    THREAD_HOW,
+    THREAD_NAME,
+    RawRecord,
+)
+from dpsim.words import ranks_text
+
+
+def check(run_index: RunIndex) -> list[Finding]:
+    """One finding for each such hang; ranks that hang alike share one. Each comes behind what its threads raised."""
+    alike: dict[object, list[Finding]] = {}
+    for rank in sorted(run_index.threaded):
+        if run_index.end(rank) != "blocked":
+            continue
+        finding = _Rank(run_index, rank).finding()
+        if finding is not None and finding.culprit is not None:
+            key = replace(finding.culprit, rank=-1), finding.klass
+            alike.setdefault(key, []).append(finding)
+    return [_folded(findings) for findings in alike.values()]
+
+
+def holds(run_index: RunIndex, rank: int) -> bool:
+    """Whether a rank stands still for its own threads alone."""
+    stands = rank in run_index.threaded and run_index.end(rank) == "blocked"
+    return stands and _Rank(run_index, rank).finding() is not None
+
+
+def raised(run_index: RunIndex, rank: int) -> list[Entry]:
+    """The ends of threads of a rank that raised and were not joined."""
+    if rank not in run_index.threaded:
+        return []
+    journal = run_index.run.journals[rank]
+    found: dict[str, Entry] = {}
+    joins: dict[object, str] = {}
+    for at, raw in enumerate(journal):
+        if raw[KIND] == "ended" and raw[ENDED_MESSAGE]:
+            found[raw[THREAD]] = Entry(rank, at, raw)
+        elif raw[KIND] == "thread" and raw[THREAD_HOW] == "join":
+            joins[raw[ADDRESS]] = raw[THREAD_NAME]
+        elif raw[KIND] == "learned" and raw[ADDRESS] in joins:
+            found.pop(joins[raw[ADDRESS]], None)
+    return list(found.values())
+
+
+def lines(run_index: RunIndex, rank: int) -> list[str]:
+    """Where each thread of a rank stands that has not ended, and how the others ended."""
+    if rank not in run_index.threaded:
+        return []
+    return _Rank(run_index, rank).lines()
+
+
+@dataclass(frozen=True)
+class _Flag:
+    """Of a flag of a rank: its sets, in order, and whether it was cleared after the last."""
+
+    sets: tuple[Entry, ...]
+    cleared: Entry | None
+
+
+class _Rank:
+    """The threads of one rank. `living`: where each stands. `ends`: of the others, their last record."""
+
+    def __init__(self, run_index: RunIndex, rank: int) -> None:
+        self.run_index, self.rank = run_index, rank
+        self.journal = run_index.run.journals[rank]
+        self.living = {entry.raw[THREAD]: self._standing(entry) for entry in run_index.living(rank)}
+        self.ends = {
+            raw[THREAD]: Entry(rank, at, raw)
+            for at, raw in enumerate(self.journal)
+            if raw[KIND] == "ended" and raw[THREAD] not in self.living
+        }
+
+    def _standing(self, last: Entry) -> Entry:
+        """The op in which a thread stands; the last that it did, if that is none of flags and threads."""
+        heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
+        if last.raw[KIND] == "learned" or not _waits(last.raw):
+            for at in range(last.at, -1, -1):
+                raw = self.journal[at]
+                if raw[THREAD] == last.raw[THREAD] and _waits(raw) and raw[ADDRESS] not in heard:
+                    return Entry(self.rank, at, raw) if last.raw[KIND] == "learned" else last
+        return last
+
+    def finding(self) -> Finding | None:
+        """What holds this rank, if that is a matter of its threads alone."""
+        held = [name for name, entry in self.living.items() if _waits(entry.raw) and self._within(name)]
+        if not held:
+            return None
+        first = min(held, key=lambda name: self.run_index.position(self.living[name]))
+        path = [first]
+        while (after := self._next(path[-1])) is not None and after not in path:
+            path.append(after)
+        name = path[-1]
+        cycle = path[path.index(after) :] if after is not None else []
+        if not _waits(self.living[name].raw):  # it stands in an idle get, and is joined
+            name = path[-2]
+        entry = self.living[name]
+        klass, why = self._why(name, cycle)
+        position = self.run_index.position(entry)
+        for crash in raised(self.run_index, self.rank):
+            step, number = self.run_index.position(crash)
+            position = max(position, (step, number + 1))
+        return Finding(
+            check="deadlock",
+            klass=klass,
+            message=f"thread {name} of rank {self.rank} {why}",
+            culprit=self.run_index.culprit(entry),
+            position=position,
+            details=tuple(self.lines()),
+        )
+
+    def _within(self, name: str) -> bool:
+        """Whether all for whom a thread may wait in the end wait for flags and threads, too, or have ended."""
+        seen, left = {name}, [name]
+        while left:
+            for other in self._may_let_go(left.pop()):
+                raw = self.living[other].raw
+                if not _waits(raw) and not _is_idle(raw):
+                    return False
+                if other not in seen:
+                    seen.add(other)
+                    left.append(other)
+        return True
+
+    def _may_let_go(self, name: str) -> list[str]:
+        """The living threads that may let one go."""
+        raw = self.living[name].raw
+        if raw[KIND] == "thread":
+            return [one for one in self.living if one == raw[THREAD_NAME]]
+        if not _waits(raw):
+            return []
+        setters = self._setters(raw[FLAG])
+        return [one for one in self.living if (one in setters or not setters) and one != name]
+
+    def _setters(self, flag: str) -> list[str]:
+        """Who set a flag last; if nobody did on this rank, who did on another."""
+        sets = self._flag(flag).sets
+        if sets:
+            return [sets[-1].raw[THREAD]]
+        journals = self.run_index.run.journals
+        return sorted({raw[THREAD] for journal in journals for raw in journal if _sets(raw, flag)})
+
+    def _next(self, name: str) -> str | None:
+        """For whom a thread waits, where that is one."""
+        raw = self.living[name].raw
+        if raw[KIND] == "flag" and not self._setters(raw[FLAG]):
+            return None
+        after = self._may_let_go(name)
+        return after[0] if len(after) == 1 else None
+
+    def _flag(self, flag: str) -> _Flag:
+        sets, cleared = [], None
+        for at, raw in enumerate(self.journal):
+            if raw[KIND] == "flag" and raw[FLAG] == flag:
+                if raw[FLAG_HOW] == "set":
+                    sets.append(Entry(self.rank, at, raw))
+                    cleared = None
+                elif raw[FLAG_HOW] == "clear":
+                    cleared = Entry(self.rank, at, raw)
+        return _Flag(tuple(sets), cleared)
+
+    def _why(self, name: str, cycle: list[str]) -> tuple[str, str]:
+        """The class of the hang, and in words what a thread waits for."""
+        entry = self.living[name]
+        raw, where = entry.raw, _place(entry)
+        if cycle:
+            waits = [self._waits_text(one) for one in cycle]
+            kinds = {self.living[one].raw[KIND] for one in cycle}
+            klass = "HANG:JOIN" if kinds == {"thread"} else "HANG:FLAG:CYCLE"
+            return klass, f"waits for itself in the end: {', '.join(waits)}"
+        if raw[KIND] == "thread":
+            other = raw[THREAD_NAME]
+            stands = self._stands_text(other)
+            return "HANG:JOIN", f"joins thread {other} ({where}), which {stands}"
+        flag = self._flag(raw[FLAG])
+        setters = [one for one in self._setters(raw[FLAG]) if one != name]
+        ended = [one for one in setters or self.ends if one in self.ends]
+        others = ended or setters or [one for one in self.living if one != name]
+        rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
+        klass = "HANG:FLAG:THREAD_ENDED" if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
+        return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}: {rest}"
+
+    def _history(self, flag: _Flag, own: str) -> str:
+        """Who set a flag and who cleared it."""
+        if not flag.sets:
+            journals = enumerate(self.run_index.run.journals)
+            name = self.living[own].raw[FLAG]
+            elsewhere = (Entry(rank, at, raw) for rank, journal in journals for at, raw in enumerate(journal))
+            other = next((entry for entry in elsewhere if _sets(entry.raw, name)), None)
+            if other is None:
+                return "which nobody ever set"
+            return f"which nobody set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({_place(other)})"
+        last = flag.sets[-1]
+        said = f"which {_who(last, own)} set last ({_place(last)})"
+        return (
+            said if flag.cleared is None else f"{said} and {_who(flag.cleared, own)} cleared ({_place(flag.cleared)})"
+        )
+
+    def _waits_text(self, name: str) -> str:
+        entry = self.living[name]
+        raw = entry.raw
+        if raw[KIND] == "thread":
+            return f"{name} joins {raw[THREAD_NAME]} ({_place(entry)})"
+        flag = self._flag(raw[FLAG])
+        history = f", {self._history(flag, name)}" if flag.sets else ""
+        return f"{name} waits for flag {raw[FLAG]} ({_place(entry)}){history}"
+
+    def _stands_text(self, name: str, who: str = "") -> str:
+        """Where a thread stands or how it ended; with its name before, if that is given."""
+        subject = f"{who} " if who else ""
+        if name in self.ends:
+            end = self.ends[name]
+            message = end.raw[ENDED_MESSAGE]
+            if message:
+                return f"{subject}raised {message} ({end.record.where}, step {end.step})"
+            return f"{subject}has ended (step {end.step})"
+        if name not in self.living:
+            return f"{subject}has done nothing"
+        entry = self.living[name]
+        if _waits(entry.raw):
+            text = self._waits_text(name).removeprefix(f"{name} ")
+            return f"{subject}{text}"
+        return f"{subject}stands in {entry.record.describe()} ({_place(entry)})"
+
+    def lines(self) -> list[str]:
+        names = [*self.living, *self.ends]
+        return [f"thread {name} of rank {self.rank} {self._stands_text(name)}" for name in names]
+
+
+def _waits(raw: RawRecord) -> bool:
+    """Whether a thread may stand there for another one."""
+    kind = raw[KIND]
+    return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
+
+
+def _is_idle(raw: RawRecord) -> bool:
+    return bool(raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
+
+
+def _sets(raw: RawRecord, flag: str) -> bool:
+    return bool(raw[KIND] == "flag" and raw[FLAG_HOW] == "set" and raw[FLAG] == flag)
+
+
+def _who(entry: Entry, own: str) -> str:
+    name: str = entry.raw[THREAD]
+    return "it" if name == own else name
+
+
+def _place(entry: Entry) -> str:
+    record = entry.record
+    where = f"{record.where}, " if record.where else ""
+    return f"{record.site}, {where}step {record.step}"
+
+
+def _folded(findings: list[Finding]) -> Finding:
+    """One finding for ranks that hang alike; then none of them is to blame."""
+    first = findings[0]
+    if len(findings) == 1 or first.culprit is None:
+        return first
+    ranks = [finding.culprit.rank for finding in findings if finding.culprit is not None]
+    return replace(
+        first,
+        message=first.message.replace(f"of rank {first.culprit.rank}", f"of {ranks_text(ranks)}", 1),
+        culprit=None,
+        position=min(finding.position for finding in findings),
+    )

@@ -1,0 +1,114 @@
+"""What host threads of a rank order, by hand: each case beside the one in which the order is missing.
+
+Random programs are in `test_random_programs`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.checks.happens_before.mailboxes import Mail
+from dpsim.ops import MAIN, Ref
+from tests.checks.handmade import Hand, Made
+
+
+def written_by_main(made: Made) -> tuple[Hand, Ref]:
+    """Main has written a buffer on its stream, and knows it."""
+    a = made[0]
+    a.about_thread("start", "u1")
+    a.about_thread("start", "u2")
+    x = a.alloc("main", 8)
+    a.launch("write", "main", writes=[x])
+    a.read("main", x)
+    return a, x
+
+
+def read_by(hand: Hand, thread: str, x: Ref) -> None:
+    hand.thread = thread
+    hand.launch("use", "side", writes=[x])
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_thread_that_was_not_told_races(told: bool) -> None:
+    made = Made(1)
+    a, x = written_by_main(made)
+    a.thread = "u1"
+    work = a.flag("wait", "ready")
+    a.thread = MAIN
+    a.flag("set", "ready" if told else "other")
+    a.flag("clear", "ready" if told else "other")
+    a.thread = "u1"
+    a.learned(work, None)
+    read_by(a, "u1", x)
+    assert made.classes() == ([] if told else ["RACE:BUFFER"])
+
+
+def test_one_sequence_is_no_order_of_threads() -> None:
+    """The twin: the same ops, of one thread."""
+    for thread, classes in (("u1", ["RACE:BUFFER"]), (MAIN, [])):
+        made = Made(1)
+        a, x = written_by_main(made)
+        read_by(a, thread, x)
+        assert made.classes() == classes
+
+
+@pytest.mark.parametrize("joins", [True, False])
+def test_who_joins_a_thread_comes_after_it(joins: bool) -> None:
+    made = Made(1)
+    a = made[0]
+    x = a.alloc("main", 8)
+    a.about_thread("start", "u1")
+    a.thread = "u1"
+    a.launch("write", "main", writes=[x])
+    a.read("main", x)
+    a.ended()
+    a.thread = MAIN
+    if joins:
+        a.learned(a.about_thread("join", "u1"), None)
+    read_by(a, MAIN, x)
+    assert made.classes() == ([] if joins else ["RACE:BUFFER"])
+
+
+def test_of_equal_messages_of_two_threads_neither_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of them came first is no more in the journal than which of them was taken."""
+
+    def classes(second: str) -> list[str]:
+        made = Made(1)
+        a, x = written_by_main(made)
+        a.post(0, "ok")
+        a.thread = "u1"
+        a.post(0, second)
+        a.thread = "u2"
+        a.learned(a.take(), "ok")
+        read_by(a, "u2", x)
+        return made.classes()
+
+    assert classes("ok") == ["RACE:BUFFER"]
+    assert classes("other") == []
+    monkeypatch.setattr(Mail, "share", lambda *_: None)  # the twin
+    assert classes("ok") == []
+
+
+@pytest.mark.parametrize(("thread", "classes"), [(MAIN, []), ("u1", ["RACE:REUSED_IN_FLIGHT"])])
+def test_a_thread_that_takes_memory_is_an_actor_by_itself(thread: str, classes: list[str]) -> None:
+    """A stream that record_stream named goes on only when main has sent a message. What main took before that cannot be
+    the memory that this stream keeps. What another thread took before that, in this run, can.
+    """
+    made = Made(2)
+    a, b = made[0], made[1]
+    a.about_thread("start", "u1")
+    x = a.alloc("main", 8, place=(0, 0))
+    a.launch("write", "main", writes=[x])
+    a.order("main", "more")
+    a.launch("use", "more", reads=[x])
+    a.collective("dp", "side")
+    a.used("side", x)
+    a.free("main", x)
+    a.thread = thread
+    y = a.alloc("main", 8, place=(0, 64))
+    a.launch("write", "copy", writes=[y])
+    a.thread = MAIN
+    a.post(1, "go")
+    b.learned(b.take(), "go")
+    b.collective("dp", "main")
+    assert made.classes() == classes
