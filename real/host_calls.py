@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.communicators import JournaledHostCommunicator
+from dpsim.backend.host_communicators import JournaledHostCommunicator
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome

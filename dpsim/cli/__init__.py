@@ -12,6 +12,7 @@
     museum.py     museum_text.py     what finds each known mistake
     check_engine.py    check_engine_text.py    what vLLM answers, and what dpsim says
     list.py       list_text.py       what there is to run; the schema of scenario files
+    scenario.py                      scenarios from command lines of vLLM
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.
 """
