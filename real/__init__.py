@@ -13,7 +13,11 @@ GPUs.
     clock.py           the parent: a clock that stands while it was stopped
     messages.py        what the two sides say to one another
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
-    rank.py            the contract on torch: ranks, buffers and host communicators
+    rank.py            the contract on torch: ranks and buffers
+    host_calls.py      its communicators on the host
+    threads.py         a rank of several host threads: how they live, wait and are stopped
+    issuing.py         what makes each of their calls one step, and gives each its journal
+    flags.py           the flags between them
     mail.py            mailboxes: a UNIX socket a rank
     cpu.py             the device of gloo: streams are threads
     cpu_graphs.py      its graphs: calls that are issued again

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import math
+from functools import cache
 from typing import Any, TypeAlias
 
 from dpsim.interface import HostArray
@@ -130,10 +131,16 @@ def alias(tensor: Any) -> Any:
     return memory.view(tensor.dtype).view(tensor.shape)
 
 
+@cache
+def driver() -> ctypes.CDLL:
+    """CUDA's driver, which has one name whatever the version of CUDA."""
+    return ctypes.CDLL("libcuda.so.1")
+
+
 def count_nodes(graph: int) -> int:
-    """Nodes of a cudaGraph_t, by the driver, which has one name whatever the version of CUDA."""
+    """Nodes of a cudaGraph_t."""
     count = ctypes.c_size_t()
-    result = ctypes.CDLL("libcuda.so.1").cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count))
+    result = driver().cuGraphGetNodes(ctypes.c_void_p(graph), None, ctypes.byref(count))
     if result:
         raise RuntimeError(f"cuGraphGetNodes says {result}")
     return count.value
@@ -159,7 +166,7 @@ class Relaxed:
 def exchange_mode(mode: int) -> int:
     """Set how this thread takes part in captures; gives what it was before."""
     exchanged = ctypes.c_int(mode)
-    result = ctypes.CDLL("libcuda.so.1").cuThreadExchangeStreamCaptureMode(ctypes.byref(exchanged))
+    result = driver().cuThreadExchangeStreamCaptureMode(ctypes.byref(exchanged))
     if result:
         raise RuntimeError(f"cuThreadExchangeStreamCaptureMode says {result}")
     return exchanged.value

@@ -74,7 +74,8 @@ def _step(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*args: Any, **named: Any) -> Any:
         with ISSUING:
-            return guarded(method(*args, **named))
+            given = method(*args, **named)
+            return given if given is None else guarded(given)
 
     return call
 

@@ -18,8 +18,8 @@ a surrogate pair): msgspec would take a set and give a list back. The first byte
     file.write(("probe", 4, "main", "late", 0, "dpsim/ops.py:88"))
     read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/ops.py:88")]
 
-One thread writes. A processor that reorders stores (not x86) may show a reader the length before the bytes, for
-nanoseconds; so what is read while the rank runs, the step for the progress line, may be missing once.
+One thread writes at a time. A processor that reorders stores (not x86) may show a reader the length before the bytes,
+for nanoseconds; so what is read while the rank runs, the step for the progress line, may be missing once.
 
 Lost: an `os.write` a record, a system call whose time shows between two calls of CUDA; JSON through msgspec, in which
 an infinite number becomes null without a word.

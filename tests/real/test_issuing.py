@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -14,15 +15,16 @@ pytest.importorskip("torch")
 
 from dpsim.backend.journal import Journal, RankJournal
 from dpsim.interface import Rank
-from dpsim.ops import KIND, MAIN, THREAD, WHERE, RawRecord
-from real import issuing, threads
+from dpsim.ops import KIND, MAIN, SITE, THREAD, WHERE, RawRecord
+from real import cuda_calls, issuing, threads
 from real.cuda_fused import FusedStream
 from real.flags import RealFlag
 from real.issuing import ISSUING, OwnJournal, guarded
 from real.rank import RealRank
-from real.threads import Over, drive
+from real.threads import Over, OwnPatience, drive
 from real.waiting import Patience, Unfinished
 from tests.real.null_device import NullCalls, null_rank
+from tests.real.thread_programs import TURNS, Batons
 from tests.real.worlds import make_world
 
 
@@ -161,6 +163,53 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
         assert kind.__name__ == kind.__mro__[1].__name__, "errors name it as ever"
     assert guarded(7) == 7
     assert rank.stream("main") is main
+
+
+@pytest.mark.parametrize("how", ["eager", "captured"])
+def test_two_threads_on_one_stream_of_a_gpu(how: str) -> None:
+    """What the device is told, by the threads in turn: in a capture of main, they put their work into it."""
+    records: list[RawRecord] = []
+    calls = NullCalls()
+    rank = null_rank(calls, records.append, threaded=True)
+    drive(Batons().run(rank, {"how": how, "meets": False}))
+    order = [record[THREAD] for record in records if record[SITE] == "work" and record[THREAD] != MAIN]
+    assert order == ["even", "odd"] * TURNS
+    sums = [one for one in calls.told if one.startswith("allreduce")]
+    assert sums == ["allreduce on 1"] * (2 * TURNS)
+    begun = [at for at, one in enumerate(calls.told) if one.startswith("graph begins")]
+    ended = [at for at, one in enumerate(calls.told) if one.startswith("graph ends")]
+    if how == "captured":
+        assert all(begun[0] < at < ended[0] for at, one in enumerate(calls.told) if one in sums)
+    assert rank.stop(10.0)
+    with pytest.raises(Unfinished):
+        awaited(rank.flag("never").wait("after"))
+
+
+def test_a_wait_for_a_gpu_is_within_the_block_for_it() -> None:
+    """In which CUDA lets this thread ask, whatever another one captures; and it is left again, also by an error."""
+    modes = [0]
+
+    def exchange(mode: Any) -> int:
+        modes.append(mode._obj.value)
+        mode._obj.value = modes[-2]
+        return 0
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cuda_calls, "driver", lambda: SimpleNamespace(cuThreadExchangeStreamCaptureMode=exchange))
+        give_up = threading.Event()
+        patience = OwnPatience(Over(give_up), threading.Event(), False, cuda_calls.Relaxed)
+        seen: list[int] = []
+
+        def ready() -> bool:
+            seen.append(modes[-1])
+            return len(seen) == 3
+
+        patience.until(ready)
+        assert (seen, modes) == ([cuda_calls.RELAXED] * 3, [0, cuda_calls.RELAXED, 0])
+        give_up.set()
+        with pytest.raises(Unfinished):
+            patience.until(lambda: False)
+        assert modes[-2:] == [cuda_calls.RELAXED, 0]
 
 
 def test_each_thread_has_its_own_journal() -> None:
