@@ -172,7 +172,7 @@ def run_scenario(
     refused = None if backend == SIMULATION else only_simulated(scenario, backend)
     if refused is not None:
         raise refused
-    reason = on.unavailable(told.actors)
+    reason = on.unavailable(told.size)
     if reason is not None:
         raise BackendUnavailable(reason)
     total = program.steps(prepared)

@@ -67,6 +67,9 @@ class TorchBackend:
             what = f"limit a launch queue to {world.launch_queue} ops (limits.launch_queue)"
         elif world.alloc_synchronises:
             what = "make allocations wait for the device (limits.alloc_synchronises)"
+        elif any(stranger.late for stranger in world.strangers):
+            what = "let another program take a port at any time (a stranger that is late)"
+            cure = "one that listens from the beginning works everywhere"
         else:
             return None
         return f"the {self.name} backend cannot {what}. Run it on the simulation (--backend sim); {cure}"
@@ -81,7 +84,7 @@ class GlooBackend(TorchBackend):
 
 
 class NcclBackend(TorchBackend):
-    """Processes on this machine's GPUs, rank i on the i-th visible one."""
+    """Processes on this machine's GPUs, rank i on the i-th visible one; services need none."""
 
     name = "nccl"
     device = "cuda"

@@ -44,6 +44,7 @@ class Child:
     ) -> None:
         settings = {"rank": rank, **settings}
         self.rank = rank
+        """Of a service -1, -2, ... (`messages.worker_of`)."""
         self.versions: dict[str, str] = {}
         self.process: subprocess.Popen[bytes] | Forked
         self._server = server
@@ -66,6 +67,11 @@ class Child:
                 )
             undo.pop_all()
             self.link = Connection(ours.detach())
+
+    @property
+    def name(self) -> str:
+        """In words, where no world says how its services are called."""
+        return f"rank {self.rank}" if self.rank >= 0 else f"service {~self.rank}"
 
     def send(self, message: Any) -> None:
         """Tell it something. That it has ended or does not listen is seen elsewhere."""

@@ -35,10 +35,14 @@ Connect: TypeAlias = Callable[[CommunicatorSpec, Any, int], Any]
 
 
 class Group(NamedTuple):
-    """One communicator of this process. What can be done with it is in `gloo_calls` and `nccl_calls`."""
+    """One communicator of this process. What can be done with it is in `gloo_calls` and `nccl_calls`.
+
+    `firsts`: the store on which its members meet at its first use in this job, where that is a rendezvous (`lazy`).
+    """
 
     spec: CommunicatorSpec
     process_group: Any
+    firsts: Any = None
 
     @property
     def position(self) -> int:
@@ -62,8 +66,10 @@ class Communicators:
         self._made: dict[CommunicatorSpec, Any] = {}
         self._abandoned: list[Any] = []
 
-    def of(self, generation: int, specs: Iterable[CommunicatorSpec]) -> list[Group]:
-        """Those of `specs` that have this rank as a member, made where they are missing."""
+    def of(self, generation: int, specs: Iterable[CommunicatorSpec], lazy: str = "") -> list[Group]:
+        """Those of `specs` that have this rank as a member, made where they are missing. `lazy`: what distinguishes the
+        job, if to it device communicators are made at their first use.
+        """
         from torch.distributed import PrefixStore
 
         if generation != self.generation:
@@ -78,7 +84,8 @@ class Communicators:
             if key not in self._made:
                 store = PrefixStore(f"{generation}/{spec.domain}/{spec.name}/{spec.ranks}", self._store)
                 self._made[key] = self._connect[spec.domain](spec, store, spec.ranks.index(self.rank))
-            groups.append(Group(spec, self._made[key]))
+            is_lazy = bool(lazy) and spec.domain == "device"
+            groups.append(Group(spec, self._made[key], PrefixStore(f"first/{lazy}", self._store) if is_lazy else None))
         return groups
 
     def in_use(self, domain: str) -> list[Any]:

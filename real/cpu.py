@@ -24,7 +24,6 @@ from typing import Any
 import numpy as np
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.communicators import JournaledDeviceCommunicator
 from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.issue import Issue
 from dpsim.backend.kernel_call import KernelCall
@@ -38,6 +37,7 @@ from real import gloo_calls
 from real.calls import torch_dtype
 from real.communicators import Group
 from real.cpu_graphs import CpuGraph
+from real.lazy import FirstUse
 from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished, peer_gone
 
@@ -232,19 +232,21 @@ class CpuBuffer(RealBuffer):
         return on
 
 
-class CpuCommunicator(JournaledDeviceCommunicator):
+class CpuCommunicator(FirstUse):
     """Collectives and transfers over a gloo group of their own, each an entry of its stream."""
 
     __slots__ = ("_gloo", "_moves", "_seq", "_turns")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
-        super().__init__(rank.journal, group.spec)
+        super().__init__(rank.journal, group, rank.patience)
         self._gloo = group
         self._turns = Turns(rank)
         self._seq = 0
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        if self.made is not None:
+            self.made.meet(self.ranks)
         given, wanted = flat(source), flat(output)
         for issue in issues:
             self._enter([(issue, given, given if source is output else wanted)], stream, self._seq)
@@ -253,6 +255,8 @@ class CpuCommunicator(JournaledDeviceCommunicator):
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         memory = flat(buffer)
         for issue in issues:
+            if self.made is not None:
+                self.made.meet(self.makes(issue))
             if self._moves is None:
                 self._enter([(issue, memory, memory)], stream)
             else:

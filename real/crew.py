@@ -8,10 +8,12 @@ A crew may keep a *reserve*: one more worker a rank, with torch and its device a
 work have to go, and a new one starts beside the next job. A second context on each GPU is its price, so it is for who
 loses workers often, as tests of failures do. No reserve is kept unless `keeps_reserve` is set.
 
+A service's worker is as a rank's, without a device: a world of two ranks and two services runs on two GPUs.
+
     crew = Crew("gloo", "cpu")
-    crew.grow(2, settings, os.environ)      # two workers that are Ready
+    crew.grow(2, 0, settings, os.environ)   # two workers that are Ready
     crew.end()                              # they leave
-    crew.grow(2, settings, os.environ)      # two others; the first are gone
+    crew.grow(2, 1, settings, os.environ)   # two others, and one for a service; the first are gone
     crew.close()
 """
 
@@ -38,12 +40,13 @@ class ProgramRefused(RuntimeError):
 
 
 class Crew:
-    """Workers for one kind of device ("cpu", "cuda"). `workers`: those that work, by rank."""
+    """Workers for one kind of device ("cpu", "cuda"). Those that work are `workers`, by rank, and `services`."""
 
     def __init__(self, backend: str, device: str) -> None:
         self.backend = backend
         self.device = device
         self.workers: list[Child] = []
+        self.services: list[Child] = []
         self.keeps_reserve = False
         self.server: ForkServer | None = None
         self._reserve: dict[int, Child] = {}
@@ -58,23 +61,36 @@ class Crew:
             self.server = ForkServer(environment, self.device)
         return self.server
 
-    def grow(self, size: int, settings: dict[str, Any], environment: Mapping[str, str]) -> None:
+    @property
+    def all(self) -> list[Child]:
+        """Those that work, ranks first."""
+        return [*self.workers, *self.services]
+
+    def lacks(self, size: int, services: int) -> int:
+        """How many workers have to be started for so many ranks and services."""
+        return max(0, size - len(self.workers)) + max(0, services - len(self.services))
+
+    def grow(self, size: int, services: int, settings: dict[str, Any], environment: Mapping[str, str]) -> None:
         """Start the workers that are missing, all at the same time, and wait until they are ready."""
-        missing = range(len(self.workers), size)
-        for rank in missing:
-            (Path(settings["folder"]) / str(rank)).unlink(missing_ok=True)  # the socket of a worker that is gone
-            self.workers.append(self._called(rank) or self._started(rank, settings, environment))
-        for rank, ready in self.gather(self.workers[missing.start :], Ready, 0).items():
-            self.workers[rank].versions = ready.versions
+        missing = [*range(len(self.workers), size), *(~index for index in range(len(self.services), services))]
+        started = []
+        for number in missing:
+            (Path(settings["folder"]) / str(number)).unlink(missing_ok=True)  # the socket of a worker that is gone
+            child = self._called(number) or self._started(number, settings, environment)
+            (self.workers if number >= 0 else self.services).append(child)
+            started.append(child)
+        ready = self.gather(started, Ready, 0)
+        for child in started:
+            child.versions = ready[child.rank].versions
         self.wait()
         if self.keeps_reserve:
-            for rank in range(len(self.workers)):
-                if rank not in self._reserve:
-                    self._reserve[rank] = self._started(rank, settings, environment)
+            for child in self.all:
+                if child.rank not in self._reserve:
+                    self._reserve[child.rank] = self._started(child.rank, settings, environment)
 
     def end(self) -> None:
         """All that work leave."""
-        leaving, self.workers = self.workers, []
+        leaving, self.workers, self.services = self.all, [], []
         self._end(leaving)
 
     def end_all(self) -> None:
@@ -97,7 +113,7 @@ class Crew:
             self.server = None
 
     def gather(self, children: Sequence[Child], kind: type[Any], number: int) -> dict[int, Any]:
-        """The answer of each worker, by rank: a message of that kind about that job."""
+        """The answer of each worker, by its number: a message of that kind about that job."""
         answers: dict[int, Any] = {}
         clock, looks = Clock(POLL_SECONDS), 0
         while len(answers) < len(children):
@@ -106,21 +122,21 @@ class Crew:
             stopped = [] if ready else [child for child in pending if is_stopped(child.process.pid)]
             looks = looks + 1 if stopped else 0
             if looks == LOOKS or clock.seconds() > SETUP_SECONDS:
-                ranks = ", ".join(str(child.rank) for child in stopped or pending)
+                who = ", ".join(child.name for child in stopped or pending)
                 why = "was stopped" if stopped else f"does not answer for {SETUP_SECONDS:g} s"
-                raise Lost(f"{self.backend}: during set-up (no {kind.__name__}) the process of rank {ranks} {why}")
+                raise Lost(f"{self.backend}: during set-up (no {kind.__name__}) the process of {who} {why}")
             for child in ready:
                 message = child.receive()
                 if message is None:
                     self._refuse_lost(children)
-                    ended = f"the worker of rank {child.rank} ended during set-up ({child.how_it_ended()})"
+                    ended = f"the worker of {child.name} ended during set-up ({child.how_it_ended()})"
                     raise BackendUnavailable(f"{self.backend}: {ended}; its output says why")
                 if isinstance(message, Refused) and message.number == number:
                     if message.stage == "lost":
-                        raise Lost(f"{self.backend}: rank {child.rank} could not start: {message.why}")
+                        raise Lost(f"{self.backend}: {child.name} could not start: {message.why}")
                     self._refuse_lost(children)
                     error = ProgramRefused if message.stage == "program" else BackendUnavailable
-                    raise error(f"{self.backend}: rank {child.rank} could not start\n{message.why}")
+                    raise error(f"{self.backend}: {child.name} could not start\n{message.why}")
                 if isinstance(message, kind) and message.number == number:
                     answers[child.rank] = message
         return answers
@@ -130,7 +146,7 @@ class Crew:
         for child in children:
             taken = child.taken_away()
             if taken:
-                raise Lost(f"{self.backend}: the process of rank {child.rank} {taken} during set-up")
+                raise Lost(f"{self.backend}: the process of {child.name} {taken} during set-up")
 
     def _called(self, rank: int) -> Child | None:
         """That of the reserve, unless it has ended there."""
@@ -141,7 +157,8 @@ class Crew:
         return None
 
     def _started(self, rank: int, settings: dict[str, Any], environment: Mapping[str, str]) -> Child:
-        return Child(rank, settings, environment, self.forking(environment))
+        device = settings["device"] if rank >= 0 else "none"
+        return Child(rank, {**settings, "device": device}, environment, self.forking(environment))
 
     def _end(self, children: Sequence[Child]) -> None:
         """Send them all away before any is waited for."""

@@ -5,8 +5,9 @@ contract (`dpsim.backend`) hands an op from its checks to the journal and to wha
 each, so that every backend has the same addresses, records and faults. Here the three are one function, and what is
 seldom done stays where it was: other ops, views, errors.
 
-These classes serve ranks of one host thread into whose ops the scenario injects nothing; the others keep to the shared
-half, whose calls can be held up and made one step (`real.issuing`):
+These classes serve ranks of one host thread into whose ops the scenario injects nothing, and communicators that are
+made before their first use; the others keep to the shared half, whose calls can be held up and made one step
+(`real.issuing`):
 
     stream_class(rank.journal)          # FusedStream, or CudaStream if something is injected
 
@@ -259,7 +260,8 @@ def stream_class(journal: Journal) -> type[CudaStream]:
 
 def communicator_class(journal: Journal) -> type[CudaCommunicator]:
     """What the device communicators of a rank are."""
-    return CudaCommunicator if keeps_to_the_shared_half(journal) else FusedCommunicator
+    seldom = keeps_to_the_shared_half(journal) or journal.shared.world.lazy
+    return CudaCommunicator if seldom else FusedCommunicator
 
 
 def keeps_to_the_shared_half(journal: Journal) -> bool:

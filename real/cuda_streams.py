@@ -19,7 +19,6 @@ from collections.abc import Generator
 from typing import Any, NoReturn
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.communicators import JournaledDeviceCommunicator
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall, KernelError
@@ -30,6 +29,7 @@ from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landing
+from real.lazy import FirstUse
 from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, flat, tensor, was_written
 from real.waiting import Unfinished
 
@@ -179,13 +179,13 @@ class Order:
         self.mark: Any = None
 
 
-class CudaCommunicator(JournaledDeviceCommunicator):
+class CudaCommunicator(FirstUse):
     """Collectives and transfers over NCCL, on the stream that is named."""
 
     __slots__ = ("_captured", "_eager", "_give_up", "_moves", "_nccl", "_seq")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
-        super().__init__(rank.journal, group.spec)
+        super().__init__(rank.journal, group, rank.patience)
         self._give_up = rank.patience.give_up
         self._nccl = group
         self._eager = Order()
@@ -198,6 +198,8 @@ class CudaCommunicator(JournaledDeviceCommunicator):
         self._captured = Order()
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        if self.made is not None:
+            self.made.meet(self.ranks)
         for issue in issues:
             in_place = nccl_calls.IN_PLACE.get(issue.op) if source is output and not issue.altered else None
             on = self._begin(stream, issue.delay_ns)
@@ -215,6 +217,8 @@ class CudaCommunicator(JournaledDeviceCommunicator):
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         memory = flat(buffer)
         for issue in issues:
+            if self.made is not None:
+                self.made.meet(self.makes(issue))
             if self._moves is not None:
                 self._moves.append((issue, memory))
                 continue

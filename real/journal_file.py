@@ -47,7 +47,7 @@ HEAD = 8
 LENGTH = struct.Struct("<I")
 """Of a record, behind it: so the last one is found from the end."""
 
-GIVEN = frozenset({"post", "learned", "decision", "raised"})
+GIVEN = frozenset({"post", "learned", "decision", "raised", "store"})
 """Kinds of records whose last field is the program's. Where it is a plain value, which most are, it is no matter."""
 
 

@@ -27,6 +27,8 @@ from dpsim.ops import (
     ORDINAL,
     SLEEP_NS,
     STEP,
+    STORE_HOW,
+    STORE_VALUE,
     STREAM,
     TAKE_HOW,
     THREAD,
@@ -101,10 +103,10 @@ def _record(data: bytes) -> RawRecord:
 
 
 class Standing(NamedTuple):
-    """Where a rank stands that does not move: in idle gets alone, or in a sleep of so long."""
+    """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of so long."""
 
     idle: bool
-    sleep_ns: int
+    pause_ns: int
 
 
 def standing(path: Path) -> Standing:
@@ -128,8 +130,14 @@ def standing(path: Path) -> Standing:
             pending[address] = record
     idle = all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
     idle = idle and {record[THREAD] for record in pending.values()} == threads
-    sleeps = [record[SLEEP_NS] for record in pending.values() if record[KIND] == "sleep"]
-    return Standing(idle, max(sleeps, default=0))
+    return Standing(idle, max(map(_pause_ns, pending.values()), default=0))
+
+
+def _pause_ns(record: RawRecord) -> int:
+    """How long a host may stand there without any fault."""
+    if record[KIND] == "sleep":
+        return int(record[SLEEP_NS])
+    return int(record[STORE_VALUE] or 0) if record[KIND] == "store" else 0
 
 
 def died_as_planned(path: Path) -> bool:
@@ -140,6 +148,8 @@ def died_as_planned(path: Path) -> bool:
 def _learns(record: RawRecord) -> bool:
     if record[KIND] in ("flag", "thread"):
         return (record[FLAG_HOW] if record[KIND] == "flag" else record[THREAD_HOW]) in ("wait", "query", "join")
+    if record[KIND] == "store":
+        return record[STORE_HOW] in ("open", "join", "get")
     return record[KIND] in ("read", "ask", "take", "sleep") or (
         record[KIND] in ("collective", "transfer") and record[STREAM] is None
     )

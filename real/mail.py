@@ -1,16 +1,16 @@
-"""Mailboxes between processes: one UNIX stream socket a rank, in a folder of the parent's, who chose its path.
+"""Mailboxes between processes: one UNIX stream socket a rank or service, in a folder of the parent's.
 
 A sender connects at its first message to a rank and keeps the connection, so what one sender sent comes in order. A
 thread of the receiver reads all connections and puts each message into its box as it arrives. One line a message, a
 JSON array of the job's number, the box and the message; what belongs to an earlier job is dropped, so a message that
 nobody took does not reach the next program. Socket and thread begin with the first job: a worker in reserve has the
-rank, and with it the path, of one that works.
+number, and with it the path, of one that works.
 
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
 message to a process that has gone is lost, as anything sent to the dead.
 
-    mail = Mail(folder, rank=0)
-    mail.begin(job=7)
+    mail = Mail(folder, worker=0)
+    mail.begin(job=7, size=2)
     mail.post(1, "work", ("start", 3), Patience(...))
     message = mail.box("work").get()
 """
@@ -27,6 +27,7 @@ from typing import Any
 
 from dpsim.interface import Frozen
 from real.journal_reader import tuples
+from real.messages import worker_of
 from real.waiting import Patience, Unfinished
 
 CHUNK = 1 << 16
@@ -35,24 +36,27 @@ CHUNK = 1 << 16
 class Mail:
     """All mailboxes of this process, and its way to those of the others. One for the life of a worker."""
 
-    def __init__(self, folder: str, rank: int) -> None:
+    def __init__(self, folder: str, worker: int) -> None:
         self._folder = folder
         self._job = 0
+        self._size = 0
         self._boxes: dict[str, queue.SimpleQueue[Frozen]] = {}
         self._lock = threading.Lock()
         self._peers: dict[int, socket.socket] = {}
-        self._rank = rank
+        self._worker = worker
         self._listener: socket.socket | None = None
 
-    def begin(self, job: int) -> None:
-        """From now on only messages of this job are taken in; before any other rank may have begun it."""
+    def begin(self, job: int, size: int) -> None:
+        """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
+        it.
+        """
         if self._listener is None:
             self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            self._listener.bind(self._path(self._rank))
+            self._listener.bind(self._path(self._worker))
             self._listener.listen(256)
             threading.Thread(target=self._read, args=(self._listener,), name="mail", daemon=True).start()
         with self._lock:
-            self._job = job
+            self._job, self._size = job, size
             self._boxes = {}
 
     def box(self, name: str) -> queue.SimpleQueue[Frozen]:
@@ -61,7 +65,8 @@ class Mail:
             return self._boxes.setdefault(name, queue.SimpleQueue())
 
     def post(self, to: int, name: str, message: Frozen, patience: Patience) -> None:
-        """Send a message of the present job."""
+        """Send a message of the present job to a rank or service."""
+        to = worker_of(to, self._size)
         data = json.dumps([self._job, name, message], separators=(",", ":")).encode() + b"\n"
         try:
             if to not in self._peers:
@@ -81,8 +86,8 @@ class Mail:
             self._peers.pop(to).close()
             raise
 
-    def _path(self, rank: int) -> str:
-        return f"{self._folder}/{rank}"
+    def _path(self, worker: int) -> str:
+        return f"{self._folder}/{worker}"
 
     def _read(self, listener: socket.socket) -> None:
         """The reader's thread."""
@@ -97,7 +102,7 @@ class Mail:
                         beginnings[sender] = b""
                         continue
                     sender = key.fileobj  # type: ignore[assignment]  # what was registered is a socket
-                    data = _receive(sender)
+                    data = receive(sender)
                     if not data:
                         selector.unregister(sender)
                         sender.close()
@@ -113,7 +118,8 @@ class Mail:
                 self._boxes.setdefault(name, queue.SimpleQueue()).put(tuples(message))
 
 
-def _receive(sender: socket.socket) -> bytes:
+def receive(sender: socket.socket) -> bytes:
+    """What came; nothing if nothing more will come."""
     try:
         return sender.recv(CHUNK)
     except ConnectionError:

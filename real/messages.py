@@ -14,7 +14,11 @@
              <- Stands                       said by the control thread, whatever the others do; before any Abort
     Abort    ->                              after the parent has read the journals: give up waiting, abort the
     communicators
+    Leave    ->                              all have ended: close the stores that you listen on; answered as an Abort
              <- Recovered                    `clean`: this process and its device can be used again
+
+A worker is known by a number: that of a rank is the rank, those of services, which have no device, are -1, -2, ... So a
+rank's device is the same in worlds with any number of services, and these find their processes warm.
 
 Instead of Ready and Prepared a worker may send Refused and why. Messages carry the number of their job: what a worker
 still says about a job that the parent has closed is dropped.
@@ -25,6 +29,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from dpsim.world import End, World
+
+
+def worker_of(actor: int, size: int) -> int:
+    """The number of the worker for a rank or service of a world of `size` ranks; and back."""
+    return actor if 0 <= actor < size else size - 1 - actor
 
 
 class Ready(NamedTuple):
@@ -66,7 +75,7 @@ class Go(NamedTuple):
 class Ended(NamedTuple):
     """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
     program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
-    process is not to be used again.
+    process is not to be used again. `listens`: a store that it opened is still there, for others.
     """
 
     number: int
@@ -76,6 +85,7 @@ class Ended(NamedTuple):
     ended_ns: int
     changed: str = ""
     spoiled: bool = False
+    listens: bool = False
 
 
 class Troubled(NamedTuple):
@@ -99,6 +109,10 @@ class Stands(NamedTuple):
 
     number: int
     threads: tuple[str, ...]
+
+
+class Leave(NamedTuple):
+    number: int
 
 
 class Abort(NamedTuple):

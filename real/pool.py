@@ -1,10 +1,12 @@
-"""The parent's side: one worker process a rank, started once, kept warm, replaced when there is no other way.
+"""The parent's side: a worker process for each rank or service, kept warm, replaced when there is no other way.
 
-A world of n ranks runs on the first n workers; the pool grows when a larger world comes. The parent owns what must
+A world of n ranks runs on the first n workers; the pool grows when a larger world comes. So it is with services, whose
+workers have no device. The parent owns what must
 outlive a worker: the store on which communicators meet, the deadlines, and the folder of the journals and of the
 mailboxes' sockets. It makes no CUDA context.
 
-Nothing listens but on the loopback interface: not the store, which asks nobody who he is, and neither gloo nor NCCL.
+Nothing listens but on the loopback interface: not the store, which asks nobody who he is, and neither gloo nor NCCL,
+nor the stores of programs. A store that a program left open is there until all have ended, and not longer.
 
 After a run that did not go well the evidence, the journals, is read first. Then:
 
@@ -44,7 +46,8 @@ from real.child import Child, speaking
 from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
 from real.journal_reader import read_journal
-from real.messages import Abort, Go, Job, Prepared, Recovered
+from real.messages import Abort, Go, Job, Leave, Prepared, Recovered
+from real.ports import listening
 from real.spent import Spent
 from real.store import loopback_store
 from real.watch import Watch
@@ -97,8 +100,8 @@ class Pool:
         Raises SharedState for a program that keeps state where its ranks may share it, as the simulation does.
         """
         try:
-            home = self._grow(world.size)
-            with tempfile.TemporaryDirectory(prefix="job-", dir=home) as folder:
+            home = self._grow(world.size, len(world.services))
+            with tempfile.TemporaryDirectory(prefix="job-", dir=home) as folder, listening(world.strangers):
                 return self._run(world, program, args, progress, Path(folder))
         except SharedState:  # the run has come to its end
             raise
@@ -134,8 +137,8 @@ class Pool:
 
     @property
     def processes(self) -> list[int]:
-        """The workers' process ids, by rank."""
-        return [child.process.pid for child in self.crew.workers]
+        """The workers' process ids, by rank; those of services behind them."""
+        return [child.process.pid for child in self.crew.all]
 
     @property
     def _is_ours(self) -> bool:
@@ -144,21 +147,21 @@ class Pool:
 
     # ---- start
 
-    def _grow(self, size: int) -> Path:
+    def _grow(self, size: int, services: int) -> Path:
         """Start what is missing. The answer is the folder for whatever belongs to the pool."""
-        if any(child.has_ended() for child in self.crew.workers):  # while it was idle: somebody killed it
+        if any(child.has_ended() for child in self.crew.all):  # while it was idle: somebody killed it
             self._replace()
-        missing = size - len(self.crew.workers)
-        if missing <= 0 and self._folder is not None:
+        missing = self.crew.lacks(size, services)
+        if not missing and self._folder is not None:
             return self._folder.path
         needed = DESCRIPTORS + DESCRIPTORS_A_RANK * missing
         if free_descriptors(needed) < needed:  # torch would abort, or wait for ever
             free = f"{needed} file descriptors are needed, and {free_descriptors(needed)} are free (see ulimit -n)"
             raise Lost(f"{self.backend}: no start of {missing} workers: {free}")
         with self.spent.on("start"):
-            return self._start(size)
+            return self._start(size, services)
 
-    def _start(self, size: int) -> Path:
+    def _start(self, size: int, services: int) -> Path:
         environment = dict(os.environ)
         environment["PYTHONPATH"] = os.pathsep.join(_path())
         device = self.crew.device
@@ -172,15 +175,15 @@ class Pool:
         self._store = self._store or loopback_store()
         settings: dict[str, Any] = {"device": device, "recovery": self._recovery, "port": self._store.port}
         settings["folder"] = str(self._folder.path)
-        self.crew.grow(size, settings, environment)
+        self.crew.grow(size, services, settings, environment)
         return self._folder.path
 
     # ---- one job
 
     def _run(self, world: World, program: str, args: Any, progress: Progress | None, folder: Path) -> Run:
         self._number += 1
-        children = self.crew.workers[: world.size]
-        paths = [folder / f"rank-{child.rank}.journal" for child in children]
+        children = [*self.crew.workers[: world.size], *self.crew.services[: len(world.services)]]
+        paths = [folder / f"rank-{actor}.journal" for actor in range(world.actors)]
         for child, path in zip(children, paths, strict=True):
             child.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
         with self.spent.on("set-up"):
@@ -216,15 +219,23 @@ class Pool:
 
     def _recover(self, watch: Watch, world: World) -> None:
         """Make the workers fit for the next job."""
+        left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
-        if finished and not (world.faults or watch.spoiled) and len(self._known) <= MOST_COMMUNICATORS:
+        if finished and left and not (world.faults or watch.spoiled) and len(self._known) <= MOST_COMMUNICATORS:
             return
         lost = bool(watch.lost) or "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
         worn = self._generation - self._oldest >= MOST_GENERATIONS
-        if lost or worn or watch.spoiled or not self._abort():
+        if lost or worn or watch.spoiled or not left or not self._abort():
             self._replace()
         else:
             self._renew()
+
+    def _leave(self, watch: Watch) -> bool:
+        """Have those stores closed that programs left open; and say whether they are."""
+        deadline = time.monotonic() + RECOVERY_SECONDS
+        for child in watch.listening:
+            child.send(Leave(self._number))
+        return all(self._has_recovered(child, deadline) for child in watch.listening)
 
     def _abort(self) -> bool:
         """Have all workers give up and abort, where that is their way; and say whether they can be used again."""
@@ -232,9 +243,9 @@ class Pool:
             return True  # all have come to an end by themselves
         deadline = time.monotonic() + RECOVERY_SECONDS
         try:
-            for child in self.crew.workers:
+            for child in self.crew.all:
                 child.link.send(Abort(self._number))
-            return all(self._has_recovered(child, deadline) for child in self.crew.workers)
+            return all(self._has_recovered(child, deadline) for child in self.crew.all)
         except OSError:  # one has ended by now
             return False
 

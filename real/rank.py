@@ -28,6 +28,7 @@ from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
+from real.stores import RealStore, Stores
 from real.waiting import Patience, cores
 
 
@@ -142,7 +143,7 @@ class RealBuffer(JournaledBuffer):
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_mail", "_size", "failure", "patience", "taken")
+    __slots__ = ("_device", "_mail", "_size", "failure", "patience", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -155,6 +156,7 @@ class RealRank(JournaledRank):
         self._mail = mail
         self._size = size
         self.patience = patience
+        self.stores = Stores()
         self.taken: set[RealBuffer] = set()
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
@@ -228,6 +230,16 @@ class RealRank(JournaledRank):
 
         return outcome
 
+    def handed_out(self, store: RealStore) -> RealStore:
+        """The store as a program gets it."""
+        return store
+
+    def _open_store(self, port: int) -> Outcome:
+        return lambda: self.stores.open(self, port)
+
+    def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
+        return lambda: self.stores.join(self, node, port, timeout_ns)
+
     def _sleep(self, ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
             self.patience.sleep(ns)
@@ -250,8 +262,8 @@ class Belongings(NamedTuple):
 
 def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
     """A rank of one host thread."""
-    patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.size > cores())
-    return RealRank(RankJournal(number, world, write).thread(), of.device, of.groups, patience, of.mail, world.size)
+    patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.actors > cores())
+    return RealRank(RankJournal(number, world, write).thread(), of.device, of.groups, patience, of.mail, world.actors)
 
 
 class CollectiveError(RuntimeError):

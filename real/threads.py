@@ -42,6 +42,7 @@ from dpsim.world import World
 from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
 from real.journal_file import NoJournal
 from real.rank import Belongings, RealRank
+from real.stores import RealStore
 from real.waiting import BRIEF_NS, GLANCE_SECONDS, SPIN_NS, Dismissed, Patience, Unfinished, cores
 
 
@@ -177,6 +178,9 @@ class ThreadedRank(RealRank):
             thread.host.join(max(0.0, deadline - time.monotonic()))
         return not any(thread.host.is_alive() for thread in self._all)
 
+    def handed_out(self, store: RealStore) -> RealStore:
+        return guarded(store)
+
     def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
         own = self.journal.shared.thread(name)
         own.step = self.journal.step
@@ -244,5 +248,5 @@ def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None],
     shared = RankJournal(number, world, one_by_one(write, over))
     front = OwnJournal(shared)
     shared.front, shared.issuing = front, ISSUING
-    patience = OwnPatience(over, of.dismissed, world.size > cores(), of.device.polling)
-    return guarded(ThreadedRank(front, of, patience, over, world.size))
+    patience = OwnPatience(over, of.dismissed, world.actors > cores(), of.device.polling)
+    return guarded(ThreadedRank(front, of, patience, over, world.actors))

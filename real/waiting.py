@@ -24,9 +24,11 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from dpsim.interface import Frozen
+
+T = TypeVar("T")
 
 SPIN_NS = 2_000_000
 """A collective on NVLink takes 20 to 100 us, one of gloo 200: this long it is polled without a pause. A pause of 20 us
@@ -42,6 +44,9 @@ BRIEF_NS = 20_000_000
 GLANCE_SECONDS = 0.05
 GLANCE = timedelta(seconds=GLANCE_SECONDS)
 """So often a host that sleeps until it is woken looks whether it should go on waiting."""
+
+ATTEMPT_SECONDS = 0.005
+"""Between two attempts to reach somebody who may not be there yet."""
 
 # What gloo says when the other end of a connection is gone. It has no type of its own for it.
 _PEER_GONE = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "Connection refused")
@@ -110,6 +115,36 @@ class Patience:
                     self.check()
                     if idle and self.dismissed.is_set():
                         raise Dismissed from None
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
+
+    def answer(self, box: queue.SimpleQueue[Frozen], timeout_ns: int | None) -> Frozen:
+        """What comes into a box, put there by a thread of this process; None when the time is up."""
+        begun = time.perf_counter_ns()
+        try:
+            while True:
+                left = GLANCE_SECONDS
+                if timeout_ns is not None:
+                    left = min(left, max(0.0, (begun + timeout_ns - time.perf_counter_ns()) / 1e9))
+                try:
+                    return box.get(timeout=left)
+                except queue.Empty:
+                    self.check()
+                    if not left:
+                        return None
+        finally:
+            self.waited_ns += time.perf_counter_ns() - begun
+
+    def attempt(self, call: Callable[[], T | None], timeout_ns: int | None) -> T | None:
+        """What a call gives that is made again and again until it gives something; None when the time is up."""
+        begun = time.perf_counter_ns()
+        try:
+            while (found := call()) is None:
+                self.check()
+                if timeout_ns is not None and time.perf_counter_ns() - begun >= timeout_ns:
+                    return None
+                time.sleep(ATTEMPT_SECONDS)
+            return found
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 

@@ -1,4 +1,4 @@
-"""Is anybody moving? The parent's view of one job.
+"""Is anybody moving? The parent's view of one job. A service is seen as the ranks are: "rank" stands for both here.
 
 A rank moves when its journal grows or when it reports its end. On real hardware that is all there is to see of a
 hang: nobody moved for `world.stall_ns`. So the report says "observed", and a rank that computed for longer than that
@@ -14,7 +14,7 @@ may be under way. Then they are *dismissed*: the get ends the program, the worke
 reports "finished", and the pool stays as it is. Should a stream hang, the rank does not report, and that is a hang.
 Where others do hang, the idle ones are not at fault: "finished" too, without any message.
 
-What a program sleeps is added to the stall as long as it sleeps.
+What a program sleeps is added to the stall as long as it sleeps, and so is a time-out as long as it has not passed.
 
 Time in which this process did not run itself, after Ctrl-Z or on a frozen machine, was none of the ranks' either: then
 they get the whole stall anew (`clock`).
@@ -57,7 +57,8 @@ class Watch:
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
     finished; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
-    elsewhere. `spoiled`: whether a worker said that it cannot be used again.
+    elsewhere. `spoiled`: whether a worker said that it cannot be used again. `listening`: the workers whose program
+    left a store open when it finished.
     """
 
     def __init__(
@@ -76,6 +77,8 @@ class Watch:
         self._reports: list[Ended] = []
         self.changed: list[str] = []
         self.spoiled = False
+        self.listening: list[Child] = []
+        self._actors = {child: actor for actor, child in enumerate(children)}
         self._deaths: dict[int, str] = {}
         self._dismissed = False
         delays = sum(delay.ns for delay in world.delays)
@@ -116,7 +119,7 @@ class Watch:
                         self._dismiss(rank)
                     moved = now
                     continue
-            limit += max((stand.sleep_ns for stand in stands.values()), default=0)
+            limit += max((stand.pause_ns for stand in stands.values()), default=0)
             late = now > self._world.deadline_ns
             if now - moved > limit or late:
                 self._look_who_was_stopped()
@@ -161,38 +164,40 @@ class Watch:
 
     def _collect(self) -> bool:
         """Take in what the workers say, waiting a little for it. Whether they said anything."""
-        ready = speaking([child for child in self.children if self._ends[child.rank] is None], POLL_SECONDS)
+        ready = speaking([child for child, actor in self._actors.items() if self._ends[actor] is None], POLL_SECONDS)
         for child in ready:
-            message = child.receive()
+            message, rank = child.receive(), self._actors[child]
             if message is None:
-                self._ends[child.rank] = "died"
-                self._deaths[child.rank] = child.how_it_ended()
+                self._ends[rank] = "died"
+                self._deaths[rank] = child.how_it_ended()
                 taken = child.taken_away()
-                if taken and not died_as_planned(self._paths[child.rank]):
-                    self.lost = self.lost or f"the process of rank {child.rank} {taken}"
+                if taken and not died_as_planned(self._paths[rank]):
+                    self.lost = self.lost or f"the process of {self._world.actor(rank)} {taken}"
             elif isinstance(message, Troubled) and message.number == self._number:
-                self._ends[child.rank] = message.end
-                self.lost = self.lost or f"rank {child.rank}: {message.what}"
+                self._ends[rank] = message.end
+                self.lost = self.lost or f"{self._world.actor(rank)}: {message.what}"
             elif isinstance(message, Ended) and message.number == self._number:
-                self._ends[child.rank] = message.end
-                self.waited_ns[child.rank] = message.waited_ns
+                self._ends[rank] = message.end
+                self.waited_ns[rank] = message.waited_ns
                 self._reports.append(message)
                 self.spoiled |= message.spoiled
+                if message.listens:
+                    self.listening.append(child)
                 if message.changed:
                     self.changed.append(message.changed)
         return bool(ready)
 
     def _look_who_was_stopped(self) -> None:
         """A process that cannot move is not a rank that does not."""
-        for child in self.children:
-            if self._ends[child.rank] is None and not self.lost:
+        for child, rank in self._actors.items():
+            if self._ends[rank] is None and not self.lost:
                 taken = child.taken_away()
-                self.lost = f"the process of rank {child.rank} {taken}" if taken else ""
+                self.lost = f"the process of {self._world.actor(rank)} {taken}" if taken else ""
 
     def _culprits(self) -> list[str]:
         """The ranks that ended badly by themselves, in words."""
         return [
-            f"rank {rank} {end}" + (f" ({self._deaths[rank]})" if rank in self._deaths else "")
+            f"{self._world.actor(rank)} {end}" + (f" ({self._deaths[rank]})" if rank in self._deaths else "")
             for rank, end in enumerate(self._ends)
             if end in ("raised", "died")
         ]

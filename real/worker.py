@@ -1,4 +1,4 @@
-"""The child: one process a rank, which runs one job after the other until its parent is gone.
+"""The child: one process a rank or service, which runs one job after the other until its parent is gone.
 
 The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `Abort` it
 sets the flag for which every wait of the main thread looks; should the main thread not come out of its job within a
@@ -44,8 +44,24 @@ from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
 from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
-from real.messages import Abort, Dismiss, Ended, Go, Job, Look, Prepared, Ready, Recovered, Refused, Stands, Troubled
+from real.messages import (
+    Abort,
+    Dismiss,
+    Ended,
+    Go,
+    Job,
+    Leave,
+    Look,
+    Prepared,
+    Ready,
+    Recovered,
+    Refused,
+    Stands,
+    Troubled,
+    worker_of,
+)
 from real.rank import Belongings, Device, lone_rank
+from real.stores import Stores
 from real.threads import drive, threaded_rank, where_threads_stand
 from real.waiting import Dismissed, Unfinished
 
@@ -73,6 +89,8 @@ class Worker:
         self._dismissed = threading.Event()
         self._running = 0
         self._spoiled = False
+        self._left = Stores()
+        """Those of the program that finished last, there until all have ended."""
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._give_up = threading.Event()
         self._at_rest = threading.Event()
@@ -128,6 +146,9 @@ class Worker:
                 self._at_rest.set()
             elif isinstance(message, Abort):
                 self._recover(message)
+            elif isinstance(message, Leave):
+                self._left.close()
+                self._send(Recovered(message.number, True))
 
     def _start(self) -> dict[str, str]:
         from torch.distributed import TCPStore
@@ -137,10 +158,15 @@ class Worker:
             from real.cuda import CudaDevice
 
             self._device = CudaDevice(self.rank, self._give_up)
+        elif self._device_name == "none":
+            from real.no_device import NoDevice
+
+            self._device = NoDevice()
         else:
             from real.cpu import CpuDevice
 
             self._device = CpuDevice()
+        # Of a service, whose number is negative, no communicator has it as a member.
         self._communicators = Communicators(self.rank, store, {"host": connect_gloo, "device": self._device.connect})
         return self._device.versions()
 
@@ -153,9 +179,10 @@ class Worker:
             self._send(refused(job.number, "program", error))
             return
         try:
-            groups = self._communicators.of(job.generation, job.world.communicators)
+            lazy = f"job {job.number}" if job.world.lazy else ""
+            groups = self._communicators.of(job.generation, job.world.communicators, lazy)
             self._device.prepare(job.world)
-            self._mail.begin(job.number)
+            self._mail.begin(job.number, job.world.size)
         except Exception as error:
             self._send(refused(job.number, "machine", error))
             return
@@ -184,14 +211,15 @@ class Worker:
         except OSError as error:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
-        rank = (threaded_rank if program.threaded else lone_rank)(self.rank, job.world, file.write, of)
+        number = worker_of(self.rank, job.world.size)
+        rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
         try:
             rank.patience.sleep(rank.journal.start_delay())
             try:
-                drive(program.run(rank, prepared))
+                drive(program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
                 rank.all_over()
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
                 rank._drain()
@@ -213,12 +241,17 @@ class Worker:
         self._spoiled |= not rank.stop(STOP_SECONDS)
         lacked = lacked or rank.lacked
         rank.close()
+        listens = end == "finished" and not file.failed and bool(rank.stores)
+        if listens:
+            self._left = rank.stores
+        else:
+            rank.stores.close()
         file.close()
         if file.failed:
             return Troubled(job.number, "blocked", file.failed)
         if lacked:
             return Troubled(job.number, end, lacked)
-        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns())
+        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns(), listens=listens)
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""

@@ -21,6 +21,7 @@ from dpsim.interface import (
     HostCommunicator,
     Mailbox,
     Rank,
+    Store,
     Stream,
     Thread,
 )
@@ -45,6 +46,7 @@ CONTRACT: tuple[type, ...] = (
     HostCommunicator,
     Mailbox,
     Rank,
+    Store,
     Stream,
     Thread,
 )

@@ -86,6 +86,10 @@ class JournaledRank(Rank):
     def stream(self, name: str) -> Stream:
         stream: Stream | None = self.streams.get(name)
         if stream is None:
+            if self.name:
+                raise RuntimeError(
+                    f"stream {name!r}: the service {self.name} has no device; it has mailboxes and stores"
+                )
             stream = self.streams[name] = self._stream(name)
         return stream
 

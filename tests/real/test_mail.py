@@ -20,7 +20,7 @@ def folder() -> Iterator[str]:
 def test_a_sender_that_stops_within_a_message_holds_nobody_up(folder: str) -> None:
     """It may have been stopped or killed there. A reader that waits for the rest of a message would wait with it."""
     mail = Mail(folder, 0)
-    mail.begin(7)
+    mail.begin(7, 1)
     senders = [socket.socket(socket.AF_UNIX) for _ in range(2)]
     for sender in senders:
         sender.connect(f"{folder}/0")

@@ -1,0 +1,50 @@
+"""What a service has in the place of a device: nothing. It needs no GPU and has no part in any communicator.
+
+The contract refuses its streams (`dpsim.backend.rank`), so nobody comes to ask for what is not there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from dpsim.backend.graphs import JournaledGraph
+from dpsim.backend.pools import GraphPool
+from dpsim.interface import DeviceCommunicator
+from dpsim.world import CommunicatorSpec
+from real.communicators import Group
+from real.rank import Device, RealRank, RealStream
+
+NONE = "a service has no device"
+
+
+class NoDevice(Device):
+    """The device of a process that has none."""
+
+    def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:
+        raise AssertionError(NONE)
+
+    def stream(self, rank: RealRank, name: str) -> RealStream:
+        raise AssertionError(NONE)
+
+    def communicator(self, rank: RealRank, group: Group) -> DeviceCommunicator:
+        raise AssertionError(NONE)
+
+    def graph(self, rank: RealRank, name: str, pool: GraphPool) -> JournaledGraph:
+        raise AssertionError(NONE)
+
+    def clear(self) -> None:
+        pass
+
+    def abort(self, process_groups: Iterable[Any]) -> None:
+        pass
+
+    def is_idle(self, seconds: float) -> bool:
+        return True
+
+    def versions(self) -> dict[str, str]:
+        import torch
+
+        return {"torch": torch.__version__, "numpy": np.__version__}

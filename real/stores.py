@@ -1,0 +1,261 @@
+"""Stores of programs: a table behind a real listening socket, served by a thread of the rank that opened it.
+
+Whoever uses a store, its own listener too, has a connection to it, one line of JSON a message:
+
+    ["set", key, value]                 no answer
+    ["get", number, key]                answered by [number, value] as soon as the key has a value
+
+So what one rank sets arrives in order. A store is there as long as the connection of its listener: when that is closed,
+or its process is gone, however that ended, the socket is closed, and those that wait learn None. A stranger takes
+connections and never answers.
+
+    stores = Stores()
+    store = yield from stores.open(rank, 0)             # None: somebody listens there
+    other = yield from stores.join(rank, 0, store.port, None)
+
+All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question, so one that is
+shorter than the way there and back passes also where the key has a value.
+
+Lost: torch's TCPStore on a socket that was bound before. Its waits cannot be called off, a listener that leaves is an
+error of many kinds to its users, and it keeps bytes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import select
+import selectors
+import socket
+import threading
+from collections.abc import Generator
+from typing import TYPE_CHECKING, Any
+
+from dpsim.backend.stores import JournaledStore
+from dpsim.backend.work import Outcome
+from dpsim.interface import Frozen
+from real.journal_reader import tuples
+from real.mail import receive
+from real.ports import listen, reach
+from real.waiting import Patience, Unfinished
+
+if TYPE_CHECKING:
+    from real.rank import RealRank
+
+ANSWER_SECONDS = 5.0
+"""So long one who asked may leave no room for the answer; then he is cut off."""
+
+CLOSE_SECONDS = 10.0
+"""For a server to close its sockets, which takes no time where everybody reads his answers."""
+
+
+class Server(threading.Thread):
+    """A table, and who waits for a key of it. Runs until the connection of its owner has come to its end."""
+
+    def __init__(self, listener: socket.socket, owner: Any) -> None:
+        """`owner`: the address from which the owner calls."""
+        super().__init__(name="store", daemon=True)
+        self._listener = listener
+        self._owner = owner
+        self._values: dict[str, Frozen] = {}
+        self._waiting: dict[str, list[tuple[socket.socket, int]]] = {}
+        self._beginnings: dict[socket.socket, bytes] = {}
+
+    def run(self) -> None:
+        with self._listener, selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            try:
+                while self._turn(selector):
+                    pass
+            finally:
+                for connection in self._beginnings:
+                    connection.close()
+
+    def _turn(self, selector: selectors.BaseSelector) -> bool:
+        """Serve those who have said something. False: the owner has left."""
+        for key, _ in selector.select():
+            if key.fileobj is self._listener:
+                connection, caller = self._listener.accept()
+                connection.settimeout(ANSWER_SECONDS)
+                selector.register(connection, selectors.EVENT_READ, caller)
+                self._beginnings[connection] = b""
+                continue
+            connection = key.fileobj  # type: ignore[assignment]  # what was registered is a socket
+            if not self._hear(connection):
+                selector.unregister(connection)
+                del self._beginnings[connection]
+                connection.close()
+                if key.data == self._owner:
+                    return False
+        return True
+
+    def _hear(self, connection: socket.socket) -> bool:
+        """Take in what somebody says. False: he has left."""
+        data = receive(connection)
+        if not data:
+            return False
+        *lines, self._beginnings[connection] = (self._beginnings[connection] + data).split(b"\n")
+        for line in lines:
+            what, *told = json.loads(line)
+            if what == "set":
+                key, value = told
+                self._values[key] = value
+                for asker, number in self._waiting.pop(key, ()):
+                    self._answer(asker, number, value)
+            else:
+                number, key = told
+                if key in self._values:
+                    self._answer(connection, number, self._values[key])
+                else:
+                    self._waiting.setdefault(key, []).append((connection, number))
+        return True
+
+    @staticmethod
+    def _answer(asker: socket.socket, number: int, value: Frozen) -> None:
+        try:
+            asker.sendall(line_of([number, value]))
+        except OSError:  # he is gone, which is heard of elsewhere; or takes nothing
+            with_no_more(asker)
+
+
+class Line:
+    """A connection to a store. Answers are read by a thread of its own."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.name = connection.getsockname()
+        self._socket = connection
+        self._lock = threading.Lock()
+        self._asked: dict[int, queue.SimpleQueue[Frozen]] = {}
+        self._number = 0
+        self._over = False
+        threading.Thread(target=self._read, name="store answers", daemon=True).start()
+
+    def ask(self, key: str, patience: Patience) -> queue.SimpleQueue[Frozen]:
+        """Where the value will be; None, if the listener leaves before there is one."""
+        answer: queue.SimpleQueue[Frozen] = queue.SimpleQueue()
+        with self._lock:
+            self._number += 1
+            if self._over:
+                answer.put(None)
+            else:
+                self._asked[self._number] = answer
+            self._send(["get", self._number, key], patience)
+        return answer
+
+    def set(self, key: str, value: Frozen, patience: Patience) -> None:
+        with self._lock:
+            self._send(["set", key, value], patience)
+
+    def close(self) -> None:
+        """What was sent arrives. Does not wait."""
+        with self._lock:
+            if not self._over:
+                with_no_more(self._socket)
+
+    def _send(self, message: list[Any], patience: Patience) -> None:
+        """As a message to a mailbox: waits only where there is no room, and to one who is gone it is lost."""
+        data, connection = line_of(message), self._socket
+        try:
+            while data and not self._over:
+                try:
+                    data = data[connection.send(data, socket.MSG_DONTWAIT) :]
+                except BlockingIOError:
+                    patience.until(lambda: bool(select.select([], [connection], [], 0)[1]))
+        except ConnectionError:
+            pass
+        except Unfinished:  # perhaps in the middle of a message
+            with_no_more(connection)
+            raise
+
+    def _read(self) -> None:
+        rest = b""
+        while data := receive(self._socket):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                number, value = json.loads(line)
+                self._asked.pop(number).put(tuples(value))
+        with self._lock:
+            self._over = True
+            self._socket.close()
+        for answer in self._asked.values():
+            answer.put(None)
+
+
+class RealStore(JournaledStore):
+    """A store, as one rank has it. `server`: if it listens itself."""
+
+    __slots__ = ("_line", "_rank", "server")
+
+    def __init__(self, rank: RealRank, node: int, port: int, line: Line, server: Server | None) -> None:
+        super().__init__(rank.journal, node, port)
+        self._rank = rank
+        self._line = line
+        self.server = server
+
+    def _put(self, key: str, value: Frozen) -> None:
+        self._line.set(key, value, self._rank.patience)
+
+    def _get(self, key: str, timeout_ns: int | None) -> Outcome:
+        def outcome() -> Generator[Any, Any, Frozen]:
+            patience = self._rank.patience
+            return patience.answer(self._line.ask(key, patience), timeout_ns)
+            yield
+
+        return outcome
+
+    def _close(self) -> None:
+        self._line.close()
+        if self.server is not None:
+            self.server.join(CLOSE_SECONDS)
+            self.server = None
+
+
+class Stores:
+    """Those of a rank, for one job. True while one of them listens."""
+
+    def __init__(self) -> None:
+        self._stores: list[RealStore] = []
+
+    def __bool__(self) -> bool:
+        return any(store.server is not None for store in self._stores)
+
+    def open(self, rank: RealRank, port: int) -> Generator[Any, Any, RealStore | None]:
+        listener = listen(rank.node, port)
+        if listener is None:
+            return None
+        port = listener.getsockname()[1]
+        own = reach(rank.node, port)
+        assert own is not None, "somebody listens there"
+        line = Line(own)
+        server = Server(listener, line.name)
+        server.start()
+        return self._kept(RealStore(rank, rank.node, port, line, server))
+        yield  # a generator, as the contract has it, that never suspends
+
+    def join(
+        self, rank: RealRank, node: int, port: int, timeout_ns: int | None
+    ) -> Generator[Any, Any, RealStore | None]:
+        found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
+        return None if found is None else self._kept(RealStore(rank, node, port, Line(found), None))
+        yield
+
+    def close(self) -> None:
+        """All of them: the rank is over."""
+        for store in self._stores:
+            store._close()
+        self._stores.clear()
+
+    def _kept(self, store: RealStore) -> RealStore:
+        self._stores.append(store)
+        return store._rank.handed_out(store)
+
+
+def line_of(message: list[Any]) -> bytes:
+    return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+
+def with_no_more(connection: socket.socket) -> None:
+    """Nothing more is said on it; it may be gone already."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_WR)

@@ -1,0 +1,181 @@
+"""Protocols with services and stores, for tests of the real backends. The workers import this module by its name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import CaptureError, Rank, Store
+from dpsim.program import Program
+from dpsim.registry import register_protocol
+from tests.real.programs import fill
+
+SECOND = 1_000_000_000
+MOMENT = SECOND // 20
+
+
+@register_protocol("real_desk")
+class Desk(Program[Any]):
+    """Each rank asks the desk, which has the clerk add up what came. In `rounds` steps; `ranks`: how many there are."""
+
+    def services(self, prepared: Any) -> tuple[str, ...]:
+        return "desk", "clerk"
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        for rank.step in range(prepared["rounds"]):
+            rank.send(rank.service("desk"), f"work.{rank.rank}", rank.rank + rank.step, "ask")
+            rank.decide("answer", await rank.mailbox("answers").get("answer"), "dp_cpu")
+            await rank.host("dp_cpu").barrier(site="met")
+
+    async def serve(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        ranks = range(prepared["ranks"])
+        for rank.step in range(prepared["rounds"]):
+            if rank.name == "clerk":
+                numbers: Any = await rank.mailbox("lists").get("take")
+                rank.send(rank.service("desk"), "sums", sum(numbers), "tell")
+                continue
+            came = tuple([await rank.mailbox(f"work.{one}").get("take") for one in ranks])
+            rank.send(rank.service("clerk"), "lists", came, "pass")
+            total = await rank.mailbox("sums").get("sum")
+            for to in ranks:
+                rank.send(to, "answers", total, "answer")
+
+
+@register_protocol("real_stores")
+class Stores(Program[Any]):
+    """Rank 0 does what `how` says, and the others what `others` says; the one service what `service` says, or idles."""
+
+    def services(self, prepared: Mapping[str, Any]) -> tuple[str, ...]:
+        return ("desk",) if "service" in prepared else ()
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 3
+        await getattr(self, prepared["others"] if rank.rank else prepared["how"])(rank, prepared)
+
+    async def serve(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await getattr(self, prepared["service"])(rank, prepared)
+
+    async def ends(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        pass
+
+    async def idles(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await rank.mailbox("box").get("idle", idle=True)
+
+    async def streams(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.stream("main")
+
+    async def opens(self, rank: Rank, prepared: Mapping[str, Any]) -> Store | None:
+        """On the port `port`, at once; and says which it has."""
+        store = await rank.open_store(prepared.get("port", 0), "open")
+        rank.decide("opened", store is not None, "dp_cpu")
+        return store
+
+    async def opens_and_raises(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await self.opens(rank, prepared)
+        raise ValueError("with a store")
+
+    async def opens_and_waits(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await self.opens(rank, prepared)
+        await rank.mailbox("box").get("wait")
+
+    async def opens_and_exits(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await self.opens(rank, prepared)
+        os._exit(7)
+
+    async def publishes(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        """Opens a store and says where; what it set and closed over is there for those who ask."""
+        store = await rank.open_store(0, "open")
+        assert store is not None
+        rank.send(1, "where", (store.node, store.port), "where")
+        store.set("key", ("value", (1, 2.5, None)), "set")
+        store.set("large", "x" * 3_000_000, "set")
+        assert await store.get("done", "done") is True
+        store.close("close")
+
+    async def reads(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        where: Any = await rank.mailbox("where").get("where")
+        store = await rank.join_store(where[0], where[1], "join", timeout_ns=60 * SECOND)
+        assert store is not None
+        rank.decide("value", await store.get("key", "get"), "dp_cpu")
+        rank.decide("large", len(str(await store.get("large", "get"))), "dp_cpu")
+        rank.decide("nothing", await store.get("missing", "get", timeout_ns=MOMENT), "dp_cpu")
+        store.set("done", True, "set")
+        rank.decide("closed", await store.get("missing", "get"), "dp_cpu")
+
+    async def gets_for_long(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        """With a time-out that is longer than the stall."""
+        store = await self.opens(rank, prepared)
+        assert store is not None
+        rank.decide("nothing", await store.get("missing", "get", timeout_ns=5 * SECOND // 2), "dp_cpu")
+
+    async def gets_for_ever(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        store = await self.opens(rank, prepared)
+        assert store is not None
+        await store.get("missing", "get")
+
+    async def joins_for_ever(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await rank.join_store(0, prepared["port"], "join")
+
+    async def joins_a_stranger(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        """Its port cannot be had; who joins it gets a store that never answers. On another node the port is free."""
+        store = await rank.join_store(0, prepared["port"], "join", timeout_ns=60 * SECOND)
+        assert store is not None
+        store.set("key", 1, "set")
+        rank.decide("value", await store.get("key", "get", timeout_ns=MOMENT), "dp_cpu")
+        store.close("close")
+        nobody = await rank.join_store(2, prepared["port"], "join", timeout_ns=MOMENT)
+        rank.decide("nobody", nobody is None, "dp_cpu")
+        own = await rank.open_store(prepared["port"], "open")
+        rank.decide("opened", (rank.node, own is not None), "dp_cpu")
+        if own is not None:
+            own.close("close")
+
+
+@register_protocol("real_lazy")
+class Lazy(Program[Any]):
+    """First uses of communicators, as `how` says."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 0
+        await getattr(self, prepared["how"])(rank)
+
+    async def meets(self, rank: Rank) -> None:
+        """A collective, transfers of one pair, and both in a graph once they have been used."""
+        main, group = rank.stream("main"), rank.device("dp")
+        buffer = main.alloc(4, "int32", "buffer")
+        main.launch("fill", fill, writes=[buffer], args=(rank.rank + 1,))
+        graph = rank.graph("g")
+        try:
+            async with graph.capture(main):
+                group.all_reduce(buffer, main, site="too early")
+        except CaptureError as error:
+            rank.decide("refused", error.code, "dp_cpu")
+        group.all_reduce(buffer, main, site="sum")
+        with group.coalesced(main):
+            (group.recv if rank.rank else group.send)(buffer, 1 - rank.rank, main, site="in a group")
+        graph = rank.graph("h")
+        try:
+            async with graph.capture(main):
+                (group.recv if rank.rank else group.send)(buffer, 1 - rank.rank, main, site="alone")
+        except CaptureError as error:
+            rank.decide("pair refused", error.code, "dp_cpu")
+        (group.recv if rank.rank else group.send)(buffer, 1 - rank.rank, main, site="alone")
+        graph = rank.graph("k")
+        async with graph.capture(main):
+            group.all_reduce(buffer, main, site="again")
+        graph.replay(main, "replay")
+        rank.decide("sum", tuple((await buffer.read("read")).tolist()), "dp_cpu")
+
+    async def one_is_busy(self, rank: Rank) -> None:
+        """Rank 0 uses a group first while rank 1 waits for its message: with groups that are there it would go on."""
+        main, group = rank.stream("main"), rank.device("dp")
+        buffer = main.alloc(4, "int32", "buffer")
+        if rank.rank:
+            await rank.mailbox("box").get("wait")
+        group.all_reduce(buffer, main, site="first")
+        if not rank.rank:
+            rank.send(1, "box", 1, "go on")
+        await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="end")
