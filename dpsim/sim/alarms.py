@@ -1,22 +1,27 @@
 """Time-outs: what happens when nobody did what was waited for.
 
 A time-out is longer than all that goes on by itself. Where there is time it is an op with a cost, taken back when it is
-not needed, so that the run does not last until then. Where there is none it happens when nothing else can, the shortest
-first: a run in which a time-out strikes while what it waits for is under way is one with a time-out that is too short,
-and no order to explore.
+not needed, so that the run does not last until then. Where there is none it happens when nothing else can but deaths,
+the shortest first, and which of several as short is a choice: a run in which a time-out strikes while what it waits for
+is under way is one with a time-out that is too short, and no order to explore.
 
     machine.alarms.set(op, 30_000_000_000)
     machine.alarms.cancel(op)
+
+What happens at a time-out comes after all that had happened when it was the next to pass: this is what `due` is told.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable
+from heapq import heapify
 from typing import Any, Protocol
 
+from dpsim.schedule import Footprint
 from dpsim.sim.environment import Environment
 from dpsim.sim.op import Op
+
+PASSING: Footprint = ((("time",), "w"),)
 
 
 class Clockwork(Protocol):
@@ -24,11 +29,8 @@ class Clockwork(Protocol):
 
     env: Environment
     timed: bool
+    dead: dict[int, bool]
     submit: Callable[[Op], None]
-
-    @property
-    def dead(self) -> Collection[int]:
-        """The lives that are over."""
 
 
 class Alarms:
@@ -36,30 +38,43 @@ class Alarms:
 
     def __init__(self, machine: Clockwork) -> None:
         self._machine = machine
-        self._waiting: list[tuple[int, int, Op]] = []
-        self._count = 0
+        self._waiting: dict[Op, int] = {}
+        self._offered: set[Op] = set()
 
-    def set(self, op: Op, ns: int) -> None:
-        """Let an op happen `ns` from now."""
+    def set(self, op: Op, ns: int, lives: Footprint = ()) -> None:
+        """Let an op happen `ns` from now; `lives`: what it reads beside, where its rank may be killed."""
         if self._machine.timed:
             op.cost = max(ns, 1)
             self._machine.submit(op)
         else:
-            self._count += 1
-            heappush(self._waiting, (ns, self._count, op))
+            op.footprint = (*PASSING, *lives)
+            self._waiting[op] = ns
 
     def cancel(self, op: Op) -> None:
         """What it was for has happened."""
+        if not self._machine.timed:
+            self._waiting.pop(op, None)
+            return
         queue: list[Any] = self._machine.env._queue
-        for entries in (self._waiting, queue):
-            entries[:] = [entry for entry in entries if entry[-1] is not op]
-            heapify(entries)
+        queue[:] = [entry for entry in queue if entry[-1] is not op]
+        heapify(queue)
 
-    def ring(self) -> bool:
-        """There is no time, and nothing else can happen: let the next time-out pass, if there is one."""
-        while self._waiting and not self._machine.timed:
-            _, _, op = heappop(self._waiting)
-            if op.life not in self._machine.dead:
-                self._machine.submit(op)
-                return True
-        return False
+    def due(self, causes: int) -> list[Op]:
+        """There is no time, and nothing else can happen: the time-outs that can be the next to pass. `causes`: of all
+        that has happened.
+        """
+        for op in [op for op in self._waiting if op.life in self._machine.dead]:
+            del self._waiting[op]
+        if not self._waiting:
+            return []
+        shortest = min(self._waiting.values())
+        due = [op for op, ns in self._waiting.items() if ns == shortest]
+        for op in due:
+            if op not in self._offered:
+                self._offered.add(op)
+                op.causes |= causes
+        return due
+
+    def passes(self, op: Op) -> None:
+        """It was chosen."""
+        del self._waiting[op]

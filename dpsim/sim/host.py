@@ -135,6 +135,10 @@ class Host:
             return ""
         return visit_label(self.word, self.journal.site, self.journal.ordinal, verb)
 
+    def label(self, at: tuple[str, int], verb: str) -> str:
+        """What follows from an op that the host issued, with its site and ordinal."""
+        return visit_label(self.word, *at, verb) if self.machine.visible else ""
+
     def stand(self, ends: Sequence[Op], records: int) -> None:
         """The call that the host makes holds it up until these ops have ended. It has so many records with this one."""
         machine = self.machine

@@ -67,6 +67,7 @@ class Machine(Lives):
         self.halted: BaseException | None = None
         self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
         self._marked = 0
+        self._past = 0  # causes of all that was picked
         self.alarms = Alarms(self)
         self.strategy = strategy
         self._fired: deque[Op] = deque()
@@ -132,8 +133,8 @@ class Machine(Lives):
     def _pick(self) -> bool:
         """Untimed, and nothing else can happen: fire one of the enabled ops."""
         strategy, dead = self.strategy, self.dead
-        if strategy is None or not self.enabled:
-            return self.alarms.ring()
+        if strategy is None:
+            return False
         if dead:
             if self.failing:  # a failure has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
@@ -141,15 +142,23 @@ class Machine(Lives):
         able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
+        if all(op.disables for op in able) and (due := self.alarms.due(self._past)):
+            return self._pick_of(strategy, [*due, *able])
         if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
             self._last = True
             able = in_the_end(able, strategy)
             self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
-        op = able[strategy.pick(able)] if able else None
-        if op is not None:
+        return self._pick_of(strategy, able) if able else False
+
+    def _pick_of(self, strategy: Strategy, able: list[Op]) -> bool:
+        op = able[strategy.pick(able)]
+        self._past |= op.causes
+        if op in self.enabled:
             self.enabled.remove(op)
-            self.fire(op)
-        return op is not None or self.alarms.ring()
+        else:
+            self.alarms.passes(op)
+        self.fire(op)
+        return True
 
     # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
     # loops, since what only an explorer asks for would cost a timed run a fifth of its time.

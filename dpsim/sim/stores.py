@@ -2,21 +2,28 @@
 
 Who listens on a port is settled by the order in which actors come to it: to open, to join and to close touch the port,
 so where there is no time a search tries all orders. Values are sent, and arrive some time later, those of one rank in
-order; of several the last one counts. To look at a key touches it.
+order; of several the last one counts.
+
+Who joins a port or asks for a key *looks* when there is something to see, and not before: that nobody had come yet is
+no order of its own, as with a message that is waited for. What may still change under the look, another value or a
+listener that leaves, conflicts with it.
+
+    rank 0   open 5, set k      close 5
+    rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
 A time-out is longer than all that goes on by itself: where there is no time it passes when nothing else can happen, the
-shortest first.
+shortest first, and of several as short all orders are tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
 
 from dpsim.backend.stores import JournaledStore
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen
-from dpsim.schedule import own_label
+from dpsim.schedule import Footprint, own_label
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
@@ -25,47 +32,92 @@ from dpsim.world import Stranger, World
 FIRST_FREE = 49152
 """Where the ports begin that a node gives to those who ask for any."""
 
+SHARE = 16
+"""So many of these are one actor's, so that who asks first makes no difference to their numbers."""
+
+Place: TypeAlias = tuple[int, int]
+"""A node and a port."""
+
+LATER = object()
+"""A look has found nothing to see."""
+
 
 class Table:
-    """What is behind a port while somebody listens. `by`: who came to listen, None for a stranger."""
+    """What is behind a port while somebody listens. `by`: who came to listen, None for a stranger. `first`: of each key
+    the arrival of its first value, of which all later looks come after.
+    """
 
     def __init__(self, node: int, port: int, by: int | None) -> None:
         self.node, self.port, self.by = node, port, by
         self.values: dict[str, tuple[Frozen, Op]] = {}
+        self.first: dict[str, Op] = {}
         self.getters: dict[str, list[Waiting]] = {}
-        self.open = True
+        self.closed: Op | None = None
 
 
 class Waiting:
-    """An op of a host that waits for something, with a time-out: it fires once, by what comes first."""
+    """An op at which a host stands until it has seen something, or its time is up: whatever comes first."""
 
-    def __init__(self, machine: Machine, op: Op, label: str, timeout_ns: int | None) -> None:
+    def __init__(self, machine: Machine, host: Host, timeout_ns: int | None, verb: str) -> None:
         self.machine = machine
-        self.op = op
+        self.host = host
+        self.op = Op("", life=~host.rank)
+        host_sees(host, self.op)
         self.result: Any = None
+        self.over = False
+        self.looks = 0
+        self.verb = verb
+        self.site = host.journal.site, host.journal.ordinal
         self.alarm: Op | None = None
         if timeout_ns is not None:
-            self.alarm = Op(label, timeout_ns, self._passes, None, op.life)
-            machine.alarms.set(self.alarm, timeout_ns)
+            label = host.address("waits in vain at")
+            self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
+            machine.alarms.set(self.alarm, timeout_ns, host.lives or ())
 
-    @property
-    def over(self) -> bool:
-        return self.op.at >= 0
-
-    def end(self, result: Any, by: Op | None) -> None:
-        """It has what it waited for, because of that op."""
+    def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
+        """Look, after what has made that worth while (None: it was there from the beginning)."""
         if self.over:
             return
+        machine, host = self.machine, self.host
+        verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
+        self.looks += 1
+        op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
+        host_sees(host, op)
+        if machine.visible:
+            op.footprint = (*(host.lives or ()), *touches)
+        if after is not None:
+            op.causes |= after.causes
+            op.seen_marks |= after.seen_marks
+        op.effect, op.args = self._looked, (see, op)
+        machine.submit(op)
+
+    def _looked(self, see: Callable[[], Any], op: Op) -> None:
+        found = LATER if self.over else see()
+        if found is LATER:
+            self.op.causes |= op.causes
+            return
+        self.end(found, op)
+
+    def end(self, result: Any, by: Op) -> None:
+        """It has what it waited for, because of that op."""
+        self.over = True
         self.result = result
-        if self.alarm is not None and self.alarm.at < 0:
+        if self.alarm is not None and self.alarm is not by:
             self.machine.alarms.cancel(self.alarm)
-        if by is not None:
-            self.op.seen_marks |= by.seen_marks
-            self.op.causes |= by.causes
+        self.op.seen_marks |= by.seen_marks
+        self.op.causes |= by.causes
         self.machine.submit(self.op)
 
     def _passes(self) -> None:
-        self.end(None, self.alarm)
+        if not self.over:
+            assert self.alarm is not None
+            self.end(None, self.alarm)
+
+
+def host_sees(host: Host, op: Op) -> None:
+    """What a host does comes after what it knows and has issued."""
+    if host.chained:
+        host.before(op)
 
 
 class Ports:
@@ -73,155 +125,159 @@ class Ports:
 
     def __init__(self, machine: Machine, world: World) -> None:
         self._machine = machine
-        self._tables: dict[tuple[int, int], Table] = {}
-        self._joining: dict[tuple[int, int], list[Waiting]] = {}
+        self._tables: dict[Place, Table] = {}
+        self._opened: dict[Place, Op | None] = {}  # by whom each port was first opened; None: there from the beginning
+        self._joining: dict[Place, list[Waiting]] = {}
         self._chains: dict[tuple[int, int, int], Op] = {}
-        self._free: dict[int, int] = {}
-        self._posts: dict[int, int] = {}
+        self._given: dict[int, int] = {}
+        self._strangers = {(one.node, one.port) for one in world.strangers}
         for stranger in world.strangers:
             self._settle(stranger)
 
     def _settle(self, stranger: Stranger) -> None:
-        node, port = stranger.node, stranger.port
+        place = stranger.node, stranger.port
         if not stranger.late:
-            self._tables[node, port] = Table(node, port, None)
+            self._tables[place] = Table(*place, None)
+            self._opened[place] = None
             return
-        op = Op(f"stranger takes port {port} of node {node}", 1, None, self._uses(node, port))
-        op.effect = lambda: self._open(node, port, None, op)
+        op = Op(f"stranger takes port {stranger.port} of node {stranger.node}", 1, None, _port(place, "w"))
+        op.effect, op.args = self._open, (place, None, op)
         self._machine.submit(op)
-
-    @staticmethod
-    def _uses(node: int, port: int) -> tuple[tuple[Any, str], ...]:
-        return ((("port", node, port), "w"),)
 
     def open(self, op: Op, node: int, port: int, rank: int) -> None:
         """Let the value of `op` be the table, or None."""
-        port = port or self._any(node)
-        op.effect = lambda: self._open(node, port, rank, op)
-        op.footprint = (*op.touches(), *self._uses(node, port)) if self._machine.visible else None
+        place = node, port or self._any(node, rank)
+        op.effect, op.args = self._open, (place, rank, op)
+        op.footprint = (*op.touches(), *_port(place, "w")) if self._machine.visible else None
         self._machine.submit(op)
 
-    def _any(self, node: int) -> int:
-        port = self._free.get(node, FIRST_FREE)
-        while (node, port) in self._tables:
-            port += 1
-        self._free[node] = port + 1
-        return port
+    def _any(self, node: int, rank: int) -> int:
+        """A port that nobody else will ask for."""
+        while True:
+            given = self._given.get(rank, 0)
+            self._given[rank] = given + 1
+            port = FIRST_FREE + rank * SHARE + given
+            if (node, port) not in self._strangers:
+                return port
 
-    def _open(self, node: int, port: int, by: int | None, op: Op) -> Table | None:
-        if (node, port) in self._tables:
+    def _open(self, place: Place, by: int | None, op: Op) -> Table | None:
+        if place in self._tables:
             return None
-        table = self._tables[node, port] = Table(node, port, by)
-        for waiting in self._joining.pop((node, port), ()):
-            waiting.end(table, op)
+        table = self._tables[place] = Table(*place, by)
+        self._opened.setdefault(place, op)
+        for waiting in self._joining.pop(place, ()):
+            self._look_for(waiting, place, op)
         return table
 
-    def join(self, host: Host, node: int, port: int, timeout_ns: int | None, label: str, late: str) -> Waiting:
+    def join(self, host: Host, node: int, port: int, timeout_ns: int | None) -> Waiting:
         """What a host waits for that joins whoever listens there."""
-        machine = self._machine
-        waiting = Waiting(machine, _op(host), late, timeout_ns)
-        op = host.op(label, host=True)
-        op.footprint = (*op.touches(), (("port", node, port), "r")) if machine.visible else None
-        op.effect = lambda: self._join(waiting, node, port, op)
-        machine.submit(op)
+        waiting, place = Waiting(self._machine, host, timeout_ns, "joins at"), (node, port)
+        if place in self._opened:
+            self._look_for(waiting, place, self._opened[place])
+        else:
+            self._joining.setdefault(place, []).append(waiting)
         return waiting
 
-    def _join(self, waiting: Waiting, node: int, port: int, op: Op) -> None:
-        table = self._tables.get((node, port))
-        if table is not None:
-            waiting.end(table, op)
-        elif not waiting.over:
-            self._joining.setdefault((node, port), []).append(waiting)
+    def _look_for(self, waiting: Waiting, place: Place, after: Op | None) -> None:
+        def see() -> Any:
+            table = self._tables.get(place)
+            if table is None:
+                self._joining.setdefault(place, []).append(waiting)
+            return LATER if table is None else table
+
+        waiting.look(see, _port(place, "r"), after)
 
     def put(self, host: Host, table: Table, key: str, value: Frozen, cost: int) -> None:
         """Send a value; it arrives after those that this rank sent before."""
         machine = self._machine
         host.issue()
-        delivery = Op(host.address("arrives"), cost)
+        delivery = Op(host.address("sets"), cost)
         if host.chained:
             host.before(delivery)
-        delivery.effect = lambda: self._arrive(table, key, value, delivery)
+        delivery.effect, delivery.args = self._arrive, (table, key, value, delivery)
         if machine.visible:
-            delivery.footprint = ((("store", table.node, table.port, key), "w"),)
+            delivery.footprint = _key(table, key, "w")
         line = host.rank, table.node, table.port
         machine.edge(self._chains.get(line), delivery)
         self._chains[line] = delivery
         machine.submit(delivery)
 
-    @staticmethod
-    def _arrive(table: Table, key: str, value: Frozen, by: Op) -> None:
-        if not table.open:
+    def _arrive(self, table: Table, key: str, value: Frozen, by: Op) -> None:
+        if table.closed is not None:
             return
         table.values[key] = value, by
+        table.first.setdefault(key, by)
         for waiting in table.getters.pop(key, ()):
-            waiting.end(value, by)
+            self._look_at(waiting, table, key, by)
 
-    def get(self, host: Host, table: Table, key: str, timeout_ns: int | None, label: str, late: str) -> Waiting:
+    def get(self, host: Host, table: Table, key: str, timeout_ns: int | None) -> Waiting:
         """What a host waits for that asks for a key."""
-        machine = self._machine
-        waiting = Waiting(machine, _op(host), late, timeout_ns)
-        op = host.op(label, host=True)
-        if machine.visible:
-            op.footprint = (*op.touches(), (("store", table.node, table.port, key), "r"))
-        op.effect = lambda: self._look(waiting, table, key, op)
-        machine.submit(op)
+        waiting = Waiting(self._machine, host, timeout_ns, "asks at")
+        enabled = table.first.get(key) or table.closed
+        if enabled is not None:
+            self._look_at(waiting, table, key, enabled)
+        else:
+            table.getters.setdefault(key, []).append(waiting)
         return waiting
 
-    @staticmethod
-    def _look(waiting: Waiting, table: Table, key: str, op: Op) -> None:
-        found = table.values.get(key)
-        if found is not None:
-            value, by = found
-            op.seen_marks |= by.seen_marks
-            op.causes |= by.causes
-            waiting.end(value, op)
-        elif not table.open:
-            waiting.end(None, op)
-        elif not waiting.over:
-            table.getters.setdefault(key, []).append(waiting)
+    def _look_at(self, waiting: Waiting, table: Table, key: str, after: Op) -> None:
+        def see() -> Any:
+            if table.closed is not None:
+                return None
+            value, by = table.values[key]
+            waiting.op.seen_marks |= by.seen_marks
+            waiting.op.causes |= by.causes
+            return value
+
+        waiting.look(see, _key(table, key, "r"), after)
 
     def close(self, host: Host, table: Table) -> None:
         """Who listens leaves; whoever else leaves takes nothing with it."""
-        if table.by != host.rank or not table.open:
+        if table.by != host.rank or table.closed is not None:
             return
-        machine = self._machine
         host.issue()
         op = host.op(host.address("closes"), host=True)
-        op.effect = lambda: self._closed(table, op)
-        if machine.visible:
-            op.footprint = (*op.touches(), *self._uses(table.node, table.port))
-        machine.edge(self._chains.get((host.rank, table.node, table.port)), op)
-        machine.submit(op)
+        op.effect, op.args = self._close, (table, op)
+        if self._machine.visible:
+            op.footprint = (*op.touches(), *_port((table.node, table.port), "w"))
+        self._machine.edge(self._chains.get((host.rank, table.node, table.port)), op)
+        self._machine.submit(op)
 
-    def _closed(self, table: Table, op: Op) -> None:
-        table.open = False
+    def _close(self, table: Table, op: Op) -> None:
+        if table.closed is not None:
+            return
+        table.closed = op
         if self._tables.get((table.node, table.port)) is table:
             del self._tables[table.node, table.port]
-        for waitings in table.getters.values():
+        getters, table.getters = table.getters, {}
+        for key, waitings in getters.items():
             for waiting in waitings:
-                waiting.end(None, op)
-        table.getters.clear()
+                self._look_at(waiting, table, key, op)
 
     def left(self, rank: int) -> None:
         """The process of a rank is gone: the system closes what it listened on, at some time after that."""
         for table in [one for one in self._tables.values() if one.by == rank]:
             label = own_label(rank, f"gives back port {table.port} of node {table.node}")
-            op = Op(label, 0, None, self._uses(table.node, table.port))
-            op.effect, op.args = self._closed, (table, op)
+            op = Op(label, 0, None, _port((table.node, table.port), "w"))
+            op.effect, op.args = self._close, (table, op)
             self._machine.submit(op)
 
     def forget(self) -> None:
+        for table in self._tables.values():
+            table.getters.clear()
         self._tables.clear()
         self._joining.clear()
+        self._opened.clear()
         self._chains.clear()
 
 
-def _op(host: Host) -> Op:
-    """What a host stands at: it fires when somebody submits it."""
-    op = Op("", life=~host.rank)
-    if host.chained:
-        host.before(op)
-    return op
+def _port(place: Place, how: str) -> Footprint:
+    return ((("port", *place), how),)
+
+
+def _key(table: Table, key: str, how: str) -> Footprint:
+    """What touches a key finds the listener there, or gone."""
+    return (("store", table.node, table.port, key), how), (("port", table.node, table.port), "r")
 
 
 class SimStore(JournaledStore):
@@ -241,10 +297,9 @@ class SimStore(JournaledStore):
 
     def _get(self, key: str, timeout_ns: int | None) -> Outcome:
         host = self._host
-        labels = host.address("asks at"), host.address("waits in vain at")
 
         def outcome() -> Generator[Any, Any, Frozen]:
-            waiting = self._ports.get(host, self._table, key, timeout_ns, *labels)
+            waiting = self._ports.get(host, self._table, key, timeout_ns)
             yield from host.wait(waiting.op)
             answer: Frozen = waiting.result
             return answer
@@ -270,10 +325,9 @@ def open_store(host: Host, ports: Ports, node: int, port: int, took: int) -> Out
 
 def join_store(host: Host, ports: Ports, node: int, port: int, timeout_ns: int | None, took: int) -> Outcome:
     """Connect; learns the store, or None."""
-    labels = host.address("joins at"), host.address("waits in vain at")
 
     def outcome() -> Generator[Any, Any, SimStore | None]:
-        waiting = ports.join(host, node, port, timeout_ns, *labels)
+        waiting = ports.join(host, node, port, timeout_ns)
         yield from host.wait(waiting.op)
         return None if waiting.result is None else SimStore(host, ports, waiting.result, took)
 
