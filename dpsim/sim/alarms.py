@@ -17,7 +17,7 @@ from collections.abc import Callable
 from heapq import heapify
 from typing import Any, Protocol
 
-from dpsim.schedule import Footprint
+from dpsim.schedule import Footprint, Strategy
 from dpsim.sim.environment import Environment
 from dpsim.sim.op import Op
 
@@ -31,6 +31,7 @@ class Clockwork(Protocol):
     timed: bool
     dead: dict[int, bool]
     submit: Callable[[Op], None]
+    strategy: Strategy | None
 
 
 class Alarms:
@@ -40,6 +41,7 @@ class Alarms:
         self._machine = machine
         self._waiting: dict[Op, int] = {}
         self._offered: set[Op] = set()
+        self._taken = 0  # causes of the deaths that took time-outs away
 
     def set(self, op: Op, ns: int, lives: Footprint = ()) -> None:
         """Let an op happen `ns` from now; `lives`: what it reads beside, where its rank may be killed."""
@@ -54,25 +56,34 @@ class Alarms:
         """What it was for has happened."""
         if not self._machine.timed:
             self._waiting.pop(op, None)
+            if op in self._offered and self._machine.strategy is not None:
+                self._machine.strategy.lost([op])  # it could have passed before what it was for
             return
         queue: list[Any] = self._machine.env._queue
         queue[:] = [entry for entry in queue if entry[-1] is not op]
         heapify(queue)
 
-    def due(self, causes: int) -> list[Op]:
-        """There is no time, and nothing else can happen: the time-outs that can be the next to pass. `causes`: of all
-        that has happened.
+    def due(self, past: int, deaths: int) -> list[Op]:
+        """There is no time, and nothing else can happen: the time-outs that can be the next to pass. `past`, `deaths`:
+        causes of all that has happened, and of the deaths among that. These change what is next only where they took a
+        time-out away.
         """
-        for op in [op for op in self._waiting if op.life in self._machine.dead]:
+        gone = [op for op in self._waiting if op.life in self._machine.dead]
+        for op in gone:
             del self._waiting[op]
+        if gone:
+            self._taken |= deaths
         if not self._waiting:
             return []
         shortest = min(self._waiting.values())
         due = [op for op, ns in self._waiting.items() if ns == shortest]
+        overtaken = self._offered.difference(due)
+        if overtaken and self._machine.strategy is not None:
+            self._machine.strategy.lost([op for op in self._waiting if op in overtaken])
         for op in due:
             if op not in self._offered:
-                self._offered.add(op)
-                op.causes |= causes
+                op.causes |= past | self._taken
+        self._offered = set(due)
         return due
 
     def passes(self, op: Op) -> None:

@@ -107,7 +107,7 @@ def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
     def effect() -> None:
         if ends[number] == "blocked":
             ends[number] = "died"
-            rank.died()
+            rank.died(op)
 
     # Not in the midst of the call by which the host came here, which has yet to be journaled.
     ns = kill.ns if kill.at is None else max(kill.ns, 1)

@@ -67,7 +67,7 @@ class Machine(Lives):
         self.halted: BaseException | None = None
         self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
         self._marked = 0
-        self._past = 0  # causes of all that was picked
+        self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
         self.alarms = Alarms(self)
         self.strategy = strategy
         self._fired: deque[Op] = deque()
@@ -142,7 +142,7 @@ class Machine(Lives):
         able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
-        if all(op.disables for op in able) and (due := self.alarms.due(self._past)):
+        if all(op.disables for op in able) and (due := self.alarms.due(self._past, self._deaths)):
             return self._pick_of(strategy, [*due, *able])
         if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
             self._last = True
@@ -152,7 +152,10 @@ class Machine(Lives):
 
     def _pick_of(self, strategy: Strategy, able: list[Op]) -> bool:
         op = able[strategy.pick(able)]
-        self._past |= op.causes
+        if op.disables:
+            self._deaths |= op.causes
+        else:
+            self._past |= op.causes
         if op in self.enabled:
             self.enabled.remove(op)
         else:

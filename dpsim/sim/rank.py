@@ -50,14 +50,14 @@ class SimRank(JournaledRank):
         self._ports = ports
         self._begin = begin
 
-    def died(self) -> None:
+    def died(self, by: Op) -> None:
         """The rank was killed: its host and its device."""
         if self.threads is None:
             self.host_thread.died()
         else:
             self.threads.died()
         self.own_device.lose()
-        self._ports.left(self.rank)
+        self._ports.left(self.host_thread, by)
 
     def cut(self) -> bool:
         """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
@@ -67,7 +67,7 @@ class SimRank(JournaledRank):
         """The rank has ended before its time: none of its threads goes on."""
         if self.threads is not None:
             self.threads.over = True
-        self._ports.left(self.rank)
+        self._ports.left(self.host_thread, None)
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self.host_thread, self.own_device, name)

@@ -254,11 +254,18 @@ class Ports:
             for waiting in waitings:
                 self._look_at(waiting, table, key, op)
 
-    def left(self, rank: int) -> None:
-        """The process of a rank is gone: the system closes what it listened on, at some time after that."""
-        for table in [one for one in self._tables.values() if one.by == rank]:
-            label = own_label(rank, f"gives back port {table.port} of node {table.node}")
+    def left(self, host: Host, after: Op | None) -> None:
+        """The process of a rank is gone: the system closes what it listened on, at some time after that. `after`: what
+        ended it, if that was not its host.
+        """
+        for table in [one for one in self._tables.values() if one.by == host.rank]:
+            label = own_label(host.rank, f"gives back port {table.port} of node {table.node}")
             op = Op(label, 0, None, _port((table.node, table.port), "w"))
+            if host.chained:
+                op.causes |= host.causes
+                op.seen_marks |= host.seen_marks
+            if after is not None:
+                op.causes |= after.causes
             op.effect, op.args = self._close, (table, op)
             self._machine.submit(op)
 
