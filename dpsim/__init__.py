@@ -12,7 +12,7 @@
     world.py           what a backend is told, and the run that it gives back
     program.py         what a protocol is: prepared once, then run by every rank
     registry.py        protocols and variants by name
-    config.py          the engine's configuration, in vLLM's names
+    config/            the engine's configuration, in vLLM's names, and the rules of its releases
     protocol/          the protocol, written once
     museum/            known mistakes of it, each beside its healthy twin
 

@@ -1,12 +1,23 @@
 """Configuration: vLLM's own names, their rules, and the values derived from them.
 
-    topology      how many ranks, and which rank is what
-    fields        the fields of the parallel configuration       values    with what is alike in all releases
-    surroundings  what a configuration finds where it is built   rules     of source 003; rules_033, of release 0.33
-    parallel      the configuration of source 003, complete; parallel_033, of release 0.33; forms: both by name
-    hash          what all engines have to have alike
-    ports         ports for groups to come                       kv_memory the size that all caches agree on
-    scheduler, cache, compilation                                engine    all settings, flat
+    base.py            what all parts have in common: strict, frozen, with limits
+    modes.py           modes of CUDA graphs
+    topology.py        how many ranks, and which rank is what
+    fields.py          the fields of the parallel configuration
+    values.py          the same with sizes, and what all releases compute from them alike
+    surroundings.py    what a configuration finds where it is built
+    rules.py           the rules of source 003,
+    rules_033.py       and those of release 0.33
+    parallel.py        the parallel configuration of source 003: completed, held to its rules, derived values
+    parallel_033.py    that of release 0.33
+    forms.py           both by name, made from sizes and settings
+    hash.py            what all engines have to have alike, as a hash and as names
+    ports.py           ports for the groups to come
+    kv_memory.py       the size that all KV caches agree on
+    scheduler.py       what a scheduler may put into one step
+    cache.py           the KV cache of a rank
+    compilation.py     CUDA graphs: which are captured, and for which batches
+    engine.py          all settings, flat; and those of single ranks
 
 Nothing here knows a rank that runs: all of it is values and functions of values.
 """

@@ -62,7 +62,13 @@ class ParallelConfig(ParallelValues):
     def _completed(self, info: ValidationInfo) -> Self:
         around = info.context if isinstance(info.context, Surroundings) else Surroundings()
         config = self.post_init(around)
-        found = self.broken(Case(self, config, around))
+        computed = {name: getattr(self, name) for name in ("world_size", "data_parallel_index")}
+        found = [
+            Broken(name, value, "none given: it is computed")
+            for name, value in computed.items()
+            if name in self.model_fields_set
+        ]
+        found += self.broken(Case(self, config, around))
         if found:
             text = "; ".join(map(str, found))
             raise PydanticCustomError(RULE, "{text}", {"text": text, "broken": tuple(found)})

@@ -179,6 +179,12 @@ def test_local_engines_only() -> None:
     assert made(data_parallel_size=2, data_parallel_hybrid_lb=True).local_engines_only
 
 
+@pytest.mark.parametrize("field", ["world_size", "data_parallel_index"])
+def test_computed_values_are_not_given(field: str) -> None:
+    with pytest.raises(ValidationError, match=f"{field}: 3; expected none given: it is computed"):
+        ParallelConfig.model_validate({field: 3})
+
+
 # ---- nodes
 
 

@@ -30,7 +30,7 @@ def reshaped(sizes: Topology) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]
     return np.arange(sizes.world_size).reshape(outer, sizes.pipeline_parallel_size, inner, sizes.tensor_parallel_size)
 
 
-@settings(max_examples=60, database=None, derandomize=True, deadline=None)
+@settings(max_examples=30, database=None, derandomize=True, deadline=None)
 @given(topologies())
 def test_groups_are_those_of_a_reshaped_world(sizes: Topology) -> None:
     world = reshaped(sizes)
@@ -48,7 +48,7 @@ def test_groups_are_those_of_a_reshaped_world(sizes: Topology) -> None:
         assert sizes.coordinates(rank) == (dp, pp, tp)
 
 
-@settings(max_examples=60, database=None, derandomize=True, deadline=None)
+@settings(max_examples=30, database=None, derandomize=True, deadline=None)
 @given(topologies())
 def test_groups_of_a_kind_partition_the_world(sizes: Topology) -> None:
     """I-ST-2."""

@@ -23,7 +23,6 @@ PACKAGES = ("dpsim", "real")
 MODULES = (
     "awaited",
     "within",
-    "config",
     "interface",
     "ops",
     "program",
@@ -41,6 +40,7 @@ ROOMS = (
     "campaign",
     "checks",
     "cli",
+    "config",
     "diagnose",
     "explore",
     "museum",

@@ -13,6 +13,7 @@ drafter.py            the drafter, and its own agreements
 attention.py          what the layers of a captured forward compute
 layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on
+figures.py            tokens and modes of a finished run
 step.py               the step around them, and the program
 witness.py            whether a rank's tokens came out of its steps, all of them and no others
 """

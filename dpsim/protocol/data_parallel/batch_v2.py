@@ -188,6 +188,8 @@ def unsupported(config: EngineConfig, topology: Topology) -> list[str]:
         "num_speculative_tokens": config.num_speculative_tokens > 0,
         "cudagraph_mode": config.cudagraph_mode.has_mode(RuntimeMode.PIECEWISE),
         "pipeline_parallel_size": topology.pipeline_parallel_size > 1,
+        "prefill_context_parallel_size": topology.prefill_context_parallel_size > 1,
+        "decode_context_parallel_size": topology.decode_context_parallel_size > 1,
     }
     return [name for name, is_so in in_the_way.items() if is_so]
 

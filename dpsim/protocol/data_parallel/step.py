@@ -12,7 +12,6 @@ A rank's rows hold the tokens that its scheduler gave it, then padding, and a wi
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -20,12 +19,13 @@ import numpy as np
 
 from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import HostArray, Rank
-from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
+from dpsim.ops import RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.capture.session import refused
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.captured import Agreed, CapturedForward
 from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.figures import tokens_and_modes
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.protocol.data_parallel.forward import ATTENTION_NS, Forwards, Microbatch
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
@@ -251,6 +251,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
         for one in (config, *configs.values()):
             if one.num_gpu_blocks_override is not None:
                 raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
+            if one.capture_graphs != config.capture_graphs:
+                raise Unsuitable("config_by_rank: capture_graphs says what is simulated, alike on all ranks; remove it")
             if one.capture_graphs:
                 if (reason := refused(one)) is not None:
                     raise Unsuitable(reason)
@@ -272,40 +274,11 @@ class DataParallelBatch(Program[DataParallelSetup]):
         return prepared.timeline.steps
 
     def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Tokens that requests needed against tokens that ranks ran (dummy batches and padding), and steps by mode.
-
-        Taken from the decisions of rank 0: steps that were not agreed on do not count. A rank that runs fewer tokens
-        than it has makes up for no other's padding.
-        """
-        modes: Counter[str] = Counter()
-        real = run = dropped = microbatched = 0
-        for raw in journals[0]:
-            if raw[KIND] != "decision" or raw[STEP] < 0:
-                continue  # a capture session agrees, too
-            if raw[SITE] == "plan":
-                _, num_tokens, _ = raw[DECISION_VALUE]
-                if num_tokens is not None:
-                    scheduled = [batch.num_tokens for batch in prepared.timeline.batches(raw[STEP])]
-                    run += sum(num_tokens)
-                    real += sum(scheduled)
-                    dropped += sum([max(own - count, 0) for own, count in zip(scheduled, num_tokens, strict=True)])
-            elif raw[SITE] == "mode":
-                mode, split = raw[DECISION_VALUE]
-                modes[mode] += 1
-                microbatched += split
-        tokens: dict[str, Any] = {}
-        if real:  # one rank agrees with nobody, and no count is decided
-            tokens = {"tokens scheduled": real, "tokens run": run, **({"tokens dropped": dropped} if dropped else {})}
-            tokens["padded-token overhead"] = f"{100 * (run - real + dropped) / real:.1f} %"
-        return {
-            **tokens,
-            "steps by graph mode": {mode.name: modes[mode.name] for mode in RuntimeMode},
-            "microbatched steps": microbatched,
-        }
+        """Tokens and modes, from the decisions of rank 0."""
+        return tokens_and_modes(prepared.timeline, journals[0])
 
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         flow = (prepared.own or {}).get(rank.rank, prepared.flow)
-        captured = prepared.captured if flow.config.capture_graphs else None
-        step = prepared.step(rank, dp_index, flow, prepared.drafter, captured)
+        step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured)
         await step.run(prepared.timeline)

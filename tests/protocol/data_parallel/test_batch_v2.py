@@ -144,6 +144,8 @@ def test_what_the_v2_runner_does_not_split() -> None:
     names = ["enable_lora", "num_speculative_tokens", "cudagraph_mode", "pipeline_parallel_size"]
     assert unsupported(refused, Topology(pipeline_parallel_size=2)) == names
     assert unsupported(refused.model_copy(update={"enable_dbo": False}), Topology(pipeline_parallel_size=2)) == []
+    context = Topology(prefill_context_parallel_size=2, decode_context_parallel_size=2)
+    assert unsupported(SPLIT, context) == ["prefill_context_parallel_size", "decode_context_parallel_size"]
 
 
 # ---- 0.17

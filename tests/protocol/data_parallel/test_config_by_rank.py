@@ -98,10 +98,12 @@ def test_limits_of_a_scheduler_are_those_of_its_replica() -> None:
 def test_every_configuration_has_to_suit_the_protocol() -> None:
     for own, said in (
         ({"num_gpu_blocks_override": 4}, "dp_batch has no KV cache"),
-        ({"capture_graphs": True, "enable_dbo": True}, "microbatches are not captured"),
+        ({"capture_graphs": True}, "capture_graphs says what is simulated"),
     ):
         with pytest.raises(ScenarioError, match=said):
             ran(own, [SHORT])
+    with pytest.raises(ScenarioError, match="microbatches are not captured; remove enable_dbo"):
+        ran({"enable_dbo": True}, [SHORT], capture_graphs=True)
 
 
 def test_a_protocol_that_takes_no_notice_refuses() -> None:
