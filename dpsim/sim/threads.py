@@ -96,10 +96,12 @@ class TurningHost(Host):
         self.last = op
 
     def _give_way(self) -> None:
-        """Timed: let those go on of whom it is noted that they did, before this thread comes to its turn."""
+        """Timed: let those go on of whom it is noted that they did, before this thread comes to its turn; each once."""
         env, waiter = self.machine.env, self.waiter
         env.giving_way.add(waiter)
-        while any(one not in env.giving_way for one in env.due):
+        first: set[simpy.Event] = set()
+        while ahead := {*env.due} - env.giving_way - first:
+            first |= ahead
             waiter.callbacks = []
             env.schedule(waiter)
             stand(waiter)
