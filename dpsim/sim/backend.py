@@ -187,6 +187,7 @@ class SimBackend:
         if not endless:
             standing = [rank.rank for rank in ranks if ends[rank.rank] == "blocked" and rank.cut()]
         for rank in ranks:
+            rank.own_device.forget()
             if rank.threads is not None:
                 rank.threads.forget()
         self.order = machine.order

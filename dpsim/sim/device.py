@@ -79,6 +79,11 @@ class Device:
         for host in self.threads:
             host.device_failed(error, by)
 
+    def forget(self) -> None:
+        """Nobody asks for anything any more; a run leaves no cycles behind. Kernels know their device."""
+        self.chains.clear()
+        self.threads.clear()
+
     def lose(self) -> None:
         """The device stops, and the collectives that it takes part in never end."""
         self.machine.kill(self.rank)

@@ -50,18 +50,20 @@ class Halt(BaseException):
 
 
 class Environment(simpy.Environment):
-    """Integer nanoseconds from 0. `due`: hosts that go on now."""
+    """Integer nanoseconds from 0. `due`: hosts that go on now; `giving_way`: those that let all others go first."""
 
     _now: int  # integers go in, integers come out
 
     def __init__(self, fire: Callable[[Any], None], idle: Callable[[], bool] | None) -> None:
         super().__init__()
         self.due: deque[simpy.Event] = deque()
+        self.giving_way: set[simpy.Event] = set()
         self._fire = fire
         self._idle = idle
 
     def close(self) -> None:
         """Nothing happens any more."""
+        self.giving_way.clear()
         del self._fire, self._idle
 
     def schedule(self, event: Any, priority: int = 1, delay: float = 0) -> None:

@@ -217,15 +217,19 @@ class Host:
         return op.value if result is None else result
 
     def in_vain(self, op: Op) -> Generator[Any, Any, Any]:
-        """Timed: the value of a poll or a query that has found nothing. A host that asks again and again would keep
-        time from going on, and with it what it asks for.
+        """Timed: the value of a poll or a query that has found nothing."""
+        yield from self.spin()
+        return (yield from self.wait(op))
+
+    def spin(self) -> Generator[Any, Any, None]:
+        """Timed: it has asked in vain. A host that asks again and again would keep time from going on, and with it what
+        it asks for.
         """
         machine = self.machine
         times = self._spun[1] + 1 if self._spun[0] == machine.now else 1
         if times >= SPINS:
             yield machine.env.later(self.waiter)
         self._spun = machine.now, times  # one that went on so asks once at the next instant, and not as often again
-        return (yield from self.wait(op))
 
     def wait_for_device(self, op: Op) -> Generator[Any, Any, Any]:
         """The value of an op of the device. Raises the error of a kernel that failed."""

@@ -85,6 +85,8 @@ class TurningHost(Host):
             self._stand()
             if not machine.timed:
                 self.before(op)
+        if machine.timed and machine.env.due:
+            self._give_way()
         machine.submit(op)
         if op.at < 0:
             stand(machine.until(op, self.waiter))
@@ -92,6 +94,18 @@ class TurningHost(Host):
             stand(machine.env.waiter())  # which is never due
         self._learn(op)
         self.last = op
+
+    def _give_way(self) -> None:
+        """Timed: let those go on of whom it is noted that they did, before this thread comes to its turn; each once."""
+        env, waiter = self.machine.env, self.waiter
+        env.giving_way.add(waiter)
+        first: set[simpy.Event] = set()
+        while ahead := {*env.due} - env.giving_way - first:
+            first |= ahead
+            waiter.callbacks = []
+            env.schedule(waiter)
+            stand(waiter)
+        env.giving_way.discard(waiter)
 
     def _learn(self, op: Op) -> None:
         if self.machine.timed:
@@ -191,6 +205,7 @@ class HostThread:
             if not self._greenlet.dead:
                 self._greenlet.throw(GreenletExit)
             self._program.close()
+        self.host.waiter.callbacks = None  # which know this thread
 
 
 class Threads:
@@ -360,10 +375,8 @@ class SimFlag(JournaledFlag):
             if self._set_now and isinstance(host, TurningHost) and self._by is not None:
                 host._learn(self._by)
             yes = self._set_now
-            if not yes and host.machine.timed:  # who asks again and again would keep time from going on
-                now = Op("", life=~host.rank)
-                host.machine.submit(now)
-                yield from host.in_vain(now)
+            if not yes and host.machine.timed:
+                yield from host.spin()
             return yes
 
         return outcome

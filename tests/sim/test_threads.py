@@ -1,0 +1,336 @@
+"""Host threads in the simulation: how each ends, what they share, what a scenario does to them, and what is left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.diagnose.injected import never_applied
+from dpsim.interface import Rank
+from dpsim.ops import KIND, LEARNED_OUTCOME, THREAD
+from dpsim.program import Program
+from dpsim.schedule import Strategy
+from dpsim.sim.backend import SimBackend
+from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.threads import Threads, TurningHost
+from dpsim.world import At, Delay, Fault, Run, World
+from tests.programs import Script, world_of
+from tests.worlds.brute import outcome_of
+from tests.worlds.random_threads import threaded_case
+
+FIRST = [None, lambda label, options: 0]
+"""Timed, and untimed."""
+
+
+class Threaded(Program[Any]):
+    threaded = True
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await self.script(rank)
+
+
+def done(script: Script, world: World | None = None, **settings: Any) -> Run:
+    return SimBackend(**settings).run_program(world or world_of(1, hosts=["h"]), Threaded(script), None)
+
+
+def found(script: Script, world: World | None = None, **settings: Any) -> list[tuple[str, str]]:
+    """The class and the thread of each finding."""
+    world = world or world_of(1, hosts=["h"])
+    findings = judge(world, done(script, world, **settings))
+    return [(finding.klass, finding.culprit.thread if finding.culprit else "") for finding in findings]
+
+
+# ---- how a thread ends
+
+
+async def leaves(rank: Rank) -> None:
+    raise SystemExit(3)
+
+
+async def raises(rank: Rank) -> None:
+    raise ValueError("bad")
+
+
+async def foreign(rank: Rank) -> None:
+    await asyncio.sleep(0)
+
+
+async def forgets(rank: Rank) -> None:
+    rank.flag("f").wait("forgotten")
+
+
+async def naps(rank: Rank) -> None:
+    for _ in range(3):
+        await rank.sleep(10, "nap")
+
+
+async def idles(rank: Rank) -> None:
+    await rank.mailbox("box").get("idle", idle=True)
+
+
+async def spins(rank: Rank) -> None:
+    while not await rank.flag("f").query("query"):
+        pass
+
+
+async def starts_another(rank: Rank) -> None:
+    rank.start("u2", naps)
+
+
+@pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (leaves, [("CRASH:SYSTEMEXIT", "u1")]),
+        (raises, [("CRASH:VALUEERROR", "u1")]),
+        (foreign, [("CRASH:FOREIGNAWAIT", "u1")]),
+        (forgets, [("LEFTOVER:NEVER_AWAITED", "u1")]),
+        (naps, []),
+        (idles, []),
+        (starts_another, []),
+    ],
+)
+def test_how_a_thread_ends_is_told(program: Any, expected: list[tuple[str, str]], choose: Any) -> None:
+    async def script(rank: Rank) -> None:
+        rank.start("u1", program)
+
+    assert found(script, choose=choose) == expected
+
+
+@pytest.mark.parametrize("program", [leaves, raises, foreign])
+def test_what_a_joined_thread_raised_is_no_crash(program: Any) -> None:
+    async def script(rank: Rank) -> None:
+        assert await rank.start("u1", program).join("join")
+
+    assert found(script) == []
+
+
+def test_an_interrupt_in_a_thread_ends_the_run() -> None:
+    async def interrupted(rank: Rank) -> None:
+        raise KeyboardInterrupt
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        done(script)
+
+
+def test_a_rank_that_raises_takes_its_threads_with_it() -> None:
+    async def script(rank: Rank) -> None:
+        rank.start("u1", naps)
+        raise ValueError("main")
+
+    run = done(script)
+    assert run.ends == ["raised"]
+    assert judge(world_of(1), run)[0].klass == "CRASH:VALUEERROR"
+
+
+def test_a_look_at_a_flag_for_ever_is_a_livelock() -> None:
+    async def script(rank: Rank) -> None:
+        rank.start("u1", spins)
+
+    assert found(script) == [("LIVELOCK:FLAG", "u1")]
+
+
+def test_two_threads_that_poll_for_ever_are_a_livelock() -> None:
+    async def polls(rank: Rank) -> None:
+        while True:
+            await rank.mailbox("box").poll("poll")
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", polls)
+        await polls(rank)
+
+    assert [klass for klass, _ in found(script)] == ["LIVELOCK:POLL"]
+
+
+@pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
+def test_a_look_that_is_answered_later_ends(choose: Any) -> None:
+    """To look at a flag takes no time, and yet time goes on."""
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", spins)
+        await rank.sleep(1_000, "nap")
+        rank.flag("f").set("set")
+
+    assert found(script, choose=choose) == []
+
+
+# ---- names
+
+
+@pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
+def test_a_name_is_used_again(choose: Any) -> None:
+    async def script(rank: Rank) -> None:
+        for _ in range(3):
+            assert await rank.start("u1", naps).join("join") is None
+
+    assert found(script, choose=choose) == []
+
+
+def test_two_threads_do_not_start_one_of_the_same_name() -> None:
+    """Each looked before it came to its turn, and saw none."""
+
+    async def starts(rank: Rank) -> None:
+        rank.start("v", naps)
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", starts)
+        rank.start("u2", starts)
+
+    for seed in range(4):
+        [(klass, thread)] = found(script, choose=lambda _, options, seed=seed: seed % len(options))
+        assert (klass, thread in ("u1", "u2")) == ("CRASH:RUNTIMEERROR", True)
+
+
+# ---- mailboxes
+
+
+async def two_takers(rank: Rank) -> None:
+    async def takes(rank: Rank) -> None:
+        await rank.mailbox("box").get("get")
+
+    if rank.rank == 0:
+        rank.start("u1", takes)
+        await takes(rank)
+    else:
+        rank.send(0, "box", 1, "send")
+        rank.send(0, "box", 2, "send")
+
+
+def test_each_get_has_a_message_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    def taken() -> set[Any]:
+        rng = random.Random(3)
+        runs = [done(two_takers, world_of(2), choose=lambda _, options: rng.randrange(len(options))) for _ in range(30)]
+        journals = [journal for run in runs for journal in run.journals]
+        return {raw[LEARNED_OUTCOME] for journal in journals for raw in journal if raw[KIND] == "learned"}
+
+    assert taken() == {1, 2}
+
+    def looks_later(self: Mailboxes, box: Any, getter: Any) -> None:
+        self._learn(getter, box.messages[0][1])
+
+    monkeypatch.setattr(Mailboxes, "_give", looks_later)  # the twin
+    assert None in taken()
+
+
+# ---- what a scenario does
+
+
+async def meets_beside(rank: Rank) -> None:
+    async def meets(rank: Rank) -> None:
+        await rank.sleep(5, "nap")
+        await rank.host("h").barrier(site="meet")
+
+    await rank.start("u1", meets).join("join")
+
+
+@pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
+@pytest.mark.parametrize(
+    ("more", "primary"),
+    [
+        ({"faults": (Fault("die", 1, At("nap", 0, thread="u1")),)}, "HANG:COLLECTIVE:DEAD_RANK"),
+        ({"faults": (Fault("skip", 1, At("meet", 0, thread="u1")),)}, "HANG:COLLECTIVE:MISSING_RANK"),
+        ({"delays": (Delay(1, At("nap", 0, thread="u1"), 1_000),)}, None),
+        ({"delays": (Delay(1, At(thread="u1"), 1_000),)}, None),
+    ],
+)
+def test_faults_and_delays_name_a_thread(more: dict[str, Any], primary: str | None, choose: Any) -> None:
+    world = world_of(2, hosts=["h"], **more)
+    run = done(meets_beside, world, choose=choose)
+    assert never_applied(world, run) == []
+    findings = judge(world, run)
+    assert (findings[0].klass if findings else None) == primary
+
+
+def test_a_thread_that_is_not_there_is_told() -> None:
+    world = world_of(2, hosts=["h"], delays=(Delay(1, At("nap", 0, thread="u2"), 1_000),))
+    [line] = never_applied(world, done(meets_beside, world))
+    assert "rank 1 has no host thread 'u2'; it has main, u1" in line
+
+
+# ---- what is left, and what comes again
+
+
+class Follow(Strategy):
+    """Fires what a timed run fired, in its order."""
+
+    def __init__(self, order: Sequence[str]) -> None:
+        self.order = [*order]
+
+    def pick(self, candidates: Sequence[Any]) -> int:
+        return [one.label for one in candidates].index(self.order.pop(0)) if self.order else 0
+
+    def draw(self, label: str, options: Sequence[str]) -> int:
+        return 0
+
+
+def repeats_untimed(seeds: Sequence[int]) -> bool:
+    for seed in seeds:
+        case = threaded_case(seed)
+        world = replace(case.world, kills=())
+        timed = SimBackend(keep_order=True, memory=case.memory)
+        seen = timed.run_program(world, case.program, case.args)
+        follow = Follow(timed.order)
+        try:
+            again = SimBackend(choose=follow, memory=case.memory).run_program(world, case.program, case.args)
+        except ValueError:
+            return False
+        if outcome_of(again) != outcome_of(seen) or follow.order:
+            return False
+    return True
+
+
+@pytest.mark.runs_once
+def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: a thread that goes on past those of whom it is noted that they went on before."""
+    assert repeats_untimed(range(60))
+    monkeypatch.setattr(TurningHost, "_give_way", lambda self: None)
+    assert not repeats_untimed(range(60))
+
+
+@pytest.mark.runs_once
+@pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
+def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor does one in which a thread stands for ever. The twin leaves threads as they are."""
+
+    async def waits(rank: Rank) -> None:
+        await rank.flag("f").wait("wait")
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", naps)
+        rank.start("u2", waits)
+        await rank.flag("g").wait("wait")
+
+    def left() -> int:
+        gc.collect()
+        gc.disable()
+        try:
+            assert done(script, choose=choose).ends == ["blocked"]
+            return gc.collect()
+        finally:
+            gc.enable()
+
+    left()
+    assert left() == 0
+    monkeypatch.setattr(Threads, "forget", lambda self: None)
+    assert left() > 0
+
+
+def test_a_killed_rank_takes_all_its_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = world_of(2, hosts=["h"], faults=(Fault("die", 1, At("nap", 0, thread="u1")),))
+    run = done(meets_beside, world)
+    assert run.ends == ["blocked", "died"]
+    assert {raw[THREAD] for raw in run.journals[1]} == {"main", "u1"}
