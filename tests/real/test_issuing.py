@@ -248,9 +248,12 @@ def test_a_wait_for_a_gpu_is_within_the_block_for_it() -> None:
 
         patience.until(ready)
         assert (seen, modes) == ([cuda_calls.RELAXED] * 3, [0, cuda_calls.RELAXED, 0])
+        assert patience.ask(lambda: modes[-1] == cuda_calls.RELAXED)
+        assert modes[-1] == 0
         give_up.set()
-        with pytest.raises(Unfinished):
-            patience.until(lambda: False)
+        for wait in (patience.until, patience.ask):
+            with pytest.raises(Unfinished):
+                wait(lambda: False)
         assert modes[-2:] == [cuda_calls.RELAXED, 0]
 
 
