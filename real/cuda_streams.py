@@ -112,8 +112,7 @@ class CudaEvent(JournaledEvent):
 
     def _query(self) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:
-            self._patience.check()  # a host that asks in a loop has to hear of it somewhere
-            return bool(self.mark.query())
+            return bool(self._patience.ask(self.mark.query))
             yield
 
         return outcome

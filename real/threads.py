@@ -105,6 +105,10 @@ class OwnPatience(threading.local, Patience):
         finally:
             self.waited_ns += now() - begun
 
+    def ask(self, ready: Callable[[], bool]) -> bool:
+        with self._polling():
+            return super().ask(ready)
+
 
 class RealThread(JournaledThread):
     """A thread of the process. `done`: it has ended. `error`: what it raised. `left`: it ended because of the run, by

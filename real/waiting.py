@@ -93,6 +93,11 @@ class Patience:
         finally:
             self.waited_ns += now() - begun
 
+    def ask(self, ready: Callable[[], bool]) -> bool:
+        """Whether it is ready now. A host that asks in a loop has to hear of it somewhere if the run is given up."""
+        self.check()
+        return ready()
+
     def event(self, event: threading.Event) -> None:
         """Until a thread of this process sets `event`."""
         begun = time.perf_counter_ns()

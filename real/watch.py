@@ -43,7 +43,7 @@ from real.messages import Dismiss, Ended, Look, Stands, Troubled
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
 
-LOOK_SECONDS = 1.0
+LOOK_SECONDS = 3.0
 """For the worker to say where its host threads stand."""
 
 GRACE_NS = 1_000_000_000

@@ -3,10 +3,11 @@
     rank 0 in step 3: poll inbox at awake[7], waves.py:26
     ranks 1, 2 in step 2: all_reduce int32[1] on dp_cpu #2 at agree[2], waves.py:29
     rank 3 ended
+    rank 4 (u1) in step 3: wait flag baton.1 at turn[5], waves.py:40
 
-Ranks that stand at one place share a line. On a machine that is stopped between two ops this is the last op that a rank
-issued: it stands there, or is on its way to the next one. A replay of a graph is one op. Each host thread of a rank
-that has several has a line of its own.
+Ranks that stand at one place share a line. Of a rank that started host threads each one has a place, until it ends. On
+a machine that is stopped between two ops this is the last op that a thread issued: it stands there, or is on its way to
+the next one. A replay of a graph is one op.
 
 What is said by the way, of a run that was cut off, has at most FEW lines.
 """
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.ops import KIND, MAIN, THREAD, RawRecord, as_record
+from dpsim.ops import KIND, MAIN, THREAD, THREAD_HOW, THREAD_NAME, RawRecord, as_record
 from dpsim.within import replay_at
 from dpsim.words import counted, ranks_text, short
 
@@ -37,16 +38,18 @@ def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None
 
 
 def _places(journal: Sequence[RawRecord]) -> list[str]:
-    """One for each host thread that has not ended."""
-    names = {raw[THREAD] for raw in journal if raw[KIND] != "injected"}
-    if len(names) < 2 or journal[-1][KIND] == "finished":
+    """That of main, then those of its other threads that have not ended."""
+    started = {raw[THREAD_NAME]: None for raw in journal if raw[KIND] == "thread" and raw[THREAD_HOW] == "start"}
+    if not started or journal[-1][KIND] == "finished":
         return [_place(journal)]
-    own = {name: [raw for raw in journal if raw[THREAD] == name] for name in sorted(names, key=lambda one: one != MAIN)}
-    return [f"thread {name} {_place(some)}" for name, some in own.items() if some[-1][KIND] != "ended"]
+    own = {name: [raw for raw in journal if raw[THREAD] == name] for name in started}
+    places = [f"({name}) {_place(records)}" for name, records in own.items()]
+    main = _place([raw for raw in journal if raw[THREAD] == MAIN])
+    return [main, *[place for place in places if not place.endswith(" ended")]]
 
 
 def _place(journal: Sequence[RawRecord]) -> str:
-    if journal and journal[-1][KIND] == "finished":
+    if journal and journal[-1][KIND] in ("finished", "ended"):
         return "ended"
     last = next((at for at in range(len(journal) - 1, -1, -1) if journal[at][KIND] not in NO_OPS), None)
     if last is None:

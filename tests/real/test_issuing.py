@@ -17,14 +17,15 @@ from dpsim.backend.journal import Journal, RankJournal
 from dpsim.interface import Rank
 from dpsim.ops import KIND, MAIN, SITE, THREAD, WHERE, RawRecord
 from real import cuda_calls, issuing, threads
+from real.cpu import CpuDevice, CpuStream
 from real.cuda_fused import FusedStream
 from real.flags import RealFlag
 from real.issuing import ISSUING, OwnJournal, guarded
-from real.rank import RealRank
+from real.rank import Belongings, RealRank
 from real.threads import Over, OwnPatience, drive
 from real.waiting import Patience, Unfinished
 from tests.real.null_device import NullCalls, null_rank
-from tests.real.thread_programs import TURNS, Batons
+from tests.real.thread_programs import TURNS, Batons, mix, put
 from tests.real.worlds import make_world
 
 
@@ -165,6 +166,47 @@ def test_what_a_guarded_object_gives_is_guarded() -> None:
     assert rank.stream("main") is main
 
 
+def test_the_journal_of_calls_that_are_not_one_step_has_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twin of a property that workers are tested for: a thread is held up between its record and the stream,
+    and another one comes first.
+    """
+    records: list[RawRecord] = []
+    inside, done = threading.Event(), threading.Event()
+    launch = CpuStream._launch
+
+    def held_up(stream: CpuStream, call: Any) -> None:
+        if call.args == (0,):
+            inside.set()
+            assert done.wait(60)
+        launch(stream, call)
+
+    async def second(rank: Rank) -> None:
+        assert inside.wait(60)
+        rank.stream("main").launch("work", mix, writes=held, args=(1,))
+        done.set()
+
+    held: list[Any] = []
+
+    async def first(rank: Rank) -> None:
+        main = rank.stream("main")
+        held.append(main.alloc(1, "int64", "x"))
+        main.launch("put", put, writes=held, args=(7,))
+        thread = rank.start("u1", second)
+        main.launch("work", mix, writes=held, args=(0,))
+        await thread.join("join")
+        order = [int(record[THREAD] != MAIN) for record in records if record[SITE] == "work"]
+        assert order == [0, 1]
+        assert int((await held[0].read("out"))[0]) == 5 * (5 * 7 + 1) + 0 != 5 * (5 * 7 + 0) + 1
+
+    monkeypatch.setattr(threads, "guarded", lambda thing: thing)
+    monkeypatch.setattr(CpuStream, "_launch", held_up)
+    of = Belongings(CpuDevice(), [], cast(Any, None), threading.Event(), threading.Event(), polls=True)
+    rank = threads.threaded_rank(0, make_world(1), records.append, of)
+    drive(first(rank))
+    assert rank.stop(60.0)
+    rank.close()
+
+
 @pytest.mark.parametrize("how", ["eager", "captured"])
 def test_two_threads_on_one_stream_of_a_gpu(how: str) -> None:
     """What the device is told, by the threads in turn: in a capture of main, they put their work into it."""
@@ -206,9 +248,12 @@ def test_a_wait_for_a_gpu_is_within_the_block_for_it() -> None:
 
         patience.until(ready)
         assert (seen, modes) == ([cuda_calls.RELAXED] * 3, [0, cuda_calls.RELAXED, 0])
+        assert patience.ask(lambda: modes[-1] == cuda_calls.RELAXED)
+        assert modes[-1] == 0
         give_up.set()
-        with pytest.raises(Unfinished):
-            patience.until(lambda: False)
+        for wait in (patience.until, patience.ask):
+            with pytest.raises(Unfinished):
+                wait(lambda: False)
         assert modes[-2:] == [cuda_calls.RELAXED, 0]
 
 

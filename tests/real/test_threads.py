@@ -261,12 +261,17 @@ def test_a_thread_is_late(backend: TorchBackend, world: World) -> None:
 
 @on_all
 def test_threads_that_all_idle_have_ended_well(backend: TorchBackend, world: World) -> None:
-    """The worker stays; one that waits for something else is a hang."""
+    """The worker stays."""
     run = alone(backend, world, "idles", stall_ns=60 * STALL_NS)
     assert (run.ends, run.observed) == (["finished"] * 2, "")
     before = backend.pool.processes
     good_run(backend, world)
     assert backend.pool.processes == before
+
+
+@pytest.mark.slow
+@on_all
+def test_an_idle_thread_beside_one_that_waits_is_a_hang(backend: TorchBackend, world: World) -> None:
     assert alone(backend, world, "idles_beside_one_that_waits").ends == ["finished", "blocked"]
     good_run(backend, world)
 

@@ -27,6 +27,7 @@ from dpsim.sim import communicators as sim_communicators
 from dpsim.sim import machine as sim_machine
 from dpsim.sim import rank as sim_rank
 from dpsim.sim import streams as sim_streams
+from dpsim.sim import threads as sim_threads
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.chain import Chain
@@ -253,6 +254,17 @@ class PollsInVain(Twin):
         )
 
 
+class LetsFlagsGo(Twin):
+    """Nobody waits for a flag."""
+
+    def broken(self) -> None:
+        def passes() -> Any:
+            return
+            yield
+
+        self.patch.setattr(sim_threads.SimFlag, "_wait", lambda flag: passes)
+
+
 class NeverSleeps(Twin):
     def broken(self) -> None:
         sleep = sim_rank.SimRank._sleep
@@ -456,6 +468,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (HangsInAnIdleGet, "mail", "expected the ends"),
     (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
+    (LetsFlagsGo, "threads", "rank 0/even: expected nothing more|a total of all turns"),
     (NeverSleeps, "sleep", "sleeps of 3 x 20000000 ns took 0 ns in all"),
     (SendsLate, "basics", "a host collective starts when it is called"),
     (TakesNan, "basics", "NaN for a message was accepted"),

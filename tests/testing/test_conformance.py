@@ -46,15 +46,17 @@ from dpsim.sim.buffers import SimBuffer
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.rank import SimRank
 from dpsim.sim.streams import SimEvent, SimStream
+from dpsim.sim.threads import SimFlag, SimThread
 from dpsim.testing.conformance import ground
-from dpsim.testing.conformance.program import PARTS
+from dpsim.testing.conformance.program import PARTS, THREADED
 from dpsim.world import CommunicatorSpec, Run, World
 from tests.protocol.data_parallel.batch_worlds import world
 
 
 def run(told: World, rounds: int = 1, parts: Sequence[str] = tuple(PARTS)) -> Run:
     args = {"rounds": rounds, "parts": parts, "form": "default", "variant": None}
-    return SimBackend().run(told, "conformance", args)
+    program = "conformance" if set(parts) <= {*PARTS} else "conformance_threads"
+    return SimBackend().run(told, program, args)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 9])
@@ -78,7 +80,7 @@ def test_ranks_that_do_not_start_at_zero() -> None:
 
 def test_it_makes_every_call() -> None:
     """Every kind of record, every collective in both domains for every type, kernels that write and that read."""
-    journals = run(world(2)).journals
+    journals = run(world(2), parts=(*PARTS, *THREADED)).journals
     journal = journals[0]
     assert {record[KIND] for record in journal} == set(RECORDS) - {"raised", "injected"}
     collectives = {
@@ -449,6 +451,41 @@ def finds_nothing(patch: Patch) -> None:
     patch.setattr(SimRank, "_take", lambda self, *rest: lambda: answer(None))
 
 
+def lets_flags_go(patch: Patch) -> None:
+    patch.setattr(SimFlag, "_wait", lambda self: lambda: answer(None))
+
+
+def keeps_flags_set(patch: Patch) -> None:
+    patch.setattr(SimFlag, "_clear", lambda self: None)
+
+
+def clears_by_waiting(patch: Patch) -> None:
+    wait = SimFlag._wait
+
+    def clearing(self: SimFlag) -> Any:
+        def outcome() -> Generator[Any, Any, None]:
+            yield from waits()
+            self._clear()
+
+        waits = wait(self)
+        return outcome
+
+    patch.setattr(SimFlag, "_wait", clearing)
+
+
+def forgets_what_threads_raise(patch: Patch) -> None:
+    join = SimThread._join
+
+    def silent(self: SimThread) -> Any:
+        def outcome() -> Generator[Any, Any, None]:
+            yield from joins()
+
+        joins = join(self)
+        return outcome
+
+    patch.setattr(SimThread, "_join", silent)
+
+
 def renames_streams(patch: Patch) -> None:
     patch.setattr(SimStream, "name", property(lambda self: "stream", lambda self, name: None), raising=False)
 
@@ -502,6 +539,10 @@ def renames_streams(patch: Patch) -> None:
         (posts_backwards, "mail", "message 0 of 3"),
         (finds_what_was_not_sent, "mail", "a poll of the box left-over"),
         (finds_nothing, "polling", "a poll: expected .*, came None"),
+        (lets_flags_go, "threads", "a total of all turns: .*lies there in the order"),
+        (keeps_flags_set, "threads", "a query: expected False, came True.*whether it is set"),
+        (clears_by_waiting, "threads", "a query: expected True, came False.*to wait does not clear"),
+        (forgets_what_threads_raise, "threads", "a join: expected ValueError: in step 0, came None"),
     ],
 )
 def test_a_wrong_machine_is_found(wrong: Callable[[Patch], None], part: str, says: str) -> None:

@@ -59,8 +59,8 @@ async def _flags(at: Round) -> None:
         flag.set("conformance.set")
         expect("a query", await flag.query("conformance.query"), True, "a flag that is set already stays so")
     await flag.wait("conformance.wait.set")
-    await thread.join("conformance.join")
     expect("a query", await flag.query("conformance.query"), True, "to wait does not clear a flag")
+    await thread.join("conformance.join")
     flag.clear("conformance.clear")
     expect("a query", await flag.query("conformance.query"), False, "whether it is set")
 
@@ -79,29 +79,29 @@ async def _baton(at: Round) -> None:
     rank, main, group, total = at.rank, at.main, at.device, at.put(2, "int64")
     flags = [rank.flag("conformance.even"), rank.flag("conformance.odd")]
 
-    def turns(mine: Flag, other: Flag) -> Callable[[Rank], Coroutine[Any, Any, None]]:
+    def turns(mine: Flag, other: Flag, value: int) -> Callable[[Rank], Coroutine[Any, Any, None]]:
         async def take_turns(own: Rank) -> None:
             for _ in range(TURNS):
                 await mine.wait("conformance.turn")
                 mine.clear("conformance.take")
                 scratch = main.alloc(2, "int64", "conformance.scratch")
-                main.launch("conformance.increase", increase, writes=[total])
-                group.all_reduce(total, main, site="conformance.total")
+                main.launch("conformance.fold", double_and_add, writes=[total], args=(value,))
+                group.all_reduce(total, main, op="max", site="conformance.largest")
                 scratch.free()
                 other.set("conformance.hand")
 
         return take_turns
 
-    both = [rank.start("even", turns(*flags)), rank.start("odd", turns(*reversed(flags)))]
+    both = [rank.start("even", turns(flags[0], flags[1], 1)), rank.start("odd", turns(flags[1], flags[0], 5))]
     flags[0].set("conformance.begin")
     for thread in both:
         await thread.join("conformance.join")
     flags[0].clear("conformance.end")
-    lines: list[HostArray] = [at.line(member, 2, "int64") for member in group.ranks]
-    for _ in range(2 * TURNS):
-        lines = [np.sum([one + 1 for one in lines], axis=0)] * len(lines)
+    wanted: HostArray = np.max([at.line(member, 2, "int64") for member in group.ranks], axis=0)
+    for turn in range(2 * TURNS):
+        wanted = 2 * wanted + (5 if turn % 2 else 1)
     law = "what threads put on a stream lies there in the order in which they did so"
-    expect("a total of all turns", await total.read("conformance.read"), lines[0], law)
+    expect("a total of all turns", await total.read("conformance.read"), wanted, law)
     total.free()
 
 
@@ -150,3 +150,8 @@ async def _raised(at: Round) -> None:
     thread = at.rank.start("fails", fail)
     law = "what the thread raised is learned by who joins it, and is a crash of the rank no longer"
     expect("a join", await thread.join("conformance.join"), f"ValueError: in step {at.step}", law)
+
+
+def double_and_add(buffer: Any, value: int) -> None:
+    """Kernel: two of these in another order give another number."""
+    buffer[...] = 2 * buffer + value

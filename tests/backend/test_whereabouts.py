@@ -1,0 +1,19 @@
+"""Where ranks stand, by their journals, thread by thread."""
+
+from __future__ import annotations
+
+from dpsim.backend.whereabouts import whereabouts
+from tests.records import raw
+
+
+def test_each_host_thread_that_has_not_ended_has_a_place() -> None:
+    start = raw("thread", "u1.start", name="u1", how="start", where="a.py:1")
+    wait = raw("flag", "turn", thread="u1", flag="baton", how="wait", where="a.py:2")
+    join = raw("thread", "join", name="u1", how="join", where="a.py:3")
+    ended = raw("ended", "end", thread="u1", message="")
+    waits = "in step 0: wait flag baton at turn[0], a.py:2"
+    joins = "in step 0: join thread u1 at join[0], a.py:3"
+    assert whereabouts([[start, wait, join]]) == f"rank 0 {joins}\nrank 0 (u1) {waits}"
+    assert whereabouts([[start, join]]) == f"rank 0 {joins}\nrank 0 (u1) before the first op"
+    assert whereabouts([[start, wait, join, ended]] * 2) == f"ranks 0, 1 {joins}"
+    assert whereabouts([[start, ended, join, raw("finished", "end")]]) == "rank 0 ended"
