@@ -11,6 +11,7 @@
     compare.py    compare_text.py    two traces
     museum.py     museum_text.py     what finds each known mistake
     list.py       list_text.py       what there is to run; the schema of scenario files
+    scenario.py                      scenarios from command lines of vLLM
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.
 """

@@ -27,6 +27,7 @@ from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
+from dpsim.cli.scenario import scenario
 
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
@@ -89,3 +90,4 @@ app.command("list")(list_all)
 app.command("explore")(explore)
 app.command("replay")(replay)
 app.command("museum")(museum)
+app.add_typer(scenario, name="scenario")

@@ -1,0 +1,54 @@
+"""Assignments before a command: the few that vLLM's coordination reads, all others ignored by name.
+
+    VLLM_ALL2ALL_BACKEND=deepep_low_latency vllm serve ...
+
+The variable wins over the flag (specification chapter 8.0). A name that is nearly one of those is refused: vLLM would
+only warn of it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+
+from dpsim.scenario.errors import ScenarioError
+
+USED = {"VLLM_ALL2ALL_BACKEND": "all2all_backend"}
+"""Variables that stand for a setting."""
+
+REFUSED = {
+    **dict.fromkeys(
+        ("VLLM_DP_SIZE", "VLLM_DP_RANK", "VLLM_DP_RANK_LOCAL", "VLLM_DP_MASTER_IP", "VLLM_DP_MASTER_PORT"),
+        "it is for ranks that a program of yours starts; expected --data-parallel-size",
+    ),
+    "VLLM_USE_V1": "engine V0 has no such protocols",
+}
+"""Variables that would make another deployment of it, and why. VLLM_USE_V1=1 is what is run anyway."""
+
+RUNNER = "which runner it is says the release, see --release"
+OTHER = "of the environment: kernels, logs, devices"
+
+
+def read_environment(environment: Mapping[str, str], ignored: dict[str, str]) -> dict[str, tuple[str, str]]:
+    """Settings, each with its variable and value; what is ignored is noted. Raises ScenarioError for what is refused
+    and for what is nearly a known name.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for name, value in environment.items():
+        if name in USED:
+            found[USED[name]] = name, value
+        elif name in REFUSED and (name, value) != ("VLLM_USE_V1", "1"):
+            raise ScenarioError(f"{name}={value} cannot be used: {REFUSED[name]}")
+        else:
+            _refuse_misspelt(name)
+            ignored[name] = RUNNER if name == "VLLM_USE_V2_MODEL_RUNNER" else OTHER
+    return found
+
+
+def _refuse_misspelt(name: str) -> None:
+    for known in (*USED, *REFUSED):
+        if name not in REFUSED and difflib.SequenceMatcher(None, name, known).ratio() > 0.92:
+            raise ScenarioError(f"unknown variable {name}; did you mean {known!r}?")
+
+
+__all__ = ["OTHER", "REFUSED", "USED", "read_environment"]

@@ -1,0 +1,111 @@
+"""The commands of several nodes: one deployment, of which each node starts its part.
+
+    # node 0                                              # node 1
+    vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
+
+All have to say the same of what ranks agree on. vLLM compares a hash of some settings when engines start, and refuses;
+of others it notices nothing, and ranks take different branches later (specification chapter 8.4, M-CF-14). Either is
+refused here, and it is said which of the two it is. Where several commands are given, they have to start every replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpsim.scenario.errors import ScenarioError, shown
+from dpsim.scenario.from_vllm.read import Settings, plain, read, served
+from dpsim.scenario.from_vllm.shell import commands
+from dpsim.words import counted, ranks_text
+
+OF_A_NODE = {
+    *("data_parallel_size_local", "data_parallel_start_rank", "data_parallel_rank", "data_parallel_hybrid_lb"),
+    *("data_parallel_external_lb", "headless", "node_rank"),
+}
+"""Settings that differ from node to node."""
+
+HASHED = (
+    *("data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size", "prefill_context_parallel_size"),
+    *("decode_context_parallel_size", "dcp_kv_cache_interleave_size", "cp_kv_cache_interleave_size"),
+    *("enable_expert_parallel", "enable_eplb", "eplb_config", "num_redundant_experts", "expert_placement_strategy"),
+    *("all2all_backend", "enable_dbo", "ubatch_size", "dbo_decode_token_threshold", "dbo_prefill_token_threshold"),
+    "disable_nccl_for_dp_synchronization",
+)
+"""Settings that vLLM compares when engines start."""
+
+
+def nodes(text: str) -> list[Settings]:
+    """The settings of each command that serves. Raises ScenarioError if there is none, or two do not fit together."""
+    found = [read(words) for words in _serving(text)]
+    if not found:
+        raise ScenarioError(_nothing_serves(text))
+    for number, settings in enumerate(found[1:], 2):
+        _same(found[0], settings, number)
+    if len(found) > 1:
+        _all_replicas(found)
+    return found
+
+
+def _serving(text: str) -> Iterator[list[str]]:
+    """The commands that serve, with what was exported before them."""
+    exported: list[str] = []
+    for words in commands(text):
+        if words[0] == "export":
+            exported += [word for word in words[1:] if "=" in word]
+        elif served(words) is not None:
+            yield [*exported, *words]
+
+
+def _nothing_serves(text: str) -> str:
+    hint = "; of a container, give what stands behind its image, after `vllm serve`" if "docker" in text else ""
+    got = f"; got {shown(text.strip())}" if text.strip() else "; got nothing"
+    return f"no command that serves: expected `vllm serve MODEL ...`{got}{hint}"
+
+
+def _same(first: Settings, other: Settings, number: int) -> None:
+    for name in sorted({*first.values, *other.values} - OF_A_NODE):
+        mine, theirs = first.values.get(name), other.values.get(name)
+        if mine == theirs:
+            continue
+        hashed = name.partition(".")[0] in HASHED
+        happens = (
+            "vLLM refuses to start" if hashed else "vLLM does not compare it, and its ranks would go different ways"
+        )
+        typed = other.typed.get(name) or first.typed.get(name) or name
+        said = ["nothing" if value is None else plain(value) for value in (mine, theirs)]
+        raise ScenarioError(f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}; {happens}")
+
+
+def _all_replicas(found: Sequence[Settings]) -> None:
+    """Each replica is started once; where a replica is spread over nodes, each node takes part once."""
+    total = int(found[0].get("nnodes", 1))
+    if total > 1:
+        _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")
+        return
+    replicas = int(found[0].get("data_parallel_size", 1))
+    _once([_replicas(settings, replicas) for settings in found], replicas, "replica", "--data-parallel-start-rank")
+
+
+def _replicas(settings: Settings, replicas: int) -> set[int]:
+    if "data_parallel_rank" in settings.values:
+        return {int(settings.values["data_parallel_rank"])}
+    start, local = settings.get("data_parallel_start_rank", 0), settings.get("data_parallel_size_local", replicas)
+    return set(range(start, start + local))
+
+
+def _once(parts: Sequence[set[int]], total: int, what: str, flag: str) -> None:
+    seen: dict[int, int] = {}
+    for number, part in enumerate(parts, 1):
+        for one in sorted(part):
+            if one in seen:
+                raise ScenarioError(
+                    f"{flag}: {what} {one} is in command {seen[one]} and in command {number}; expected once"
+                )
+            seen[one] = number
+    if missing := sorted({*range(total)} - {*seen}):
+        started = ranks_text(missing).removeprefix("ranks ").removeprefix("rank ")
+        raise ScenarioError(
+            f"{flag}: no command has {what} {started} of {total}; give the commands of all {counted(total, what)}"
+        )
+
+
+__all__ = ["HASHED", "OF_A_NODE", "nodes"]
