@@ -36,9 +36,7 @@ def from_vllm(
     ] = None,
     release: Annotated[
         str | None,
-        typer.Option(
-            metavar="FORM", help="The form of the protocol, e.g. 0.33 (see `dpsim list`)."
-        ),
+        typer.Option(metavar="FORM", help="The form of the protocol, e.g. 0.33 (see `dpsim list`)."),
     ] = None,
 ) -> None:
     """Turn a command line of vLLM into a scenario.
