@@ -1,4 +1,5 @@
 # vLLM pull request 41223, DBO with the all2all backend nixl_ep: the dense model
+# dpsim scenario from-vllm - --release 0.33, which has that backend
 vllm serve Qwen/Qwen2-1.5B-Instruct \
   --trust-remote-code \
   --max-model-len 4096 \

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dpsim.scenario.errors import ScenarioError
 
 USED = {"VLLM_ALL2ALL_BACKEND": "all2all_backend"}
-"""Variables that stand for a setting."""
+"""Variables that stand for a setting, until release 0.33, which has none of them."""
 
 REFUSED = {
     **dict.fromkeys(
@@ -25,17 +25,24 @@ REFUSED = {
 }
 """Variables that would make another deployment of it, and why. VLLM_USE_V1=1 is what is run anyway."""
 
+WITHOUT = ("0.33",)
+"""Releases that take the flag alone."""
+
 RUNNER = "which runner it is says the release, see --release"
 OTHER = "of the environment: kernels, logs, devices"
 
 
-def read_environment(environment: Mapping[str, str], ignored: dict[str, str]) -> dict[str, tuple[str, str]]:
+def read_environment(
+    environment: Mapping[str, str], ignored: dict[str, str], release: str | None
+) -> dict[str, tuple[str, str]]:
     """Settings, each with its variable and value; what is ignored is noted. Raises ScenarioError for what is refused
     and for what is nearly a known name.
     """
     found: dict[str, tuple[str, str]] = {}
     for name, value in environment.items():
-        if name in USED:
+        if name in USED and release in WITHOUT:
+            ignored[name] = f"of releases before {release}; expected --{USED[name].replace('_', '-')}"
+        elif name in USED:
             found[USED[name]] = name, value
         elif name in REFUSED and (name, value) != ("VLLM_USE_V1", "1"):
             raise ScenarioError(f"{name}={value} cannot be used: {REFUSED[name]}")

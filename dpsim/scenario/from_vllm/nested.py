@@ -85,7 +85,7 @@ KEYS: dict[str, dict[str, str]] = {
             *("window_size", "step_interval", "num_redundant_experts", "log_balancedness"),
             *("log_balancedness_interval", "use_async", "policy", "communicator"),
         ),
-        "checked: when experts move is not part of a step here",
+        "used: config.eplb_config",
     ),
 }
 """Of each flag that has known keys: a key to what becomes of it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dpsim.config import ParallelConfig
 from dpsim.scenario.errors import ScenarioError, shown
 from dpsim.scenario.from_vllm.read import Settings, plain, read, served
 from dpsim.scenario.from_vllm.shell import commands
@@ -23,19 +24,10 @@ OF_A_NODE = {
 }
 """Settings that differ from node to node."""
 
-HASHED = (
-    *("data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size", "prefill_context_parallel_size"),
-    *("decode_context_parallel_size", "dcp_kv_cache_interleave_size", "cp_kv_cache_interleave_size"),
-    *("enable_expert_parallel", "enable_eplb", "eplb_config", "num_redundant_experts", "expert_placement_strategy"),
-    *("all2all_backend", "enable_dbo", "ubatch_size", "dbo_decode_token_threshold", "dbo_prefill_token_threshold"),
-    "disable_nccl_for_dp_synchronization",
-)
-"""Settings that vLLM compares when engines start."""
 
-
-def nodes(text: str) -> list[Settings]:
+def nodes(text: str, release: str | None = None) -> list[Settings]:
     """The settings of each command that serves. Raises ScenarioError if there is none, or two do not fit together."""
-    found = [read(words) for words in _serving(text)]
+    found = [read(words, release) for words in _serving(text)]
     if not found:
         raise ScenarioError(_nothing_serves(text))
     for number, settings in enumerate(found[1:], 2):
@@ -66,7 +58,7 @@ def _same(first: Settings, other: Settings, number: int) -> None:
         mine, theirs = first.values.get(name), other.values.get(name)
         if mine == theirs:
             continue
-        hashed = name.partition(".")[0] in HASHED
+        hashed = name.partition(".")[0] in ParallelConfig.model_fields
         happens = (
             "vLLM refuses to start" if hashed else "vLLM does not compare it, and its ranks would go different ways"
         )
@@ -108,4 +100,4 @@ def _once(parts: Sequence[set[int]], total: int, what: str, flag: str) -> None:
         )
 
 
-__all__ = ["HASHED", "OF_A_NODE", "nodes"]
+__all__ = ["OF_A_NODE", "nodes"]

@@ -44,8 +44,8 @@ class Settings:
     def put(self, name: str, typed: str, value: Any) -> None:
         """A setting. Raises ScenarioError if it has another value already."""
         if name in self.values and self.values[name] != value:
-            before = f"{self.typed[name]} {plain(self.values[name])}"
-            raise ScenarioError(f"{typed} {plain(value)} contradicts {before}; give one of them")
+            before, now = (_said(flag, of) for flag, of in ((self.typed[name], self.values[name]), (typed, value)))
+            raise ScenarioError(f"{now} contradicts {before}; give one of them")
         self.values[name], self.typed[name] = value, typed
 
     def get(self, name: str, default: Any) -> Any:
@@ -56,6 +56,11 @@ class Settings:
 def plain(value: Any) -> str:
     """A value as it is typed."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _said(flag: str, value: Any) -> str:
+    """A flag with its value; a switch says it by its name."""
+    return flag if isinstance(value, bool) and "." not in flag else f"{flag} {plain(value)}"
 
 
 def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
@@ -75,7 +80,7 @@ def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
     return None
 
 
-def read(words: Sequence[str]) -> Settings:
+def read(words: Sequence[str], release: str | None = None) -> Settings:
     """The settings of one command. Raises ScenarioError for the first thing that cannot be used."""
     found = served(words)
     assert found is not None, "the words of no command that serves"
@@ -90,9 +95,8 @@ def read(words: Sequence[str]) -> Settings:
             models.append(given[at])
             at += 1
     models += [settings.values.pop("model")] if "model" in settings.values else []
-    for name, (variable, value) in read_environment(environment, settings.ignored).items():
+    for name, (variable, value) in read_environment(environment, settings.ignored, release).items():
         settings.values[name], settings.typed[name] = value, variable  # it wins over the flag
-        settings.checked[variable] = flag_of(f"--{name}").about  # type: ignore[union-attr]
     if len(models) > 1:
         raise ScenarioError(
             f"{shown(models[1])} belongs to no flag, and the model is {shown(models[0])}; expected one model"
@@ -172,9 +176,6 @@ def _put_keys(settings: Settings, flag: Flag, typed: str, key: str, value: str) 
         said = fate(base, flag.field, name)
         told = f"{base}.{name}"
         if said.startswith("used: "):
-            settings.put(f"{flag.field}.{name}", told, one)
-        elif said.startswith("checked: "):
-            settings.checked[base] = said.removeprefix("checked: ")
             settings.put(f"{flag.field}.{name}", told, one)
         else:
             settings.ignored[told] = said

@@ -1,19 +1,21 @@
 """What vLLM itself refuses, told before anything runs: the rule, and what breaks it.
 
-    >>> from dpsim.scenario.from_vllm.read import read
-    >>> problems(read(["vllm", "serve", "m", "-dp", "2", "--enable-eplb"]))[0].partition(": ")[0]
-    'vLLM refuses this (rule of ParallelConfig'
+The rules of the parallel configuration are those of `dpsim.config`, asked once for each node with what is the node's
+own. Here are the rules of the classes around it.
 
-What the scenario's own configuration refuses (thresholds, token budgets) is told by it. Source: specification chapter
-8.2; what depends on the machine or on the model is not known here.
+    >>> from dpsim.scenario.from_vllm.read import read
+    >>> problems(read(["vllm", "serve", "m", "-dp", "2", "--enable-dbo"]))[0].partition(": ")[0]
+    'vLLM refuses this (rule of VllmConfig'
+
+Source: specification chapter 8.2; what depends on the machine or on the model is not known here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import NamedTuple, TypeAlias
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeAlias
 
-from dpsim.scenario.errors import ScenarioError
+from dpsim.config import EngineConfig, Topology, broken_rules
 from dpsim.scenario.from_vllm.read import Settings
 from dpsim.words import did_you_mean
 
@@ -30,45 +32,23 @@ class Rule(NamedTuple):
 
 
 EXECUTORS = ("ray", "mp", "uni", "external_launcher")
-MICROBATCHING_BACKENDS = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
-BACKENDS = (
-    *("allgather_reducescatter", "naive", "pplx", "deepep_high_throughput", "deepep_low_latency"),
-    *("flashinfer_all2allv", "flashinfer_nvlink_one_sided", "flashinfer_nvlink_two_sided"),
-    *("mori", "mori_high_throughput", "mori_low_latency", "nixl_ep", "deepep_v2"),
-)
+OVERLAPPING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
+DEFAULT_BACKEND = EngineConfig().all2all_backend
 
 
 def _when(condition: bool, text: str) -> str | None:
     return text if condition else None
 
 
-def _size(settings: Settings, name: str) -> int:
-    return int(settings.get(f"{name}_parallel_size", 1))
-
-
-def _local(s: Settings) -> str | None:
-    local, replicas = s.get("data_parallel_size_local", 0), _size(s, "data")
-    return _when(not 0 <= local <= replicas, f"{local} here, {replicas} in all")
-
-
-def _rank(s: Settings) -> str | None:
-    replicas = _size(s, "data")
-    for name in ("data_parallel_rank", "data_parallel_start_rank"):
-        rank = s.get(name, 0)
-        if not 0 <= rank < replicas:
-            return f"{s.typed[name]} {rank} of {replicas}"
-    last = s.get("data_parallel_start_rank", 0) + s.get("data_parallel_size_local", 1)
-    return _when(last > replicas, f"ranks to {last - 1} here, and {replicas} in all")
-
-
-def _external(s: Settings) -> str | None:
-    asked = "data_parallel_rank" in s.values or s.get("data_parallel_external_lb", False)
-    return _when(asked and _size(s, "data") == 1, "--data-parallel-size is 1")
-
-
 def _rank_alone(s: Settings) -> str | None:
     local = s.get("data_parallel_size_local", 1)
     return _when("data_parallel_rank" in s.values and local != 1, f"--data-parallel-size-local {local}")
+
+
+def _ranks_of_node(s: Settings) -> str | None:
+    replicas, start = s.get("data_parallel_size", 1), s.get("data_parallel_start_rank", 0)
+    end = start + s.get("data_parallel_size_local", 1)
+    return _when(start > 0 and end > replicas, f"replicas {start} to {end - 1} here, {replicas} in all")
 
 
 def _hybrid(s: Settings) -> str | None:
@@ -79,52 +59,10 @@ def _hybrid(s: Settings) -> str | None:
     return _when("data_parallel_size_local" not in s.values, "no --data-parallel-size-local")
 
 
-def _eplb_expert_parallel(s: Settings) -> str | None:
-    return _when(s.get("enable_eplb", False) and not s.get("enable_expert_parallel", False), "--enable-eplb alone")
-
-
-def _eplb_ranks(s: Settings) -> str | None:
-    ranks = _size(s, "data") * _size(s, "tensor") * _size(s, "prefill_context")
-    return _when(s.get("enable_eplb", False) and ranks == 1, "--enable-eplb on one rank")
-
-
-def _redundant(s: Settings) -> str | None:
-    number = s.get("eplb_config.num_redundant_experts", s.get("num_redundant_experts", 0))
-    if number < 0:
-        return f"num_redundant_experts {number}"
-    return _when(number > 0 and not s.get("enable_eplb", False), f"num_redundant_experts {number} alone")
-
-
-def _eplb_interval(s: Settings) -> str | None:
-    logged = s.get("eplb_config.log_balancedness", s.get("eplb_log_balancedness", False))
-    interval = s.get("eplb_config.log_balancedness_interval", 1)
-    return _when(bool(logged) and interval <= 0, f"log_balancedness_interval {interval}")
-
-
-def _eplb_async(s: Settings) -> str | None:
-    policy = s.get("eplb_config.policy", "default")
-    return _when(s.get("eplb_config.use_async", False) is True and policy != "default", f"policy {policy}")
-
-
-def _all2all(s: Settings) -> str | None:
-    backend = s.get("all2all_backend", BACKENDS[0])
-    return _when(backend not in BACKENDS, f"{backend}{did_you_mean(backend, BACKENDS)}")
-
-
-def _dp_backend(s: Settings) -> str | None:
-    backend = s.get("data_parallel_backend", "mp")
-    return _when(backend not in ("mp", "ray"), f"--data-parallel-backend {backend}")
-
-
 def _executor(s: Settings) -> str | None:
     name = s.get("distributed_executor_backend", "mp")
     known = name in EXECUTORS or "." in name
-    return _when(not known, f"{name}{did_you_mean(name, EXECUTORS)}")
-
-
-def _nodes_executor(s: Settings) -> str | None:
-    name = s.get("distributed_executor_backend", "mp")
-    return _when(s.get("nnodes", 1) > 1 and name == "ray", "--distributed-executor-backend ray")
+    return _when(not known, f"--distributed-executor-backend {name}{did_you_mean(name, EXECUTORS)}")
 
 
 def _node_rank(s: Settings) -> str | None:
@@ -133,29 +71,18 @@ def _node_rank(s: Settings) -> str | None:
 
 
 def _nodes_divide(s: Settings) -> str | None:
-    nodes, replicas = s.get("nnodes", 1), _size(s, "data")
+    nodes, replicas = s.get("nnodes", 1), s.get("data_parallel_size", 1)
     local = s.get("data_parallel_size_local", replicas)
     groups = replicas // local if local else 0
     uneven = nodes > 1 and (groups == 0 or replicas % local or nodes % groups)
     return _when(bool(uneven), f"{nodes} nodes, and {local} of {replicas} replicas on each")
 
 
-def _nsight(s: Settings) -> str | None:
-    ray = s.get("distributed_executor_backend", "mp") == "ray"
-    return _when(s.get("ray_workers_use_nsight", False) and not ray, "no --distributed-executor-backend ray")
-
-
-def _context(s: Settings) -> str | None:
-    dcp, pcp, tp = (_size(s, name) for name in ("decode_context", "prefill_context", "tensor"))
-    fits = dcp >= 1 and (tp % dcp == 0 or (pcp > 1 and dcp in (1, pcp, tp * pcp)))
-    return _when(not fits, f"--decode-context-parallel-size {dcp} with {tp} tensor-parallel ranks")
-
-
 def _microbatches(s: Settings) -> str | None:
     asked = s.get("enable_dbo", False) or s.get("ubatch_size", 0) > 1
-    backend = s.get("all2all_backend", BACKENDS[0])
-    what = f"--all2all-backend is {backend}; expected one of {', '.join(MICROBATCHING_BACKENDS)}"
-    return _when(asked and backend not in MICROBATCHING_BACKENDS, what)
+    backend = s.get("all2all_backend", DEFAULT_BACKEND)
+    what = f"--all2all-backend is {backend}; expected one of {', '.join(OVERLAPPING)}"
+    return _when(asked and backend not in OVERLAPPING, what)
 
 
 def _async_executor(s: Settings) -> str | None:
@@ -168,52 +95,41 @@ def _padded_drafter(s: Settings) -> str | None:
     return _when(s.get("async_scheduling", False) and unpadded, "disable_padded_drafter_batch")
 
 
-_P, _E, _V = "ParallelConfig", "EPLBConfig", "VllmConfig"
 RULES = (
-    Rule(_P, "the replicas of a node are some of all", _local),
-    Rule(_P, "the rank of a replica is from 0 to the number of replicas - 1", _rank),
-    Rule(_P, "external load balancing needs several replicas", _external),
     Rule("EngineArgs", "a command with --data-parallel-rank starts one replica", _rank_alone),
+    Rule("EngineArgs", "the replicas that a node starts are some of all", _ranks_of_node),
     Rule("EngineArgs", "hybrid load balancing needs an API server and a number of replicas on each node", _hybrid),
-    Rule(_P, "expert load balancing needs --enable-expert-parallel", _eplb_expert_parallel),
-    Rule(_P, "expert load balancing needs several ranks", _eplb_ranks),
-    Rule(_P, "redundant experts are 0 or more, and need --enable-eplb", _redundant),
-    Rule(_E, "an interval of logs is above 0", _eplb_interval),
-    Rule(_E, "asynchronous expert load balancing needs the default policy", _eplb_async),
-    Rule(_P, "the all-to-all backend is one of the known", _all2all),
-    Rule(_P, "the backend of data parallelism is mp or ray", _dp_backend),
-    Rule(_P, f"the executor is one of {', '.join(EXECUTORS)} or a class", _executor),
-    Rule(_P, "several nodes need the executor mp, uni or external_launcher", _nodes_executor),
-    Rule(_P, "the rank of a node is from 0 to the number of nodes - 1", _node_rank),
-    Rule(_P, "nodes divide evenly among replicas", _nodes_divide),
-    Rule(_P, "nsight needs the executor ray", _nsight),
-    Rule(_P, "decode context parallelism divides the tensor-parallel ranks", _context),
-    Rule(_V, "microbatches need a backend that can overlap them", _microbatches),
-    Rule(_V, "asynchronous scheduling needs the executor mp, uni or external_launcher", _async_executor),
-    Rule(_V, "asynchronous scheduling needs padded batches of the drafter", _padded_drafter),
+    Rule("ParallelConfig", f"the executor is one of {', '.join(EXECUTORS)} or a class", _executor),
+    Rule("ParallelConfig", "the rank of a node is from 0 to the number of nodes - 1", _node_rank),
+    Rule("ParallelConfig", "nodes divide evenly among replicas", _nodes_divide),
+    Rule("VllmConfig", "microbatches need a backend that can overlap them", _microbatches),
+    Rule("VllmConfig", "asynchronous scheduling needs the executor mp, uni or external_launcher", _async_executor),
+    Rule("VllmConfig", "asynchronous scheduling needs padded batches of the drafter", _padded_drafter),
 )
 
 
 def problems(settings: Settings) -> list[str]:
-    """A line for each rule that is broken, and for a size that is none."""
-    return [*_no_sizes(settings)] or [
+    """A line for each rule of `RULES` that is broken."""
+    return [
         f"vLLM refuses this (rule of {rule.owner}: {rule.says}): {what}"
         for rule in RULES
         if (what := rule.broken(settings)) is not None
     ]
 
 
-def _no_sizes(settings: Settings) -> Iterator[str]:
-    for name in ("data", "pipeline", "tensor", "prefill_context", "decode_context"):
-        size, typed = _size(settings, name), settings.typed.get(f"{name}_parallel_size")
-        if size < 1:
-            yield f"{typed}: expected 1 or more, got {size}"
+def parallel_problems(settings: Settings, config: EngineConfig, topology: Topology) -> list[str]:
+    """A line for each rule of `ParallelConfig` that a node breaks. `config`: what is alike on all nodes."""
+    own: dict[str, Any] = {
+        "data_parallel_size_local": settings.get("data_parallel_size_local", topology.data_parallel_size),
+        "data_parallel_rank": settings.get("data_parallel_rank", settings.get("data_parallel_start_rank", 0)),
+        "data_parallel_external_lb": "data_parallel_rank" in settings.values
+        or settings.get("data_parallel_external_lb", False),
+        **{name: settings.values[name] for name in ("nnodes", "ray_workers_use_nsight") if name in settings.values},
+    }
+    found = broken_rules(config.model_copy(update=own), topology)
+    typed = [settings.typed.get(one.field) or f"--{one.field.replace('_', '-')}" for one in found]
+    rules = f"vLLM refuses this (rule of ParallelConfig, {config.parallel_rules})"
+    return [f"{rules}: {flag}: {one.message}" for flag, one in zip(typed, found, strict=True)]
 
 
-def check(settings: Settings) -> None:
-    """Raise ScenarioError with all that vLLM would refuse."""
-    if found := problems(settings):
-        raise ScenarioError("\n".join(found))
-
-
-__all__ = ["RULES", "Rule", "check", "problems"]
+__all__ = ["RULES", "Rule", "parallel_problems", "problems"]

@@ -1,4 +1,4 @@
-"""The words of commands, as a shell sees them: quotes, escapes, continued lines, comments, assignments.
+r"""The words of commands, as a shell sees them: quotes, escapes, continued lines, comments, assignments.
 
     >>> commands("export A=1\nB=2 vllm serve m \\\n  -cc '{\"level\": 3}' &  # served")
     [['export', 'A=1'], ['B=2', 'vllm', 'serve', 'm', '-cc', '{"level": 3}']]

@@ -17,7 +17,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from dpsim.config import EngineConfig
+from pydantic import ValidationError
+
+from dpsim.config import FORMS, EngineConfig, Topology
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.from_vllm.drafts import drafts
@@ -25,13 +27,19 @@ from dpsim.scenario.from_vllm.flags import USED
 from dpsim.scenario.from_vllm.graphs import graphs
 from dpsim.scenario.from_vllm.nodes import nodes
 from dpsim.scenario.from_vllm.read import Settings
-from dpsim.scenario.from_vllm.rules import check
+from dpsim.scenario.from_vllm.rules import parallel_problems, problems
 from dpsim.scenario.from_vllm.workload import workload
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import prepare
 from dpsim.scenario.yaml.writer import dump_scenario
 
 TITLE = "Made by `dpsim scenario from-vllm` from a command line of vLLM."
+OLD_EPLB = {
+    "num_redundant_experts": "num_redundant_experts",
+    "eplb_window_size": "window_size",
+    "eplb_step_interval": "step_interval",
+    "eplb_log_balancedness": "log_balancedness",
+}
 SIZES = ("data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size")
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 
@@ -54,19 +62,27 @@ def from_vllm(text: str, release: str | None = None) -> Translated:
 
     Raises ScenarioError for what is unknown, contradicts itself, or is refused by vLLM or by the protocol.
     """
-    every = nodes(text)
-    for settings in every:
-        check(settings)
+    every = nodes(text, release)
     settings = every[0]
     protocol = "pp_tokens" if settings.get("pipeline_parallel_size", 1) > 1 else "dp_batch"
+    config, notes = _config(settings, protocol, release)
+    topology = {name: settings.values[name] for name in Topology.model_fields if name in settings.values}
+    _refuse(every, config, topology)
     _refuse_unknown_here(settings, protocol)
-    config, notes = _config(settings, protocol)
-    scenario = _scenario(settings, protocol, release, config)
-    try:
-        prepare(scenario)
-    except ScenarioError as error:
-        raise ScenarioError(_with_flags(str(error).removeprefix(f"{scenario.name}: "), settings)) from None
+    scenario = _scenario(settings, {"name": protocol, "form": release}, config, topology)
     return Translated(scenario, tuple(_remarks(every, [*notes, *_of_defaults(settings)])))
+
+
+def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
+    """Raise ScenarioError with all that vLLM would refuse. What is of a wrong type the scenario tells."""
+    found = [line for settings in every for line in problems(settings)]
+    try:
+        of_all, sizes = EngineConfig.model_validate(config), Topology.model_validate(topology)
+        found += [line for settings in every for line in parallel_problems(settings, of_all, sizes)]
+    except ValidationError:
+        pass
+    if found:
+        raise ScenarioError("\n".join(dict.fromkeys(found)))
 
 
 def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
@@ -89,11 +105,13 @@ def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
             )
 
 
-def _config(settings: Settings, protocol: str) -> tuple[dict[str, Any], list[str]]:
+def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dict[str, Any], list[str]]:
     """The section `config`, and what followed from something else."""
     of_graphs, of_drafts = graphs(settings), drafts(settings)
     names = [about.partition(",")[0].removeprefix("config.") for _, about, _ in USED if about.startswith("config.")]
     config = {name: settings.values[name] for name in names if name in settings.values}
+    config |= {"parallel_rules": release} if release in FORMS else {}
+    config |= {"eplb_config": eplb} if (eplb := _eplb(settings)) else {}
     config |= of_graphs.config | of_drafts.config
     notes = [*of_graphs.notes, *of_drafts.notes]
     if protocol == "pp_tokens":
@@ -110,6 +128,15 @@ def _config(settings: Settings, protocol: str) -> tuple[dict[str, Any], list[str
     return config, notes
 
 
+def _eplb(settings: Settings) -> dict[str, Any]:
+    """The keys of `eplb_config`, of which older releases have some as flags."""
+    for flag, key in OLD_EPLB.items():
+        if flag in settings.values:
+            settings.put(f"eplb_config.{key}", settings.typed[flag], settings.values[flag])
+    prefix = "eplb_config."
+    return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
+
+
 def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
     """Why scheduling is asynchronous where nobody said so: vLLM's default since 0.14, unless something forbids it."""
     method = settings.get("speculative_config.method", None) if drafted else None
@@ -123,23 +150,25 @@ def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
     return None if any(forbids) else "async_scheduling true: vLLM's default, as nothing here forbids it"
 
 
-def _scenario(settings: Settings, protocol: str, release: str | None, config: Mapping[str, Any]) -> Scenario:
-    topology = {name: settings.values[name] for name in SIZES if name in settings.values}
+def _scenario(
+    settings: Settings, protocol: Mapping[str, Any], config: Mapping[str, Any], topology: Mapping[str, Any]
+) -> Scenario:
     ranks = " x ".join(f"{settings.get(name, 1)} {name.partition('_')[0]}" for name in SIZES)
     sections: dict[str, Any] = {
         "name": _NAME.sub("-", settings.model.rstrip("/").rpartition("/")[2]).strip("-")[:100] or "vllm-serve",
         "description": f"vllm serve {settings.model or 'MODEL'}: {ranks} parallel ranks.",
-        "protocol": {"name": protocol, "form": release},
-        "topology": topology,
+        "protocol": dict(protocol),
+        "topology": dict(topology),
         "config": dict(config),
         "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
     }
     try:
         whole = scenario_from(sections)
+        prepare(whole)  # what the protocol has against the configuration, whatever the workload
         load = workload(whole.config, whole.topology.data_parallel_size, settings.get("max_model_len", None))
         return scenario_from({**sections, "workload": load})
     except ScenarioError as error:
-        raise ScenarioError(_with_flags(str(error), settings)) from None
+        raise ScenarioError(_with_flags(str(error).removeprefix(f"{sections['name']}: "), settings)) from None
 
 
 def _with_flags(problems: str, settings: Settings) -> str:
@@ -162,9 +191,9 @@ def _of_defaults(settings: Settings) -> list[str]:
         notes.append(f"{values}: dpsim's defaults, as vLLM's depend on the GPU")
     expert = settings.get("enable_expert_parallel", False)
     if settings.get("data_parallel_size", 1) == 1:
-        notes.append("one replica: there are no other replicas to agree with")
+        notes.append("one replica, with no other to agree with")
     elif not expert:
-        notes.append("a mixture of experts: replicas of a dense model have nothing to agree on")
+        notes.append("a mixture of experts: replicas of a dense model would have nothing to agree on")
     return notes
 
 

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.config import EngineConfig
+from dpsim.config import MAX_TOKENS, EngineConfig
 
 STEPS_A_SECOND = 50  # of the workload's clock
 EXTRA = 8
-"""Requests of a replica beyond those that its decodes need: some end in the first step."""
+"""Requests of a replica beyond those that its decodes need: some end early."""
+MOST = 50_000
+"""Requests of all replicas together: a small workload stays small."""
 
 
 def workload(config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
@@ -38,12 +40,12 @@ def workload(config: EngineConfig, replicas: int, longest: int | None) -> dict[s
 
 def _many_at_once(config: EngineConfig, replicas: int, longest: int | None) -> dict[str, Any]:
     needed = -(-config.dbo_decode_token_threshold // config.uniform_decode_query_len)
-    each = min(needed + EXTRA, config.max_num_seqs)
-    prompt = -(-config.dbo_prefill_token_threshold // each)
+    each = min(needed + EXTRA, config.max_num_seqs, max(MOST // replicas, 1))
+    prompt = max(-(-config.dbo_prefill_token_threshold // each), 1)
     synthetic = {
         "requests": each * replicas,
         "seed": 1,
-        "prompt_tokens": {"min": prompt, "max": 2 * prompt},
+        "prompt_tokens": {"min": prompt, "max": min(2 * prompt, MAX_TOKENS)},
         "output_tokens": {"min": 2, "max": 24, "distribution": "log_uniform"},
     }
     return {"synthetic": _within(synthetic, _most(config, longest))}
