@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim.scenario import ScenarioError
 from dpsim.scenario.from_vllm.shell import commands
-from tests.properties import examples
+from tests.properties import breaks, examples, holds
 
 WORDS = st.lists(st.text(st.sampled_from("ab-=.:/{}[]'\"\\ \n\t#;|&<>$")), min_size=1, max_size=6)
 
@@ -46,7 +46,10 @@ def test_a_quote_that_is_never_closed(text: str) -> None:
 
 
 @examples(100, 2000)
-@given(WORDS)
-def test_quoted_words_come_back(words: list[str]) -> None:
-    first = ["x", *words]  # a first word that begins with a flag would go on with nothing
-    assert commands(shlex.join(first)) == [first]
+def test_quoted_words_come_back(examples: int) -> None:
+    def come_back(words: list[str], read: Callable[[str], list[list[str]]] = commands) -> None:
+        first = ["x", *words]  # a first word that begins with a flag would go on with nothing
+        assert read(shlex.join(first)) == [first], "other words"
+
+    holds(come_back, WORDS, examples)
+    breaks(lambda words: come_back(words, lambda text: [text.split()]), WORDS, "other words")
