@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from dpsim.config import ParallelConfig
 from dpsim.scenario.errors import ScenarioError, shown
-from dpsim.scenario.from_vllm.read import Settings, plain, read, served
+from dpsim.scenario.from_vllm.read import ASSIGNMENT, Settings, plain, read, served
 from dpsim.scenario.from_vllm.shell import commands
 from dpsim.words import counted, ranks_text
 
@@ -42,7 +42,7 @@ def _serving(text: str) -> Iterator[list[str]]:
     exported: list[str] = []
     for words in commands(text):
         if words[0] == "export":
-            exported += [word for word in words[1:] if "=" in word]
+            exported += [word for word in words[1:] if ASSIGNMENT.match(word)]
         elif served(words) is not None:
             yield [*exported, *words]
 

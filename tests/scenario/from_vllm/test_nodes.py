@@ -61,6 +61,7 @@ def test_what_follows_from_it_must_not_differ_either() -> None:
     [
         (" --max-num-seqs 64", " --max-num-seqs 32", {"max_num_seqs": 32}, "held"),
         ("", " -O0", {"cudagraph_mode": "NONE"}, "held"),
+        (" -cc.backend 'a\nb'", " -O0", {"cudagraph_mode": "NONE"}, "held"),  # stays a comment
         ("", DRAFTS, {"num_speculative_tokens": 2, "speculative_method": "mtp"}, "violated"),
         (DRAFTS, DRAFTS, {}, "held"),
     ],
