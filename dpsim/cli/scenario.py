@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import note, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, fail, note, one_line_errors, say
 
 scenario = typer.Typer(help="Make scenarios.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
 
@@ -46,7 +46,10 @@ def from_vllm(
     with one_line_errors():
         from dpsim.scenario import from_vllm as translation
 
-        text = sys.stdin.read() if command == "-" else command
+        try:
+            text = sys.stdin.read() if command == "-" else command
+        except UnicodeDecodeError as error:
+            fail(f"standard input is no text: {error}; expected commands in UTF-8", BAD_INPUT)
         translated = translation.from_vllm(text, release)
         for remark in translated.remarks:
             note(f"dpsim: {remark}")

@@ -14,6 +14,7 @@
     graphs.py      which CUDA graphs: --compilation-config, -O
     rules.py       what vLLM itself would refuse
     nodes.py       the commands of several nodes, one deployment
+    by_rank.py     settings of a node that differ, and that vLLM does not compare
     workload.py    a small workload that shows a deployment at work
     translate.py   all of it, put together
     table.py       the table as a document

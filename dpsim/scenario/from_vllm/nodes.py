@@ -3,9 +3,9 @@
     # node 0                                              # node 1
     vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
 
-All have to say the same of what ranks agree on. vLLM compares a hash of some settings when engines start, and refuses;
-of others it notices nothing, and ranks take different branches later (specification chapter 8.4, M-CF-14). Either is
-refused here, and it is said which of the two it is. Where several commands are given, they have to start every replica.
+vLLM compares a hash of some settings when engines start, and refuses where they differ. Of others it notices nothing
+(specification chapter 8.4, M-CF-14): then ranks have settings of their own, and a run shows what comes of it. Where
+several commands are given, they have to start every replica.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from dpsim.config import ParallelConfig
 from dpsim.scenario.errors import ScenarioError, shown
-from dpsim.scenario.from_vllm.read import Settings, plain, read, served
+from dpsim.scenario.from_vllm.read import ASSIGNMENT, Settings, plain, read, served
 from dpsim.scenario.from_vllm.shell import commands
 from dpsim.words import counted, ranks_text
 
@@ -42,7 +42,7 @@ def _serving(text: str) -> Iterator[list[str]]:
     exported: list[str] = []
     for words in commands(text):
         if words[0] == "export":
-            exported += [word for word in words[1:] if "=" in word]
+            exported += [word for word in words[1:] if ASSIGNMENT.match(word)]
         elif served(words) is not None:
             yield [*exported, *words]
 
@@ -54,17 +54,23 @@ def _nothing_serves(text: str) -> str:
 
 
 def _same(first: Settings, other: Settings, number: int) -> None:
-    for name in sorted({*first.values, *other.values} - OF_A_NODE):
-        mine, theirs = first.values.get(name), other.values.get(name)
-        if mine == theirs:
-            continue
-        hashed = name.partition(".")[0] in ParallelConfig.model_fields
-        happens = (
-            "vLLM refuses to start" if hashed else "vLLM does not compare it, and its ranks would go different ways"
-        )
-        typed = other.typed.get(name) or first.typed.get(name) or name
-        said = ["nothing" if value is None else plain(value) for value in (mine, theirs)]
-        raise ScenarioError(f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}; {happens}")
+    """Refuse what vLLM would refuse."""
+    for name in differing_settings(first, other):
+        if name.partition(".")[0] in ParallelConfig.model_fields:
+            raise ScenarioError(f"{difference(first, other, name, number)}; vLLM refuses to start")
+
+
+def differing_settings(first: Settings, other: Settings) -> list[str]:
+    """The names of settings that are not of a node, and differ."""
+    names = sorted({*first.values, *other.values} - OF_A_NODE)
+    return [name for name in names if first.values.get(name) != other.values.get(name)]
+
+
+def difference(first: Settings, other: Settings, name: str, number: int) -> str:
+    """Who says what of a setting. `number`: that of the other command."""
+    typed = other.typed.get(name) or first.typed.get(name) or name
+    said = ["nothing" if value is None else plain(value) for value in (first.values.get(name), other.values.get(name))]
+    return f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}"
 
 
 def _all_replicas(found: Sequence[Settings]) -> None:
@@ -74,10 +80,11 @@ def _all_replicas(found: Sequence[Settings]) -> None:
         _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")
         return
     replicas = int(found[0].get("data_parallel_size", 1))
-    _once([_replicas(settings, replicas) for settings in found], replicas, "replica", "--data-parallel-start-rank")
+    _once([replicas_of(settings, replicas) for settings in found], replicas, "replica", "--data-parallel-start-rank")
 
 
-def _replicas(settings: Settings, replicas: int) -> set[int]:
+def replicas_of(settings: Settings, replicas: int) -> set[int]:
+    """Which of so many replicas a command starts."""
     if "data_parallel_rank" in settings.values:
         return {int(settings.values["data_parallel_rank"])}
     start, local = settings.get("data_parallel_start_rank", 0), settings.get("data_parallel_size_local", replicas)
@@ -100,4 +107,4 @@ def _once(parts: Sequence[set[int]], total: int, what: str, flag: str) -> None:
         )
 
 
-__all__ = ["OF_A_NODE", "nodes"]
+__all__ = ["OF_A_NODE", "difference", "differing_settings", "nodes", "replicas_of"]

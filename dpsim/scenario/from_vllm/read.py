@@ -21,12 +21,12 @@ from dpsim.scenario.errors import ScenarioError, shown
 from dpsim.scenario.from_vllm.environment import read_environment
 from dpsim.scenario.from_vllm.flags import SPELLINGS, Flag, flag_of, normal
 from dpsim.scenario.from_vllm.nested import KEYS, fate, flat
-from dpsim.words import did_you_mean
+from dpsim.words import did_you_mean, printable, short
 
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OTHERS_FIRST = ("env", "exec", "export", "nohup", "time", "sudo", "uv", "run")
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)([kKmMgG]?)")
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
+_SIZE = re.compile(r"(\d{1,18})|(\d{1,9}(?:\.\d{1,9})?)([kKmMgG])")
+_UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
 
 
 @dataclass
@@ -54,8 +54,8 @@ class Settings:
 
 
 def plain(value: Any) -> str:
-    """A value as it is typed."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    """A value as it is typed, on one line."""
+    return str(value).lower() if isinstance(value, bool) else printable(short(value, 60))
 
 
 def _said(flag: str, value: Any) -> str:
@@ -72,7 +72,7 @@ def served(words: Sequence[str]) -> tuple[dict[str, str], list[str]] | None:
             return environment, rest[1:]
         if word.rpartition("/")[2].startswith("python") and rest[:2] == ["-m", "vllm.entrypoints.openai.api_server"]:
             return environment, rest[2:]
-        if _ASSIGNMENT.match(word):
+        if ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             environment[name] = value
         elif word not in _OTHERS_FIRST:
@@ -185,7 +185,7 @@ def _put_keys(settings: Settings, flag: Flag, typed: str, key: str, value: str) 
 def _json(typed: str, value: str) -> dict[str, Any]:
     try:
         read_value = json.loads(value)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{typed}: {shown(value)} is not JSON: {error}; expected '{{\"key\": value}}'") from None
     if not isinstance(read_value, dict):
         raise ScenarioError(f"{typed}: expected a mapping '{{\"key\": value}}', got {shown(value)}")
@@ -198,17 +198,17 @@ def _loose(value: str) -> Any:
         return value.lower() == "true"
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
 def _read_value(flag: Flag, typed: str, value: str) -> Any:
     if flag.reads == "word":
         return value
-    if flag.reads == "number" and re.fullmatch(r"-?\d+", value):
+    if flag.reads == "number" and re.fullmatch(r"-?\d{1,18}", value):
         return int(value)
     if flag.reads == "size" and (size := _SIZE.fullmatch(value)):
-        return int(float(size[1]) * _UNITS[size[2]])
+        return int(size[1]) if size[1] else int(float(size[2]) * _UNITS[size[3]])
     if flag.field == "max_model_len" and value in ("auto", "-1"):
         return None
     variable = "; write what the variable stands for" if "$" in value else ""
@@ -221,4 +221,4 @@ def _expected(flag: Flag, long: bool = False) -> str:
     return "'{\"key\": value}'" if flag.takes == "json" else "N" if flag.reads != "word" else "VALUE"
 
 
-__all__ = ["Settings", "plain", "read", "served"]
+__all__ = ["ASSIGNMENT", "Settings", "plain", "read", "served"]

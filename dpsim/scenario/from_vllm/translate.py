@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from dpsim.config import FORMS, EngineConfig, Topology
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.from_vllm.by_rank import by_rank
 from dpsim.scenario.from_vllm.drafts import drafts
 from dpsim.scenario.from_vllm.flags import USED
 from dpsim.scenario.from_vllm.graphs import graphs
@@ -65,11 +66,16 @@ def from_vllm(text: str, release: str | None = None) -> Translated:
     every = nodes(text, release)
     settings = every[0]
     protocol = "pp_tokens" if settings.get("pipeline_parallel_size", 1) > 1 else "dp_batch"
-    config, notes = _config(settings, protocol, release)
+    of_each = [_config(one, protocol, release) for one in every]
+    config, notes = of_each[0]
     topology = {name: settings.values[name] for name in Topology.model_fields if name in settings.values}
     _refuse(every, config, topology)
     _refuse_unknown_here(settings, protocol)
     scenario = _scenario(settings, {"name": protocol, "form": release}, config, topology)
+    own, of_ranks = by_rank(every, [each for each, _ in of_each], scenario.topology)
+    if own:
+        scenario = scenario_from({**dict(scenario), "config_by_rank": own})
+        notes = [*notes, *of_ranks]
     return Translated(scenario, tuple(_remarks(every, [*notes, *_of_defaults(settings)])))
 
 

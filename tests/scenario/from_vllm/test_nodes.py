@@ -1,13 +1,17 @@
-"""The commands of several nodes are one deployment: they say the same, and start each replica once."""
+"""The commands of several nodes are one deployment: what ranks agree on is the same, or it is seen what comes of it."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from dpsim.scenario import ScenarioError
+from dpsim import runner
+from dpsim.scenario import ScenarioError, parse_scenario
 from dpsim.scenario.from_vllm import from_vllm
 from dpsim.scenario.from_vllm.nodes import nodes
 
+DRAFTS = " -sc.method mtp -sc.num_speculative_tokens 2"
 TWO = "vllm serve m -dp 4 -dpl 2{first}\nvllm serve m --headless -dp 4 -dpl 2 -dpr 2{second}\n"
 _SPREAD = "vllm serve m -tp 8 -pp 2 --nnodes 2 --node-rank"
 SPREAD = f"{_SPREAD} 0\n{_SPREAD} {{rank}} --headless"
@@ -35,25 +39,49 @@ def test_one_command_stands_for_all() -> None:
         (" --enable-dbo", "", "--enable-dbo: command 1 says true, command 2 says nothing; vLLM refuses to start"),
         ("", " -tp 2", "-tp: command 1 says nothing, command 2 says 2; vLLM refuses to start"),
         (
-            " --max-num-seqs 64",
-            " --max-num-seqs 32",
-            "--max-num-seqs: command 1 says 64, command 2 says 32; vLLM does not",
-        ),
-        (" -O1", " -O2", "-O2: command 1 says 1, command 2 says 2; vLLM does not compare it"),
-        (
-            " -cc.cudagraph_mode FULL",
-            "",
-            "-cc.cudagraph_mode: command 1 says FULL, command 2 says nothing; vLLM does not",
-        ),
-        (
             " --eplb-config.window_size 5",
             "",
-            "--eplb-config.window_size: command 1 says 5, command 2 says nothing; vLLM refuses",
+            "--eplb-config.window_size: command 1 says 5, command 2 says nothing; vLLM",
         ),
     ],
 )
-def test_what_ranks_agree_on_must_not_differ(first: str, second: str, says: str) -> None:
+def test_what_the_hash_covers_must_not_differ(first: str, second: str, says: str) -> None:
     assert refusal(TWO.format(first=first, second=second)).startswith(says)
+
+
+def test_what_follows_from_it_must_not_differ_either() -> None:
+    with pytest.raises(
+        ScenarioError, match=r"refuses to start, as disable_nccl_for_dp_synchronization is not the same$"
+    ):
+        from_vllm(TWO.format(first=" --no-async-scheduling", second=""))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "own", "verdict"),
+    [
+        (" --max-num-seqs 64", " --max-num-seqs 32", {"max_num_seqs": 32}, "held"),
+        ("", " -O0", {"cudagraph_mode": "NONE"}, "held"),
+        (" -cc.backend 'a\nb'", " -O0", {"cudagraph_mode": "NONE"}, "held"),  # stays a comment
+        ("", DRAFTS, {"num_speculative_tokens": 2, "speculative_method": "mtp"}, "violated"),
+        (DRAFTS, DRAFTS, {}, "held"),
+    ],
+)
+def test_what_vllm_does_not_compare_is_of_single_ranks(
+    first: str, second: str, own: dict[str, Any], verdict: str
+) -> None:
+    """A drafter on one of two nodes hangs, and only a run shows it."""
+    made = from_vllm(TWO.format(first=first, second=second))
+    told = [one.model_dump(mode="json") for one in made.scenario.config_by_rank.values()]
+    assert told == [own, own] * bool(own)
+    assert list(made.scenario.config_by_rank) == [2, 3] * bool(own)
+    assert any("ranks 2, 3 have settings of their own" in line for line in made.remarks) == bool(own)
+    assert parse_scenario(made.text()) == made.scenario
+    assert runner.run_scenario(made.scenario).verdict == verdict
+
+
+def test_a_replica_on_two_nodes_has_one_configuration() -> None:
+    with pytest.raises(ScenarioError, match="dpsim knows settings of whole replicas of dp_batch only"):
+        from_vllm(SPREAD.format(rank=1) + " --max-num-seqs 4")
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.scenario import ScenarioError
+from dpsim.scenario import ScenarioError, parse_scenario
 from dpsim.scenario.from_vllm import from_vllm
 from dpsim.scenario.from_vllm.flags import FLAGS, flag_of
 from dpsim.scenario.from_vllm.read import Settings, read
@@ -84,6 +84,7 @@ REFUSED = {
     "-dp 2.5": "-dp: expected a whole number, got '2.5'",
     "-dp $DP": "-dp: expected a whole number, got '$DP'; write what the variable stands for",
     "--max-num-seqs many": "--max-num-seqs: expected a whole number, or one such as 8k, got 'many'",
+    "--max-num-seqs 2.5": "--max-num-seqs: expected a whole number, or one such as 8k, got '2.5'",
     "-dp 2 --data-parallel-size 4": "--data-parallel-size 4 contradicts -dp 2; give one of them",
     "--enable-dbo --no-enable-dbo": "--no-enable-dbo contradicts --enable-dbo; give one of them",
     "--enable-dbo=true": "--enable-dbo takes no value; expected --enable-dbo or --no-enable-dbo",
@@ -148,6 +149,35 @@ def scenario_or_error(words: list[str]) -> str:
     except ScenarioError as error:
         return str(error)
     return ""
+
+
+PIECES = [
+    "vllm serve m ",
+    "export ",
+    "1A=b ",
+    "A=b ",
+    "-dp ",
+    "-cc ",
+    "-cc.mode ",
+    "2 ",
+    "9" * 5000,
+    "[" * 9000,
+    "\n",
+    "é",
+]
+TEXTS = st.lists(st.sampled_from([*PIECES, *" \t'\"\\#<>;|&=-.$", "\x1b", "\udc80"]), max_size=12).map("".join)
+
+
+@examples(60, 3000)
+def test_any_text_is_a_scenario_or_an_error_in_words(examples: int) -> None:
+    def text_or_error(text: str) -> None:
+        try:
+            made = from_vllm(text)
+        except ScenarioError:
+            return
+        assert parse_scenario(made.text()) == made.scenario
+
+    holds(text_or_error, TEXTS, examples)
 
 
 @examples(40, 2000)

@@ -111,7 +111,7 @@ def test_piecewise_graphs_need_the_compiler() -> None:
             "--speculative-config: num_speculative_tokens: expected a whole",
         ),
         ("-dp 5000", "-dp: 5000 is too large; expected at most 4096"),
-        ("-tp 8 -dcp 3", "-dcp: decode_context_parallel_size 3: a stage of 8 cannot be cut"),
+        ("-tp 8 -dcp 3", "-dcp: decode_context_parallel_size 3: a stage of 8"),
         ("--block-size x", "--block-size: expected a whole number, got 'x'"),
         ("--performance-mode throughput", "--performance-mode: unknown value 'throughput'"),
     ],
