@@ -30,8 +30,9 @@ import selectors
 import socket
 import threading
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
+from dpsim.backend.journal import Journal
 from dpsim.backend.stores import JournaledStore
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen
@@ -39,9 +40,6 @@ from real.journal_reader import tuples
 from real.mail import receive
 from real.ports import listen, reach
 from real.waiting import Patience, Unfinished
-
-if TYPE_CHECKING:
-    from real.rank import RealRank
 
 ANSWER_SECONDS = 5.0
 """So long one who asked may leave no room for the answer; then he is cut off."""
@@ -63,12 +61,13 @@ class Server(threading.Thread):
         self._beginnings: dict[socket.socket, bytes] = {}
 
     def run(self) -> None:
-        with self._listener, selectors.DefaultSelector() as selector:
+        with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
             try:
                 while self._turn(selector):
                     pass
             finally:
+                self._listener.close()  # first: whoever hears that it has left finds nobody there
                 for connection in self._beginnings:
                     connection.close()
 
@@ -182,12 +181,26 @@ class Line:
             answer.put(None)
 
 
+class Owner(Protocol):
+    """What a store needs of its rank."""
+
+    journal: Journal
+    patience: Patience
+
+    @property
+    def node(self) -> int:
+        """The node that it is on."""
+
+    def handed_out(self, store: RealStore) -> RealStore:
+        """The store as a program gets it."""
+
+
 class RealStore(JournaledStore):
     """A store, as one rank has it. `server`: if it listens itself."""
 
     __slots__ = ("_line", "_rank", "server")
 
-    def __init__(self, rank: RealRank, node: int, port: int, line: Line, server: Server | None) -> None:
+    def __init__(self, rank: Owner, node: int, port: int, line: Line, server: Server | None) -> None:
         super().__init__(rank.journal, node, port)
         self._rank = rank
         self._line = line
@@ -220,7 +233,7 @@ class Stores:
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)
 
-    def open(self, rank: RealRank, port: int) -> Generator[Any, Any, RealStore | None]:
+    def open(self, rank: Owner, port: int) -> Generator[Any, Any, RealStore | None]:
         listener = listen(rank.node, port)
         if listener is None:
             return None
@@ -233,9 +246,7 @@ class Stores:
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
-    def join(
-        self, rank: RealRank, node: int, port: int, timeout_ns: int | None
-    ) -> Generator[Any, Any, RealStore | None]:
+    def join(self, rank: Owner, node: int, port: int, timeout_ns: int | None) -> Generator[Any, Any, RealStore | None]:
         found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
         return None if found is None else self._kept(RealStore(rank, node, port, Line(found), None))
         yield

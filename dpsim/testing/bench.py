@@ -17,6 +17,7 @@ from dpsim.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, RawRecor
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.program import PARTS
 from dpsim.testing.programs import ODD
+from dpsim.trace.given_ports import given_ports, named
 from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 
 STALL_NS = 2_000_000_000
@@ -34,7 +35,13 @@ class Bench:
         self.rule = rule
 
     def world(
-        self, faults: Sequence[Fault] = (), delays: Sequence[Delay] = (), *, hangs: bool = False, alone: bool = False
+        self,
+        faults: Sequence[Fault] = (),
+        delays: Sequence[Delay] = (),
+        *,
+        hangs: bool = False,
+        alone: bool = False,
+        **more: Any,
     ) -> World:
         """All ranks in every group; with `alone`, each rank in a group "ep" of its own. `hangs`: a hang is planted."""
         everyone = tuple(range(self.size))
@@ -50,6 +57,7 @@ class Bench:
             delays=tuple(delays),
             stall_ns=STALL_NS if hangs else 15 * STALL_NS,
             deadline_ns=60 * STALL_NS,
+            **more,
         )
 
     def require(self, held: bool, what: str) -> None:
@@ -66,7 +74,7 @@ class Bench:
         if run.lost:
             raise Lost(run.lost)
         self.require(progress == sorted(progress), f"progress went backwards: {progress}")
-        self._well_formed(run)
+        self._well_formed(run, world.actors)
         return run, SimBackend().run(world, program, args)
 
     def passes(self, *parts: str, world: World | None = None) -> Run:
@@ -112,11 +120,12 @@ class Bench:
     # ---- comparing
 
     def same(self, run: Run, expected: Run) -> None:
-        """Equal journals, but for places and injections, and equal ends. Those of a rank with several host threads are
-        equal thread by thread.
+        """Equal journals, but for places, injections and ports that a system gave, and equal ends. Those of a rank with
+        several host threads are equal thread by thread.
         """
-        for rank in range(self.size):
-            wants, comes = _by_thread(expected.journals[rank]), _by_thread(run.journals[rank])
+        given = given_ports(expected.journals), given_ports(run.journals)
+        for rank, both in enumerate(zip(expected.journals, run.journals, strict=True)):
+            wants, comes = (_by_thread(named(own, ports)) for own, ports in zip(both, given, strict=True))
             for thread in {**wants, **comes}:
                 own = f"rank {rank}" if thread == MAIN else f"rank {rank}/{thread}"
                 for index, (wanted, came) in enumerate(zip_longest(wants.get(thread, []), comes.get(thread, []))):
@@ -125,10 +134,10 @@ class Bench:
                         self.require(False, f"record {index} of {own}: {difference}")
         self.require(run.ends == expected.ends, f"expected the ends {expected.ends}, came {run.ends}")
 
-    def _well_formed(self, run: Run) -> None:
+    def _well_formed(self, run: Run, actors: int) -> None:
         entries = {"journals": len(run.journals), "ends": len(run.ends), "waited_ns": len(run.waited_ns)}
         for field, count in entries.items():
-            self.require(count == self.size, f"Run.{field} has {count} entries for {self.size} ranks")
+            self.require(count == actors, f"Run.{field} has {count} entries for {actors} ranks and services")
         self.require(run.backend == self.backend.name, f"Run.backend is {run.backend!r}")
         self.require(bool(run.observed) != run.finished, f"Run.observed is {run.observed!r} with the ends {run.ends}")
         for rank, (journal, end) in enumerate(zip(run.journals, run.ends, strict=True)):

@@ -15,6 +15,7 @@ from dpsim.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
 from dpsim.program import Arguments, Request
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
+from dpsim.testing.conformance.services import SERVICES
 from dpsim.testing.lines import calls_of, line_of
 from dpsim.testing.programs import ODD, STEPS
 from dpsim.world import At, Delay, Fault
@@ -104,9 +105,31 @@ def threads(bench: Bench) -> None:
 
 
 @_case
+def stores(bench: Bench) -> None:
+    """Who listens on a port is found there until he leaves; keys hold what was set last; time-outs strike."""
+    bench.conforms("stores")
+
+
+@_case
+def services(bench: Bench) -> None:
+    """Services are actors behind the ranks, with mailboxes and stores and without a device or communicator."""
+    for nodes in ((), (*[0] * bench.size, 1, 2)):
+        bench.healthy("conformance_services", {}, bench.world(services=SERVICES, nodes=nodes))
+
+
+@_case
+def lazy(bench: Bench) -> None:
+    """Communicators that are made at their first use give what others give; a capture refuses to make one."""
+    world = bench.world(lazy=True)
+    bench.healthy("conformance_lazy", {"rounds": 1}, world)
+    for part in ("collectives", "transfers"):
+        bench.healthy("conformance", {"parts": (part,)}, world)
+
+
+@_case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "sleep", "threads"):
+    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "sleep", "threads", "stores"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)

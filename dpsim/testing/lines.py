@@ -24,6 +24,7 @@ CALLS = {
     "read": "read",
     "replay": "replay",
     "sleep": "sleep",
+    "store": "open_store|join_store|set|get|close",
     "take": "poll|get",
     "thread": "start|join",
     "used": "record_stream",

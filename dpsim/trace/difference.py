@@ -1,10 +1,10 @@
 """Comparing two traces: equal, or where they part first and what that probably means.
 
 Two runs of one scenario are equal if every rank made the same decisions, the same ops in the same order on each
-communicator and each stream, and learned the same from each op; it makes no difference on which backend, how fast, or
-from which line of the source. In which order the host threads of a rank came to what they share nothing else of makes
-no difference either. Only the *first* difference is told, since the others mostly follow from it: the one in
-the earliest step; within a step the earliest op of a rank.
+communicator and each stream, and learned the same from each op; it makes no difference on which backend, how fast, from
+which line of the source, or which ports the system gave (`given_ports`). In which order the host threads of a rank came
+to what they share nothing else of makes no difference either. Only the *first* difference is told, since the others
+mostly follow from it: the one in the earliest step; within a step the earliest op of a rank.
 
     first difference: rank 1, communicator dp_cpu, op 5, in step 5
       A  step 5  dp.agree  all_reduce int32[16] on dp_cpu #5
@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 
 from dpsim.ops import KIND, LEARNED_OUTCOME, MAIN, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
 from dpsim.trace import fold
+from dpsim.trace.given_ports import Names, given_ports, named
 from dpsim.trace.read import Trace
 from dpsim.words import printable, ranks_text
 
@@ -70,13 +71,10 @@ def compare(a: Trace, b: Trace) -> Difference | None:
             pass
         b.check()
         return None
-    partings: list[_Parting] = []
-    reordered: list[bool] = []
-    for rank, (mine, theirs) in enumerate(zip(a.journals(), b.journals(), strict=True)):
-        if mine != theirs:
-            partings += _partings(rank, mine, theirs)
-            reordered.append(len(fold.threads(mine)) > 1 and sorted(map(repr, mine)) == sorted(map(repr, theirs)))
-    if not partings and reordered and all(reordered):
+    partings, has_stores, reordered = _all_partings(a, b, {}, {})
+    if has_stores:
+        partings, _, _ = _all_partings(a, b, given_ports(a.journals()), given_ports(b.journals()))
+    if not partings and (has_stores or reordered):
         return None
     if not partings:
         meaning = "all values are equal, but not of the same type: true is not 1, nor is 1.0"
@@ -119,6 +117,20 @@ class _Parting(NamedTuple):
     mine: Sequence[RawRecord]
     theirs: Sequence[RawRecord]
     goes_on: tuple[bool, bool]
+
+
+def _all_partings(a: Trace, b: Trace, given: Names, also_given: Names) -> tuple[list[_Parting], bool, bool]:
+    """Where the systems gave these ports; whether a rank that differs uses stores; and whether all that differ do so in
+    the order of their threads alone. One rank is read at a time.
+    """
+    partings, has_stores, reordered = list[_Parting](), False, list[bool]()
+    for rank, both in enumerate(zip(a.journals(), b.journals(), strict=True)):
+        mine, theirs = named(both[0], given), named(both[1], also_given)
+        if mine != theirs:
+            partings += _partings(rank, mine, theirs)
+            has_stores = has_stores or any(raw[KIND] == "store" for raw in mine)
+            reordered.append(len(fold.threads(mine)) > 1 and sorted(map(repr, mine)) == sorted(map(repr, theirs)))
+    return partings, has_stores, bool(reordered) and all(reordered)
 
 
 _KINDS = ("decisions", "communicator", "stream", "outcomes", "thread")

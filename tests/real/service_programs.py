@@ -150,12 +150,12 @@ class Lazy(Program[Any]):
         graph = rank.graph("g")
         try:
             async with graph.capture(main):
-                group.all_reduce(buffer, main, site="too early")
+                group.all_reduce(buffer, main, site="too-early")
         except CaptureError as error:
             rank.decide("refused", error.code, "dp_cpu")
         group.all_reduce(buffer, main, site="sum")
         with group.coalesced(main):
-            (group.recv if rank.rank else group.send)(buffer, 1 - rank.rank, main, site="in a group")
+            (group.recv if rank.rank else group.send)(buffer, 1 - rank.rank, main, site="grouped")
         graph = rank.graph("h")
         try:
             async with graph.capture(main):
@@ -177,5 +177,5 @@ class Lazy(Program[Any]):
             await rank.mailbox("box").get("wait")
         group.all_reduce(buffer, main, site="first")
         if not rank.rank:
-            rank.send(1, "box", 1, "go on")
+            rank.send(1, "box", 1, "go-on")
         await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="end")

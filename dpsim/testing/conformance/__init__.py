@@ -12,6 +12,9 @@ and which sentence of the contract that breaks. All numbers are exact in their t
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
     threads.py       host threads and flags
+    stores.py        ports, keys and time-outs
+    services.py      the program `conformance_services`: actors that are no ranks
+    lazy.py          communicators that are made at their first use, in a world that has such
     ground.py        what they have in common: data, expectations, kernels
 
 What no backend shows: that freed memory is reused at all (gloo never does; only that it is not reused too early is

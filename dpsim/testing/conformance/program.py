@@ -11,6 +11,7 @@ device, and runs on groups of any size.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from dpsim.interface import Rank
@@ -21,6 +22,8 @@ from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
+from dpsim.testing.conformance.lazy import lazy
+from dpsim.testing.conformance.stores import stores
 from dpsim.testing.conformance.streams import streams
 from dpsim.testing.conformance.threads import threads
 from dpsim.testing.conformance.transfers import transfers
@@ -34,6 +37,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "mail": mail.mail,
     "polling": mail.polling,
     "sleep": mail.sleep,
+    "stores": stores,
 }
 """What a round is made of, in order."""
 
@@ -73,6 +77,13 @@ class Conformance(Program[Selection]):
                 await self.made_of[part](Round(rank, step))
         if "mail" in prepared.parts:
             await mail.serve(rank)
+
+
+@register_protocol("conformance_lazy")
+class LazyConformance(Conformance):
+    """For a world whose communicators are made at their first use, which is in the first round."""
+
+    made_of = MappingProxyType({"lazy": lazy})
 
 
 @register_protocol("conformance_threads")

@@ -1,0 +1,56 @@
+"""Communicators that are made at their first use: for a world with `World.lazy`, and for one round.
+
+The first use is a rendezvous of the members and cannot be kept in a graph. A transfer that is no part of a group has a
+communicator of its own for its pair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from dpsim.interface import Buffer, CaptureError
+from dpsim.testing.conformance.ground import Round, expect
+
+NOT_PERMITTED = 900
+
+
+async def lazy(at: Round) -> None:
+    group = at.device
+    total = at.put(4, "int32")
+    law = "the first use of a communicator in a capture is refused"
+    expect("a first use in a capture", await _refusal(at, "sum", _sum, total), NOT_PERMITTED, law)
+    _sum(at, total)
+    wanted = np.sum([at.line(rank, 4, "int32") for rank in group.ranks], axis=0).astype(np.int32)
+    expect("the first sum", await total.read("conformance.read"), wanted, "it works as any other")
+    expect("a later use in a capture", await _refusal(at, "later", _sum, total), None, "made once and for all")
+    if group.index < 2 <= group.size:
+        law = "a lone transfer has a communicator of its own for its pair"
+        expect("a first transfer in a capture", await _refusal(at, "pair", _exchange, total), NOT_PERMITTED, law)
+        _exchange(at, total)
+        expect("a later transfer in a capture", await _refusal(at, "again", _exchange, total), None, "made once")
+    total.free()
+
+
+async def _refusal(at: Round, name: str, use: Callable[[Round, Buffer], None], buffer: Buffer) -> int | None:
+    """The code with which a capture refuses an operation; None if it keeps it."""
+    try:
+        async with at.rank.graph(f"conformance.lazy.{name}").capture(at.main):
+            use(at, buffer)
+    except CaptureError as error:
+        return error.code
+    return None
+
+
+def _sum(at: Round, buffer: Buffer) -> None:
+    at.device.all_reduce(buffer, at.main)
+
+
+def _exchange(at: Round, buffer: Buffer) -> None:
+    """Between the first two ranks of a group."""
+    first, second = at.device.ranks[:2]
+    if at.device.index:
+        at.device.recv(buffer, first, at.main)
+    else:
+        at.device.send(buffer, second, at.main)

@@ -1,0 +1,88 @@
+"""Services: actors that are no ranks. The program `conformance_services`, since a program says which it has.
+
+    ranks   --question-->  desk  --all of them-->  clerk        the clerk stands in an idle get for ever
+    ranks   <--answer----  desk  <--their sum----  clerk        and is said to have ended well
+
+They have mailboxes and stores, and neither a communicator nor a device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsim.interface import Rank
+from dpsim.program import Arguments, Program
+from dpsim.registry import register_protocol
+from dpsim.testing.conformance.ground import expect, refused
+
+SERVICES = "desk", "clerk"
+
+
+@register_protocol("conformance_services")
+class ConformanceServices(Program[int]):
+    """Ranks and services that talk to one another, with results that a formula predicts. Argument: `rounds`, 3 if none
+    is given. AssertionError where the backend breaks the contract.
+    """
+
+    def prepare(self, args: Arguments | Mapping[str, Any]) -> int:
+        return 3 if isinstance(args, Arguments) else int(args.get("rounds", 3))
+
+    def services(self, prepared: int) -> tuple[str, ...]:
+        return SERVICES
+
+    def steps(self, prepared: int) -> int:
+        return prepared
+
+    async def run(self, rank: Rank, prepared: int) -> None:
+        group, desk, clerk = rank.host("dp_cpu"), rank.service("desk"), rank.service("clerk")
+        expect("the name of a rank", rank.name, "", "empty for a rank of the topology")
+        expect("the services", clerk - desk, 1, "counted in the order in which the program names them")
+        expect("the services", desk > max(group.ranks), True, "counted behind the ranks")
+        refused(KeyError, "the service nobody", lambda: rank.service("nobody"))
+        if group.index == 0:
+            rank.send(desk, "ranks", group.ranks, "conformance.ranks")
+        for rank.step in range(prepared):
+            rank.send(desk, f"question.{rank.rank}", rank.rank + rank.step, "conformance.question")
+            total = sum(other + rank.step for other in group.ranks)
+            law = "services have mailboxes as ranks have"
+            expect("an answer", await rank.mailbox("answers").get("conformance.answer"), total, law)
+            where: Any = await rank.mailbox("store").get("conformance.where")
+            store = await rank.join_store(where[0], where[1], "conformance.join")
+            assert store is not None, "a join: expected a store, came None. The contract: as soon as somebody listens"
+            expect("the key clerk", await store.get("clerk", "conformance.get"), rank.step, "all use a store alike")
+            store.set(f"read.{rank.rank}", True, "conformance.set")
+            store.close("conformance.close")
+
+    async def serve(self, rank: Rank, prepared: int) -> None:
+        expect("the number of a service", rank.rank, rank.service(rank.name), "its messages reach it by that")
+        refused(RuntimeError, "a stream of a service", lambda: rank.stream("main"))
+        refused(KeyError, "a communicator of a service", lambda: rank.host("dp_cpu"))
+        await (self._desk if rank.name == "desk" else self._clerk)(rank, prepared)
+
+    async def _desk(self, rank: Rank, rounds: int) -> None:
+        ranks: Any = await rank.mailbox("ranks").get("conformance.ranks")
+        for rank.step in range(rounds):
+            questions = [await rank.mailbox(f"question.{one}").get("conformance.question") for one in ranks]
+            rank.send(rank.service("clerk"), "lists", tuple(questions), "conformance.pass")
+            total = await rank.mailbox("sums").get("conformance.sum")
+            store = await rank.open_store(0, "conformance.open")
+            assert store is not None, "port 0: expected a store, came None. The contract: any port that is free"
+            rank.send(rank.service("clerk"), "stores", (store.node, store.port, rank.step), "conformance.tell")
+            for one in ranks:
+                rank.send(one, "answers", total, "conformance.answer")
+                rank.send(one, "store", (store.node, store.port), "conformance.where")
+            for one in ranks:
+                await store.get(f"read.{one}", "conformance.get")
+            store.close("conformance.close")
+
+    async def _clerk(self, rank: Rank, rounds: int) -> None:
+        while True:
+            numbers: Any = await rank.mailbox("lists").get("conformance.list", idle=True)
+            rank.send(rank.service("desk"), "sums", sum(numbers), "conformance.sum")
+            place: Any = await rank.mailbox("stores").get("conformance.place")
+            node, port, step = place
+            store = await rank.join_store(node, port, "conformance.join")
+            assert store is not None
+            store.set("clerk", step, "conformance.set")
+            store.close("conformance.close")

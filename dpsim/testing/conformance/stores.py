@@ -1,0 +1,110 @@
+"""Stores: who listens on a port, who finds him there, what keys hold, and how waits end that come to nothing.
+
+The first rank of each group listens, on a port that the system gives; so the port is in no decision. Time-outs strike
+only where nothing can come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.interface import Frozen, Store
+from dpsim.testing.conformance.ground import Round, expect, refused
+
+MOMENT_NS = 20_000_000
+"""For a wait that is in vain."""
+
+ENOUGH_NS = 30_000_000_000
+"""For one that is not."""
+
+EVERYTHING: dict[str, Frozen] = {
+    "whole": -(1 << 70),
+    "half": 0.5,
+    "truth": False,
+    "text": "a\nb \N{SNOWMAN}",
+    "nested": ((), (1, (None, "x")), 2.0),
+}
+"""Values of each type that messages have."""
+
+
+async def stores(at: Round) -> None:
+    store = await _opened(at)
+    await _shared(at, store)
+    await _refused(at, store)
+    await _left(at, store)
+
+
+async def _opened(at: Round) -> Store:
+    """One listens, the others find him."""
+    rank, ring = at.rank, at.host.ranks
+    if at.host.index:
+        where: Any = await rank.mailbox("store").get("conformance.where")
+        joined = await rank.join_store(where[0], where[1], "conformance.join", timeout_ns=ENOUGH_NS)
+        assert joined is not None, "a join: expected a store, came None. The contract: as soon as somebody listens"
+        expect("a joined store", (joined.node, joined.port), where, "a store says where it is")
+        return joined
+    store = await rank.open_store(0, "conformance.open")
+    assert store is not None, "port 0: expected a store, came None. The contract: any port that is free"
+    expect("the node of a store", store.node, rank.node, "a rank listens on its own node")
+    law = "None if somebody listens there already"
+    expect("the same port again", await rank.open_store(store.port, "conformance.open.taken"), None, law)
+    for other in ring[1:]:
+        rank.send(other, "store", (store.node, store.port), "conformance.tell")
+    return store
+
+
+async def _shared(at: Round, store: Store) -> None:
+    """All of a group use it alike, and everybody's values come in order."""
+    rank, group = at.rank, at.host
+    if group.index == group.size - 1:
+        for key, value in EVERYTHING.items():
+            store.set(key, value, "conformance.set")
+    for key, value in EVERYTHING.items():
+        came = await store.get(key, "conformance.get")
+        expect(f"the key {key}", came, value, "a value arrives as it was set")
+        expect(f"the type of {key}", type(came), type(value), "a value arrives as it was set")
+    for number in range(3):
+        store.set(f"of.{rank.rank}", (rank.rank, number), "conformance.set.own")
+    store.set(f"all.{rank.rank}", at.step, "conformance.set.all")
+    for other in group.ranks:
+        await store.get(f"all.{other}", "conformance.get.all", timeout_ns=ENOUGH_NS)
+        law = "the last value counts, and what one rank sets arrives in that order"
+        expect(f"the last of rank {other}", await store.get(f"of.{other}", "conformance.get.own"), (other, 2), law)
+    nothing = await store.get("missing", "conformance.get.missing", timeout_ns=MOMENT_NS)
+    expect("a key that nobody sets", nothing, None, "None when the time is up")
+
+
+async def _refused(at: Round, store: Store) -> None:
+    array: Any = at.line(0, 1, "int32")
+    number: Any = 5
+    refused(ValueError, "the value None", lambda: store.set("key", None, "refused"))
+    refused(TypeError, "an array as a value", lambda: store.set("key", array, "refused"))
+    refused(TypeError, "the key 5", lambda: store.get(number, "refused"))
+    refused(ValueError, "port 65536", lambda: at.rank.open_store(65536, "refused"))
+    refused(ValueError, "a time-out of -1", lambda: store.get("key", "refused", timeout_ns=-1))
+
+
+async def _left(at: Round, store: Store) -> None:
+    """The listener leaves, and comes again to the same port; whoever else leaves takes nothing with it."""
+    rank, group, port = at.rank, at.host, store.port
+    if group.index:
+        store.set(f"waits.{rank.rank}", True, "conformance.set.waits")
+        law = "None when the listener has left"
+        expect("a key that nobody sets", await store.get("missing", "conformance.get.left"), None, law)
+        store.close("conformance.close")
+        again = await rank.join_store(store.node, port, "conformance.join.again")  # perhaps before he is there again
+        assert again is not None
+        again.set(f"gone.{rank.rank}", True, "conformance.set.gone")
+        again.close("conformance.close.again")
+    else:
+        for other in group.ranks[1:]:
+            await store.get(f"waits.{other}", "conformance.get.waits")
+        store.close("conformance.close")
+        again = await rank.open_store(port, "conformance.open.again")
+        assert again is not None, "a port: expected a store, came None. The contract: who leaves gives the port back"
+        for other in group.ranks[1:]:
+            law = "whoever else leaves takes nothing with it"
+            expect(f"the key of rank {other}", await again.get(f"gone.{other}", "conformance.get.gone"), True, law)
+        again.close("conformance.close.again")
+    refused(RuntimeError, "a store that was closed", lambda: store.get("key", "refused"))
+    await group.barrier(site="conformance.stores-done")
