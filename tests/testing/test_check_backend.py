@@ -26,6 +26,7 @@ from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
 from dpsim.sim import machine as sim_machine
 from dpsim.sim import rank as sim_rank
+from dpsim.sim import stores as sim_stores
 from dpsim.sim import streams as sim_streams
 from dpsim.sim import threads as sim_threads
 from dpsim.sim.allocator import CachingAllocator
@@ -452,6 +453,28 @@ class KeepsNoEnd(Twin):
         return replace(run, journals=[[raw for raw in own if raw[KIND] != "finished"] for own in run.journals])
 
 
+class KeepsPorts(Twin):
+    """Who leaves a store keeps its port."""
+
+    def broken(self) -> None:
+        self.patch.setattr(sim_stores.SimStore, "_close", lambda store: None)
+
+
+class ForgetsServices(Twin):
+    def told(self, world: World) -> World:
+        return replace(world, services=(), nodes=())
+
+
+class GivesServicesADevice(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(sim_rank.SimRank, "stream", lambda rank, name: rank._stream(name))
+
+
+class MakesCommunicatorsBeforehand(Twin):
+    def told(self, world: World) -> World:
+        return replace(world, lazy=False)
+
+
 TWINS: list[tuple[type[Twin], str, str]] = [
     (
         ChangesAResult,
@@ -469,6 +492,10 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (LeavesLetters, "mail", r"rank 0 raised AssertionError: a poll of the box left-over"),
     (PollsInVain, "polling", "rank 0 ended as raised.*a poll: expected .*, came None"),
     (LetsFlagsGo, "threads", "rank 0/even: expected nothing more|a total of all turns"),
+    (KeepsPorts, "stores", "expected conformance.(get.left|open.again)|who leaves gives the port back"),
+    (ForgetsServices, "services", "Run.journals has 2 entries for 4 ranks and services"),
+    (GivesServicesADevice, "services", "a stream of a service was accepted"),
+    (MakesCommunicatorsBeforehand, "lazy", "a first use in a capture: expected 900, came None"),
     (NeverSleeps, "sleep", "sleeps of 3 x 20000000 ns took 0 ns in all"),
     (SendsLate, "basics", "a host collective starts when it is called"),
     (TakesNan, "basics", "NaN for a message was accepted"),

@@ -45,6 +45,7 @@ from dpsim.sim.backend import SimBackend
 from dpsim.sim.buffers import SimBuffer
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.rank import SimRank
+from dpsim.sim.stores import SimStore
 from dpsim.sim.streams import SimEvent, SimStream
 from dpsim.sim.threads import SimFlag, SimThread
 from dpsim.testing.conformance import ground
@@ -486,6 +487,50 @@ def forgets_what_threads_raise(patch: Patch) -> None:
     patch.setattr(SimThread, "_join", silent)
 
 
+def keeps_the_first_value(patch: Patch) -> None:
+    put, seen = SimStore._put, set[Any]()
+
+    def once(self: SimStore, key: str, value: Any) -> None:
+        if (self.port, key) not in seen:
+            seen.add((self.port, key))
+            put(self, key, value)
+
+    patch.setattr(SimStore, "_put", once)
+
+
+def turns_tuples_into_lists(patch: Patch) -> None:
+    put = SimStore._put
+
+    def turned(self: SimStore, key: str, value: Any) -> None:
+        put(self, key, list(value) if key == "nested" else value)  # type: ignore[arg-type]  # it is wrong
+
+    patch.setattr(SimStore, "_put", turned)
+
+
+def lets_several_listen(patch: Patch) -> None:
+    listen = SimRank._open_store
+    patch.setattr(SimRank, "_open_store", lambda self, port: listen(self, 0))
+
+
+def finds_no_listener(patch: Patch) -> None:
+    patch.setattr(SimRank, "_join_store", lambda self, *rest: lambda: answer(None))
+
+
+def has_values_for_all_keys(patch: Patch) -> None:
+    get = SimStore._get
+    patch.setattr(
+        SimStore, "_get", lambda self, key, *rest: (lambda: answer(0)) if key == "missing" else get(self, key, *rest)
+    )
+
+
+def closes_in_words_alone(patch: Patch) -> None:
+    def close(self: SimStore, site: str) -> None:
+        self._use(site, "close", "", None)
+        self._close()
+
+    patch.setattr(SimStore, "close", close)
+
+
 def renames_streams(patch: Patch) -> None:
     patch.setattr(SimStream, "name", property(lambda self: "stream", lambda self, name: None), raising=False)
 
@@ -536,6 +581,12 @@ def renames_streams(patch: Patch) -> None:
         (reuses_recorded_memory, "streams", "a copy of a freed buffer: .* after record_stream"),
         (cuts_large_transfers_of_the_host, "transfers", r"a large host recv: .* \(they differ from element 16384 on\)"),
         (cuts_large_transfers_of_the_device, "transfers", "a recv of 262144"),
+        (keeps_the_first_value, "stores", "the last of rank 0: .* the last value counts"),
+        (turns_tuples_into_lists, "stores", "the key nested: .* a value arrives as it was set"),
+        (lets_several_listen, "stores", "the same port again: .* None if somebody listens there already"),
+        (finds_no_listener, "stores", "a join: expected a store, came None"),
+        (has_values_for_all_keys, "stores", "a key that nobody sets: expected None, came 0.*when the time is up"),
+        (closes_in_words_alone, "stores", "a store that was closed was accepted"),
         (posts_backwards, "mail", "message 0 of 3"),
         (finds_what_was_not_sent, "mail", "a poll of the box left-over"),
         (finds_nothing, "polling", "a poll: expected .*, came None"),

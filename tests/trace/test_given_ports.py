@@ -1,0 +1,85 @@
+"""Ports that a system gave have names where runs are compared, and all else is compared as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from dpsim.ops import RawRecord
+from dpsim.trace import Trace, compare
+from dpsim.trace.given_ports import given_ports, named
+from dpsim.world import Run
+from tests.records import raw
+
+
+def store(how: str, port: int, site: str = "", key: str = "", value: object = None) -> RawRecord:
+    return raw("store", site or how, node=0, port=port, how=how, key=key, value=value)
+
+
+def journals(port: int, other: int = 7) -> list[list[RawRecord]]:
+    """Rank 1 opens a store on any port and tells it by message and by key; rank 0 joins, and opens port 80."""
+    return [
+        [
+            raw("take", "where", mailbox="where", how="get"),
+            raw("learned", "where", outcome=(0, port)),
+            store("join", port, value=9),
+            raw("learned", "join", outcome=port),
+            store("get", port, key="port"),
+            raw("learned", "get", outcome=(("at", port), True)),
+            store("open", 80, "fixed"),
+            raw("learned", "fixed", outcome=80),
+        ],
+        [
+            store("open", 0),
+            raw("learned", "open", outcome=port),
+            store("set", port, key="port", value=(("at", port), True)),
+            store("set", port, "more", key="more", value=other),
+            raw("post", "tell", to=0, mailbox="where", content=(0, port)),
+            store("close", port),
+        ],
+    ]
+
+
+def run(of: list[list[RawRecord]]) -> Run:
+    return Run("any", of, ["finished"] * len(of), [0] * len(of), 0)
+
+
+def test_names_are_given_in_the_order_of_the_ranks() -> None:
+    twice = [*journals(40_001)[1], store("open", 0, "again"), raw("learned", "again", outcome=40_000)]
+    assert given_ports([[], twice, journals(40_002)[1]]) == {40_001: -1, 40_000: -2, 40_002: -3}
+    assert given_ports([[store("open", 0), raw("learned", "open", outcome=None)]]) == {}
+
+
+def test_a_port_that_was_asked_for_has_no_name() -> None:
+    assert given_ports([[store("open", 80), raw("learned", "open", outcome=80)]]) == {}
+
+
+def test_they_stand_wherever_a_port_can() -> None:
+    assert journals(40_001) != journals(49_152)
+    one, other = ([named(own, given_ports(of)) for own in of] for of in (journals(40_001), journals(49_152)))
+    assert one == other
+    assert compare(Trace.of(run(journals(40_001))), Trace.of(run(journals(49_152)))) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda of: of[1].__setitem__(3, store("set", 49_152, "more", key="more", value=8)),
+        lambda of: of[1].__setitem__(3, store("set", 49_152, "more", key="less", value=7)),
+        lambda of: of[0].__setitem__(6, store("open", 81, "fixed")),
+        lambda of: of[0].__setitem__(1, raw("learned", "where", outcome=(1, 49_152))),
+        lambda of: of[0].__setitem__(1, raw("learned", "where", outcome=(0, 49_153))),
+        lambda of: of[0].append(raw("decision", "port", communicator="dp", value=49_152)),
+    ],
+    ids=["value", "key", "asked for", "node", "another port", "decision"],
+)
+def test_what_is_no_given_port_is_a_difference(change: Callable[[list[list[RawRecord]]], object]) -> None:
+    of = journals(49_152)
+    same = run(journals(40_001))
+    change(of)
+    same = replace(same, journals=[[*own] for own in same.journals])
+    if len(of[0]) > len(same.journals[0]):  # a decision for a port
+        same.journals[0].append(raw("decision", "port", communicator="dp", value=40_001))
+    assert compare(Trace.of(same), Trace.of(run(of))) is not None
