@@ -41,7 +41,7 @@ def given_ports(journals: Iterable[Iterable[RawRecord]]) -> Names:
             address = raw[THREAD : ORDINAL + 1]
             if raw[KIND] == "store" and (raw[STORE_HOW], raw[STORE_PORT]) == ("open", ANY):
                 asked.add(address)
-            elif raw[KIND] == "learned" and address in asked:
+            elif raw[KIND] == "learned" and address in asked and raw[LEARNED_OUTCOME] is not None:
                 names.setdefault(raw[LEARNED_OUTCOME], -1 - len(names))
     return names
 
