@@ -30,7 +30,7 @@ from types import FunctionType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
-from dpsim.ops import RawRecord
+from dpsim.ops import Domain, RawRecord
 
 RUN = "async def run(self, rank, prepared)"
 
@@ -126,6 +126,16 @@ class Program(ABC, Generic[P]):
         mailboxes and stores, and no communicator.
         """
         return ()
+
+    def nodes(self, prepared: P) -> tuple[int, ...]:
+        """The node of each rank and then of each service; empty if there is one node."""
+        return ()
+
+    def groups(self, prepared: P) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]] | None:
+        """Kinds of communicators with their member lists, for a program that makes its groups itself; None: those of
+        the topology.
+        """
+        return None
 
     async def serve(self, rank: Rank, prepared: P) -> None:
         """The coroutine of the service `rank.name`."""

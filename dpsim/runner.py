@@ -168,7 +168,7 @@ def run_scenario(
     what it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
-    on, told = find_backend(backend), world(scenario, program.services(prepared))
+    on, told = find_backend(backend), world(scenario, program, prepared)
     refused = None if backend == SIMULATION else only_simulated(scenario, backend)
     if refused is not None:
         raise refused

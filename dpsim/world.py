@@ -162,7 +162,7 @@ class Occupied(NamedTuple):
 
 @dataclass
 class Run:
-    """What happened. Lists have one entry per rank.
+    """What happened. Lists have one entry per rank, and after these one per service (`services`, by name).
 
     `ends`: how the rank's program ended. `waited_ns`: on the simulation, how long its part of collectives stood
     waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
@@ -185,6 +185,7 @@ class Run:
     versions: dict[str, str] = field(default_factory=dict)
     endless: tuple[int, ...] = ()
     lost: str = ""
+    services: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:

@@ -59,7 +59,7 @@ class Subject:
             return program, prepared
 
         return Subject(
-            world(scenario, program.services(prepared)),
+            world(scenario, program, prepared),
             program,
             prepared,
             off,

@@ -27,6 +27,8 @@ Sources: specification chapters 9.2 and 6.6.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dpsim.config import Topology
 from dpsim.ops import Domain
 from dpsim.world import CommunicatorSpec
@@ -51,6 +53,11 @@ def communicators(topology: Topology) -> tuple[CommunicatorSpec, ...]:
         ("ep", "device", topology.expert_groups()),
         ("pp_broadcast", "device", pipelines),  # comes with the handler of sampled tokens, after all others
     )
+    return named(kinds)
+
+
+def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tuple[CommunicatorSpec, ...]:
+    """The communicators of some kinds with their member lists."""
     return tuple(
         CommunicatorSpec(kind, kind if len(groups) == 1 else f"{kind}.{index}", domain, ranks)
         for kind, domain, groups in kinds

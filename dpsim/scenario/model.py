@@ -22,12 +22,12 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
-from dpsim.scenario.base import Flag, KeyPath, Problem, RankNumber, StrictModel, Word, refuse
+from dpsim.scenario.base import KeyPath, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
-from dpsim.scenario.duration import PositiveDuration, format_duration
 from dpsim.scenario.errors import path_text
 from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
 from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpec
+from dpsim.scenario.machine import Limits, TakenPort
 from dpsim.scenario.workload.model import Workload
 from dpsim.words import did_you_mean
 
@@ -103,34 +103,6 @@ class Checks(StrictModel):
         return self
 
 
-Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-"""How much of something finite there is."""
-
-
-class Limits(StrictModel):
-    """When a real backend gives up (the simulation sees a hang at once and needs neither); and what is finite on a
-    device, for the simulation alone: a real backend refuses a scenario that says so.
-    """
-
-    stall: PositiveDuration = 5_000_000_000
-    """It is a hang when no rank moved for so long."""
-    deadline: PositiveDuration = 600_000_000_000
-    """The longest that a run may take."""
-    residency: Room | None = None
-    """So many device collectives and transfers of a rank can run at a time. Left out: any number. Simulation only."""
-    launch_queue: Room | None = None
-    """A launch waits until fewer than so many ops of its stream have not ended. Left out: never. Simulation only."""
-    alloc_synchronises: Flag = False
-    """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
-
-    @model_validator(mode="after")
-    def _stall_within_deadline(self) -> Self:
-        if self.stall > self.deadline:
-            stall, deadline = format_duration(self.stall), format_duration(self.deadline)
-            refuse(Problem(("stall",), f"a stall of {stall} would never be seen before the deadline of {deadline}"))
-        return self
-
-
 class Scenario(StrictModel):
     """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
 
@@ -149,6 +121,8 @@ class Scenario(StrictModel):
     """What breaks the protocol."""
     delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What a correct protocol has to tolerate."""
+    ports: Annotated[tuple[TakenPort, ...], Field(max_length=1000)] = ()
+    """Other programs that listen on ports. Simulation only."""
     expect: Expect = Expect()
     checks: Checks = Checks()
     """Which findings count."""
@@ -156,8 +130,8 @@ class Scenario(StrictModel):
 
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
-        problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._unloaded_adapters()]
-        refuse(*problems, *self._expected_but_off(), *self._broken_rules())
+        problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._same_port_twice()]
+        refuse(*problems, *self._unloaded_adapters(), *self._expected_but_off(), *self._broken_rules())
         return self
 
     def config_of(self, rank: int) -> EngineConfig:
@@ -231,6 +205,16 @@ class Scenario(StrictModel):
             if earlier != i:
                 op = f"{fault.at.at()} of rank {fault.rank}"
                 yield Problem(("faults", i), f"a second fault at {op}, as faults[{earlier}]; expected one fault an op")
+
+    def _same_port_twice(self) -> Iterator[Problem]:
+        """Two programs at one port from the start."""
+        first: dict[tuple[int, int], int] = {}
+        for i, taken in enumerate(self.ports):
+            earlier = first.setdefault((taken.node, taken.port), i)
+            if earlier != i:
+                yield Problem(
+                    ("ports", i), f"port {taken.port} of node {taken.node} is that of ports[{earlier}] already"
+                )
 
     def _expected_but_off(self) -> Iterator[Problem]:
         """A finding that is expected and switched off."""

@@ -1,7 +1,7 @@
 """From a scenario to what a backend is told: a world, the name of a program, and plain data for it.
 
-    told = world(scenario)
     program, args, prepared = prepare(scenario, Path("scenarios"))
+    told = world(scenario, program, prepared)
     run = backend.run(told, scenario.protocol.name, args)
 
 World and arguments are plain data and can be sent to worker processes. Nothing is decided here: defaults were filled in
@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.registry import prepared
-from dpsim.scenario.communicators import communicators
+from dpsim.scenario.communicators import communicators, named
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
@@ -24,11 +24,14 @@ from dpsim.scenario.workload.requests import requests_of
 from dpsim.world import World
 
 
-def world(scenario: Scenario, services: tuple[str, ...] = ()) -> World:
-    """The machine: ranks, communicators, and what to inject. `services`: those of the program."""
+def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
+    """The machine: ranks, communicators, and what to inject. `program`: what it says of services, nodes and groups, by
+    what it has prepared.
+    """
+    groups = None if program is None else program.groups(prepared)
     return World(
         size=scenario.topology.world_size,
-        communicators=communicators(scenario.topology),
+        communicators=communicators(scenario.topology) if groups is None else named(groups),
         faults=tuple(fault.fault() for fault in scenario.faults if not isinstance(fault, KillSpec)),
         delays=tuple(delay.delay() for delay in scenario.delays),
         kills=tuple(fault.kill() for fault in scenario.faults if isinstance(fault, KillSpec)),
@@ -37,7 +40,10 @@ def world(scenario: Scenario, services: tuple[str, ...] = ()) -> World:
         alloc_synchronises=scenario.limits.alloc_synchronises,
         stall_ns=scenario.limits.stall,
         deadline_ns=scenario.limits.deadline,
-        services=services,
+        services=() if program is None else program.services(prepared),
+        nodes=() if program is None else program.nodes(prepared),
+        strangers=tuple(one.stranger() for one in scenario.ports),
+        lazy=scenario.limits.lazy_communicators,
     )
 
 
@@ -49,15 +55,21 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
     """What of the scenario a backend that is no simulation has to refuse: to leave it out without a word would be
     another experiment. None if there is nothing.
     """
-    limits = scenario.limits.model_dump(include={"residency", "launch_queue", "alloc_synchronises"})
+    limits = scenario.limits.model_dump(
+        include={"residency", "launch_queue", "alloc_synchronises", "lazy_communicators"}
+    )
     keys = [key for key, value in limits.items() if value]
     kills = [index for index, fault in enumerate(scenario.faults) if isinstance(fault, KillSpec)]
-    if not (kills or keys):
+    if not (kills or keys or scenario.ports):
         return None
     path, cure = f"limits.{next(iter(keys), '')}", "leave it out: a real device has the limits that it has"
     if kills:
         path, cure = f"faults[{kills[0]}]", "take the kind die, which happens at an op and everywhere"
-    what = "cannot kill a rank between two ops" if kills else "has no such limit"
+    elif scenario.ports:
+        path, cure = "ports", "remove it: other programs of the machine listen where they do"
+    what = "has no such limit"
+    if kills or scenario.ports:
+        what = "cannot kill a rank between two ops" if kills else "starts no other programs"
     where = f"{scenario.name}: {path}: the {backend} backend"
     return OnlySimulated(f"{where} {what}; run it on the simulation (--backend sim), or {cure}")
 

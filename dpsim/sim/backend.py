@@ -204,6 +204,7 @@ class SimBackend:
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
             endless=endless,
             lost=lost,
+            services=world.services,
         )
 
     def close(self) -> None:

@@ -1,0 +1,65 @@
+"""What a start fails with. Each says who, what was expected, and what to do; whoever fails tells its parent.
+
+    ConfigMismatch   engines were started with different settings
+    PortTaken        another program listens where a group should meet
+    NobodyCame       a time-out passed: somebody is late, missing, or somewhere else
+    NoMemory         the KV cache does not fit beside the communicators
+    OneFailed        another participant failed, whose error it repeats
+    Stopped          its parent gave up, and so does it, without an error of its own
+
+    >>> print(NobodyCame("engine.0", "engine.1", "in the engine DP group", 100_000_000_000))
+    engine.0 waited 100 s for engine.1 in the engine DP group
+
+Sources: specification chapters 8.3, 8.4 and 9.3 (I-ST-9, I-ST-10).
+"""
+
+from __future__ import annotations
+
+
+class StartupError(Exception):
+    """The start has failed."""
+
+
+class ConfigMismatch(StartupError):
+    """Engines were started with different settings."""
+
+
+class PortTaken(StartupError):
+    """Another program listens there."""
+
+
+class NobodyCame(StartupError):
+    """A time-out passed. `cure`: what to look for."""
+
+    def __init__(self, waits: str, missing: str, where: str, ns: int, cure: str = "") -> None:
+        self.args = waits, missing, where, ns, cure
+
+    def __str__(self) -> str:
+        waits, missing, where, ns, cure = self.args
+        return f"{waits} waited {ns / 1e9:.0f} s for {missing} {where}" + (f"; {cure}" if cure else "")
+
+
+class NoMemory(StartupError):
+    """A device has less memory than was asked for."""
+
+
+class OneFailed(StartupError):
+    """Another participant failed. `of`: the name of its error."""
+
+    def __init__(self, who: str, of: str, text: str) -> None:
+        super().__init__(f"{who} failed: {of}: {text}")
+        self.of = of
+
+
+class Stopped(Exception):
+    """The parent gave up."""
+
+
+def root_of(errors: list[StartupError]) -> StartupError:
+    """The one to tell of: what went wrong comes before that somebody waited, and what others say before own waiting."""
+
+    def late(error: StartupError) -> tuple[bool, bool]:
+        of = error.of if isinstance(error, OneFailed) else type(error).__name__
+        return of == NobodyCame.__name__, not isinstance(error, OneFailed)
+
+    return min(errors, key=late)

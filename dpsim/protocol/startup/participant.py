@@ -1,0 +1,107 @@
+"""What all participants have in common: to come up, or to fail and tell.
+
+    up        it has done its part, and serves (probe startup.serves)
+    failed    it raises one error, after it has told its parent
+    stopped   its parent gave up, and so does it, without an error (probe startup.stopped)
+
+Whoever fails or stops leaves its stores, the youngest first, so its children hear of it, and the engine DP group, which
+was the first to come, goes last (I-ST-12). So either all come up or all end: a child waits for its parent as long as
+that lives, everybody else for a bounded time (I-ST-10).
+
+XX: a worker that stands in a collective whose peer has died stands there for ever: nothing ends it from outside, as an
+engine would. It is found as a hang. Sources: specification chapters 9.1 and 9.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dpsim.interface import Frozen, Rank, Store
+from dpsim.protocol.startup.conversation import Child
+from dpsim.protocol.startup.errors import NobodyCame, PortTaken, Stopped
+from dpsim.protocol.startup.layout import HANDSHAKE_NS, Layout
+
+SERVES, STOPPED, FAILED = "startup.serves", "startup.stopped", "startup.failed"
+
+GONE = 21
+"""The step in which a participant ends before its time."""
+
+
+class Participant(ABC):
+    """One of them. `name`: its own."""
+
+    def __init__(self, rank: Rank, layout: Layout) -> None:
+        self.rank = rank
+        self.layout = layout
+        self.name = layout.name(rank.rank)
+        self.stores: list[Store] = []
+        self.parents: list[Child] = []
+
+    async def run(self) -> None:
+        """Its whole life."""
+        try:
+            await self.come_up()
+            self.rank.probe(SERVES)
+            await self.serve()
+        except Stopped:
+            self.leave()
+            self.rank.step = GONE
+            self.rank.probe(STOPPED)
+        except Exception as error:
+            for parent in self.parents:
+                parent.fail(error)
+            self.leave()
+            self.rank.probe(FAILED)
+            self.gives_up(error)
+
+    @abstractmethod
+    async def come_up(self) -> None:
+        """Until it may serve. Raises StartupError, or Stopped."""
+
+    async def serve(self) -> None:
+        """What it does then: nothing of interest here."""
+        return
+
+    def gives_up(self, error: Exception) -> None:
+        """It has told and left: what else?"""
+        raise error
+
+    def leave(self) -> None:
+        """Close what it opened and joined."""
+        while self.stores:
+            self.stores.pop().close("leave")
+
+    # ---- stores
+
+    async def open(self, port: int, what: str) -> Store:
+        """Listen. Raises PortTaken."""
+        store = await self.rank.open_store(port, f"{what}.open")
+        if store is None:
+            raise PortTaken(
+                f"{self.name} cannot listen at port {port} of node {self.rank.node}, {what}: another program does; end "
+                "it, or choose another port"
+            )
+        self.stores.append(store)
+        return store
+
+    async def join(self, node: int, port: int, who: str, what: str) -> Store:
+        """Connect. Raises NobodyCame."""
+        store = await self.rank.join_store(node, port, f"{what}.join", timeout_ns=HANDSHAKE_NS)
+        if store is None:
+            where = f"at port {port} of node {node}, {what}"
+            raise NobodyCame(self.name, who, where, HANDSHAKE_NS, "nobody listens there")
+        self.stores.append(store)
+        return store
+
+    async def spawned(self) -> tuple[Frozen, ...]:
+        """Wait until a parent starts this process, with what it is told then. Until then there is no process."""
+        told = await self.rank.mailbox("spawn").get("spawned", idle=True)
+        assert isinstance(told, tuple)
+        return told
+
+    async def child_of(self, who: str, node: Frozen, port: Frozen) -> Child:
+        """Connect to its parent, which listens already."""
+        assert isinstance(node, int)
+        assert isinstance(port, int)
+        self.parents.append(Child(await self.join(node, port, who, f"store_of_{who.replace(' ', '_')}"), self.name))
+        return self.parents[-1]

@@ -1,0 +1,64 @@
+"""The machine that a scenario runs on: what is finite there, how long a run may take, and who else is there.
+
+    limits: {stall: 2s, residency: 4}
+    ports:
+      - {port: 40004}                        # another program listens there, on node 0, from the start
+      - {port: 40003, node: 1, late: true}   # at some time, if nobody else does then
+
+What only the simulation has, a real backend refuses (`dpsim.scenario.to_world.only_simulated`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from dpsim.config import MAX_RANKS
+from dpsim.scenario.base import Flag, Problem, StrictModel, refuse
+from dpsim.scenario.duration import PositiveDuration, format_duration
+from dpsim.world import Stranger
+
+Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
+"""How much of something finite there is."""
+
+
+class Limits(StrictModel):
+    """When a real backend gives up (the simulation sees a hang at once and needs neither); and what is finite on a
+    device, for the simulation alone: a real backend refuses a scenario that says so.
+    """
+
+    stall: PositiveDuration = 5_000_000_000
+    """It is a hang when no rank moved for so long."""
+    deadline: PositiveDuration = 600_000_000_000
+    """The longest that a run may take."""
+    residency: Room | None = None
+    """So many device collectives and transfers of a rank can run at a time. Left out: any number. Simulation only."""
+    launch_queue: Room | None = None
+    """A launch waits until fewer than so many ops of its stream have not ended. Left out: never. Simulation only."""
+    alloc_synchronises: Flag = False
+    """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
+    lazy_communicators: Flag = False
+    """A device communicator is made when all its members first use it, and not before; so is one for each pair that
+    transfers. Left out: all are there from the start. Simulation only."""
+
+    @model_validator(mode="after")
+    def _stall_within_deadline(self) -> Self:
+        if self.stall > self.deadline:
+            stall, deadline = format_duration(self.stall), format_duration(self.deadline)
+            refuse(Problem(("stall",), f"a stall of {stall} would never be seen before the deadline of {deadline}"))
+        return self
+
+
+class TakenPort(StrictModel):
+    """Another program that listens on a port. Simulation only."""
+
+    port: Annotated[int, Field(ge=1, le=65535, strict=True)]
+    node: Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)] = 0
+    """The node it runs on, from 0."""
+    late: Flag = False
+    """It comes at some time, if the port is free then. Left out: it listens from the start."""
+
+    def stranger(self) -> Stranger:
+        """As a backend is told."""
+        return Stranger(self.port, self.node, self.late)
