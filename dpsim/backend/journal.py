@@ -44,6 +44,7 @@ from dpsim.ops import MAIN, ORDINAL, SITE, STEP, RawRecord, Refs
 from dpsim.world import At, Fault, World
 
 NOWHERE = At()
+REST = "", "", ""
 
 
 class RankJournal:
@@ -100,6 +101,8 @@ class Journal(GraphRecords):
         """Of a rank with several threads, where a backend has to know who goes on: called before the thread does
         something at a site, with the ordinal. It may be held up there."""
         self._has_turn = False
+        self.about = REST
+        """What the call that is journaled next is on (a flag or a thread, by name), and what it does to it."""
 
     def come(self, site: str) -> None:
         """The thread comes to an op that does something before it is journaled."""
@@ -113,6 +116,7 @@ class Journal(GraphRecords):
             self._has_turn = False
         elif self.turn is not None:
             self.turn(site, self.ordinal)
+        self.about = REST
 
     @property
     def injects(self) -> bool:
@@ -234,8 +238,9 @@ class Journal(GraphRecords):
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """A thread other than main came to its end, or raised. The answer is what it raised, in words."""
+        self.about = "thread", self.thread, "end"
         self.come("end")
-        self._has_turn = False
+        self._has_turn, self.about = False, REST
         message = "" if error is None else f"{type(error).__name__}: {said(error)[:500]}"
         where = "" if error is None else raised_at(error, packages)
         known = self._sites.get("end") or self._first("end")

@@ -121,6 +121,7 @@ class JournaledRank(Rank):
 
     def start(self, name: str, program: ThreadProgram, *, site: str | None = None) -> Thread:
         refuse_start(self, name, program)
+        self.journal.about = "thread", name, "start"
         self.journal.note("thread", site or f"{name}.start", (name, "start"))
         thread = self.started[name] = self._start(name, program)
         return thread

@@ -26,6 +26,7 @@ class ReadyBarrier:
 
     async def wait(self) -> None:
         """Stand until as many as there are parties have come."""
+        self.rank.flag("ready.tickets").set("ready.come")  # all that come here are tried in every order
         ticket = next(self._tickets)  # one operation, whatever threads there are
         generation, place = divmod(ticket, self.parties)
         if place == self.parties - 1:

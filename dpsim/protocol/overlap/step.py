@@ -84,6 +84,7 @@ class DualBatchOverlap(Program[OverlapSetup]):
     """
 
     threaded = True
+    ordered_by_flags = True
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Arguments) -> OverlapSetup:
