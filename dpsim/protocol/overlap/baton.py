@@ -61,7 +61,7 @@ class UBatchContext:
         self.update_stream(self.compute_stream)
 
     async def meet(self) -> None:
-        await self.barrier.wait()
+        await self.barrier.meet(self.id)
 
     async def take(self) -> None:
         """Stand until it is this microbatch's turn. Raises Aborted if there is none any more."""

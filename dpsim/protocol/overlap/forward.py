@@ -25,6 +25,8 @@ from dpsim.protocol.data_parallel.microbatch_inputs import AttentionMetadata, Me
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
 from dpsim.protocol.graphs.capture import CaptureInputs
 from dpsim.protocol.graphs.dispatcher import Descriptor
+from dpsim.protocol.overlap.barrier import LiteralBarrier, ReadyBarrier
+from dpsim.protocol.overlap.baton import UBatchContext
 from dpsim.protocol.overlap.graph_keys import GraphKeys, Keys001
 from dpsim.protocol.overlap.layers import OverlapLayers
 from dpsim.protocol.overlap.state import Forward
@@ -38,8 +40,8 @@ class OverlapForward(OverlapLayers):
     slicing: type[Slicing] = Slicing
     metadata_cut: type[MetadataCut] = MetadataCut
     graph_keys: type[GraphKeys] = Keys001
-    barrier_parties: int | None = 3
-    """Parties of the ready barrier; None: one for each microbatch, and the main thread."""
+    barrier: type[ReadyBarrier] = LiteralBarrier
+    ubatch_context: type[UBatchContext] = UBatchContext
 
     def __init__(self, rank: Rank, flow: BatchFlow, timeline: Timeline) -> None:
         super().__init__(rank, flow, timeline)
@@ -53,7 +55,8 @@ class OverlapForward(OverlapLayers):
             self.library,
             self.sms,
             self.graph_keys(),
-            self.barrier_parties or number + 1,
+            self.barrier(rank),
+            self.ubatch_context,
         )
         self.of_tokens: dict[tuple[int, int], tuple[Buffer, ...]] = {}
 

@@ -26,6 +26,7 @@ from dpsim.protocol.data_parallel.forward import Microbatch
 from dpsim.protocol.data_parallel.microbatch import Slicing, Slicing033
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.protocol.overlap.barrier import ReadyBarrier
 from dpsim.protocol.overlap.forward import OverlapForward
 from dpsim.protocol.overlap.graph_keys import GraphKeys, Keys033
 from dpsim.registry import register_protocol, with_variant
@@ -34,7 +35,7 @@ from dpsim.registry import register_protocol, with_variant
 class Forward014(OverlapForward):
     """0.14: a party for each microbatch."""
 
-    barrier_parties = None
+    barrier: type[ReadyBarrier] = ReadyBarrier
 
 
 class Forward033(Forward014):

@@ -60,7 +60,6 @@ class Running(NamedTuple):
 class UBatchWrapper:
     """The forwards of one rank. `model`: the wrapper of the plain model for mode FULL."""
 
-    context: type[UBatchContext] = UBatchContext
     pool: str | None = "graphs"
     """Where graphs get their memory: the pool that all share, or None for one each."""
 
@@ -73,11 +72,12 @@ class UBatchWrapper:
         library: Library,
         sms: SMControl,
         keys: GraphKeys,
-        parties: int,
+        barrier: ReadyBarrier,
+        context: type[UBatchContext],
     ) -> None:
         self.rank, self.state, self.model, self.captures = rank, state, model, captures
         self.library, self.sms, self.keys = library, sms, keys
-        self.barrier = ReadyBarrier(rank, parties)
+        self.barrier, self.context = barrier, context
         self.comm = rank.stream("comm")
         self.entries: dict[int, Entry] = {}
 
@@ -137,7 +137,7 @@ class UBatchWrapper:
         before = self.state.forward
         try:
             running = self.start(parts, touch=False)
-            await self.barrier.wait()
+            await self.barrier.main()
             results = await self.finish(running)
             return self.concatenated(results, running.contexts[0].compute_stream)
         finally:
@@ -146,6 +146,7 @@ class UBatchWrapper:
     def start(self, parts: Sequence[Part], touch: bool) -> Running:
         """Contexts and threads of all microbatches. `touch`: each uses the library before it enters."""
         self.state.begin(len(parts))
+        self.barrier.begin(len(parts))
         contexts = [
             self.context(number, self.rank, self.state, self.barrier, part.forward, self.comm)
             for number, part in enumerate(parts)
@@ -177,8 +178,12 @@ class UBatchWrapper:
             outputs = await self.model(part.forward.context, part.inputs)
         finally:
             context.exit()
-        running.results.append((context.id, outputs))
+        self.keep(context.id, outputs, running)
         self.library.leave()
+
+    def keep(self, number: int, outputs: Outputs, running: Running) -> None:
+        """After its exit: the next one may be through already."""
+        running.results.append((number, outputs))
 
     def failed(self, error: Exception, running: Running) -> None:
         """A microbatch has raised: nobody may stand and wait for it."""
@@ -201,7 +206,6 @@ class UBatchWrapper:
         """Raise what went wrong in a thread."""
         for error in running.errors:
             if not isinstance(error, Aborted):
-                self.barrier.reset()
                 raise error
 
     def ordered(self, results: list[tuple[int, Outputs]]) -> list[tuple[int, Outputs]]:
@@ -226,7 +230,7 @@ class UBatchWrapper:
         stream = parts[0].forward.context.stream
         try:
             running = self.start(parts, touch=True)
-            await self.barrier.wait()
+            await self.barrier.main()
             graph = self.rank.graph(f"ubatches.{self.captures.count}", self.pool)
             self.model.before(parts[0].forward.context)
             async with graph.capture(stream):
