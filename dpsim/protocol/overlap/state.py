@@ -66,7 +66,7 @@ class ForwardState:
         self.contexts[context.id] = context
 
     def unregister(self, thread: str, context: Registered) -> None:
-        del self.ids[thread]
+        self.ids.pop(thread, None)  # it may have raised before it entered
         self.contexts[context.id] = None
 
     def take(self, number: int) -> None:

@@ -160,22 +160,21 @@ class UBatchWrapper:
 
     def start_one(self, context: UBatchContext, part: Part, running: Running, touch: bool) -> Thread:
         async def ubatch(rank: Rank) -> None:
-            try:
-                await self.run_ubatch(context, part, running, touch)
-            except Exception as error:
-                self.failed(error, running)
-                raise
+            await self.run_ubatch(context, part, running, touch)
 
         return self.rank.start(f"ubatch.{context.id}", ubatch)
 
     async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, touch: bool) -> None:
         """All that the thread of a microbatch does."""
-        if touch:
-            for stream in (context.compute_stream, context.comm_stream):
-                await self.library.workspace(stream)
         try:
+            if touch:
+                for stream in (context.compute_stream, context.comm_stream):
+                    await self.library.workspace(stream)
             await context.enter()
             outputs = await self.model(part.forward.context, part.inputs)
+        except Exception as error:
+            self.failed(error, running)  # before its exit lets the next one go on
+            raise
         finally:
             context.exit()
         self.keep(context.id, outputs, running)
