@@ -286,7 +286,7 @@ class LeavesSilently(FallsBack):
         def failed(self, error: Exception, running: Running) -> None:
             running.errors.append(error)
 
-        async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, touch: bool) -> None:
+        async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> None:
             await context.enter()
             outputs = await self.model(part.forward.context, part.inputs)
             context.exit()

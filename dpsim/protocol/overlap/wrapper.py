@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from dpsim.config import RuntimeMode
 from dpsim.interface import Buffer, Graph, Rank, Stream, Thread
-from dpsim.protocol.capture.wrapper import Captures, CUDAGraphWrapper, Outputs
+from dpsim.protocol.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.protocol.overlap.barrier import ReadyBarrier
 from dpsim.protocol.overlap.baton import Aborted, UBatchContext, ring
 from dpsim.protocol.overlap.graph_keys import GraphKeys
@@ -46,6 +46,10 @@ class Entry(NamedTuple):
 
     graph: Graph
     outputs: tuple[Buffer, ...]
+
+
+class CapturedAgain(AssertionError):
+    """Microbatches for which there is a graph are captured another time. No engine looks for it."""
 
 
 class Running(NamedTuple):
@@ -80,6 +84,7 @@ class UBatchWrapper:
         self.barrier, self.context = barrier, context
         self.comm = rank.stream("comm")
         self.entries: dict[int, Entry] = {}
+        self.sizes: set[tuple[int, ...]] = set()
 
     async def __call__(self, forward: Forward, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None) -> Outputs:
         """Run a forward, as microbatches where there are `parts`."""
@@ -125,26 +130,26 @@ class UBatchWrapper:
     def renewed(self, parts: Sequence[Part]) -> list[Part]:
         """Each with a forward context of its own, in mode NONE."""
         return [
-            part._replace(forward=part.forward._replace(context=part.forward.context._replace(mode=self.inner_mode())))
-            for part in parts
+            part._replace(forward=part.forward._replace(context=self.inner(part.forward.context))) for part in parts
         ]
 
-    def inner_mode(self) -> RuntimeMode:
-        return RuntimeMode.NONE
+    def inner(self, context: ForwardContext) -> ForwardContext:
+        """What layers see of it."""
+        return context._replace(mode=RuntimeMode.NONE)
 
     async def run_ubatches(self, parts: Sequence[Part]) -> Outputs:
         """Eagerly."""
         before = self.state.forward
         try:
-            running = self.start(parts, touch=False)
+            running = self.start(parts, capturing=False)
             await self.barrier.main()
             results = await self.finish(running)
             return self.concatenated(results, running.contexts[0].compute_stream)
         finally:
             self.state.forward = before
 
-    def start(self, parts: Sequence[Part], touch: bool) -> Running:
-        """Contexts and threads of all microbatches. `touch`: each uses the library before it enters."""
+    def start(self, parts: Sequence[Part], capturing: bool) -> Running:
+        """Contexts and threads of all microbatches."""
         self.state.begin(len(parts))
         self.barrier.begin(len(parts))
         contexts = [
@@ -155,22 +160,23 @@ class UBatchWrapper:
         self.state.forward = None
         running = Running(contexts, [], [], [])
         for context, part in zip(contexts, parts, strict=True):
-            running.threads.append(self.start_one(context, part, running, touch))
+            running.threads.append(self.start_one(context, part, running, capturing))
         return running
 
-    def start_one(self, context: UBatchContext, part: Part, running: Running, touch: bool) -> Thread:
+    def start_one(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> Thread:
         async def ubatch(rank: Rank) -> None:
-            await self.run_ubatch(context, part, running, touch)
+            await self.run_ubatch(context, part, running, capturing)
 
         return self.rank.start(f"ubatch.{context.id}", ubatch)
 
-    async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, touch: bool) -> None:
-        """All that the thread of a microbatch does."""
+    async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> None:
+        """All that the thread of a microbatch does. For a capture it uses the library before it enters."""
         try:
-            if touch:
-                for stream in (context.compute_stream, context.comm_stream):
-                    await self.library.workspace(stream)
+            if capturing:
+                await self.touch(context)
             await context.enter()
+            if not capturing:
+                await self.touch(context)
             outputs = await self.model(part.forward.context, part.inputs)
         except Exception as error:
             self.failed(error, running)  # before its exit lets the next one go on
@@ -179,6 +185,11 @@ class UBatchWrapper:
             context.exit()
         self.keep(context.id, outputs, running)
         self.library.leave()
+
+    async def touch(self, context: UBatchContext) -> None:
+        """Make what the library makes at first use, on both streams."""
+        for stream in (context.compute_stream, context.comm_stream):
+            await self.library.workspace(stream)
 
     def keep(self, number: int, outputs: Outputs, running: Running) -> None:
         """After its exit: the next one may be through already."""
@@ -193,8 +204,12 @@ class UBatchWrapper:
             context.wait_event.set("baton.abort")
 
     async def finish(self, running: Running) -> list[tuple[int, Outputs]]:
-        """Give the baton to the first one, and wait for all. Raises what a microbatch has raised first."""
+        """Give the baton to the first one, and wait for all."""
         running.contexts[0].wait_event.set("baton.first")
+        return await self.joined(running)
+
+    async def joined(self, running: Running) -> list[tuple[int, Outputs]]:
+        """Wait for all. Raises what a microbatch has raised first."""
         for thread in running.threads:
             await thread.join("ubatch.join")
         self.state.end()
@@ -224,11 +239,15 @@ class UBatchWrapper:
 
     async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
         """Threads are started and parked before the capture, and joined within it."""
+        tokens = tuple([part.num_tokens for part in parts])
+        if tokens in self.sizes:
+            raise CapturedAgain(f"microbatches of {tokens} tokens are captured once more: their graph was not found")
+        self.sizes.add(tokens)
         parts = [part._replace(forward=captured(part.forward)) for part in parts]
         before = self.state.forward
         stream = parts[0].forward.context.stream
         try:
-            running = self.start(parts, touch=True)
+            running = self.start(parts, capturing=True)
             await self.barrier.main()
             graph = self.rank.graph(f"ubatches.{self.captures.count}", self.pool)
             self.model.before(parts[0].forward.context)
@@ -237,7 +256,7 @@ class UBatchWrapper:
                 self.model.join(parts[0].forward.context)
         finally:
             self.state.forward = before
-        self.entries[self.keys.stored([part.num_tokens for part in parts])] = Entry(graph, outputs.buffers)
+        self.entries[self.keys.stored(tokens)] = Entry(graph, outputs.buffers)
         self.captures.count += 1
         return outputs
 
