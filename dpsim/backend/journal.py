@@ -45,6 +45,7 @@ from dpsim.ops import MAIN, ORDINAL, SITE, STEP, RawRecord, Refs
 from dpsim.world import At, Fault, World
 
 NOWHERE = At()
+REST = "", "", ""
 
 
 class RankJournal:
@@ -103,6 +104,8 @@ class Journal(GraphRecords):
         """Of a rank with several threads, where a backend has to know who goes on: called before the thread does
         something at a site, with the ordinal. It may be held up there."""
         self._has_turn = ""  # at which site it has come to its turn before its record
+        self.about = REST
+        """What the call that is journaled next is on (a flag or a thread, by name), and what it does to it."""
 
     def come(self, site: str) -> None:
         """The thread comes to an op that does something before it is journaled."""
@@ -115,6 +118,7 @@ class Journal(GraphRecords):
         came, self._has_turn = self._has_turn, ""  # what was refused there has no record
         if came != site and self.turn is not None:
             self.turn(site, self.ordinal)
+        self.about = REST
 
     @property
     def injects(self) -> bool:
@@ -236,8 +240,9 @@ class Journal(GraphRecords):
 
     def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
         """A thread other than main came to its end, or raised. The answer is what it raised, in words."""
+        self.about = "thread", self.thread, "end"
         self.come("end")
-        self._has_turn = ""
+        self._has_turn, self.about = "", REST
         message = "" if error is None else f"{type(error).__name__}: {said(error)[:500]}"
         where = "" if error is None else raised_at(error, packages)
         known = self._sites.get("end") or self._first("end")

@@ -126,6 +126,7 @@ class JournaledRank(Rank):
     def start(self, name: str, program: ThreadProgram, *, site: str | None = None) -> Thread:
         site = site or f"{name}.start"
         refuse_start(self, name, program)
+        self.journal.about = "thread", name, "start"
         self.journal.come(site)
         refuse_again(self, name)
         self.journal.note("thread", site, (name, "start"))

@@ -37,18 +37,22 @@ class JournaledFlag(Flag):
         self.name = name
 
     def set(self, site: str) -> None:
+        self.journal.about = "flag", self.name, "set"
         self.journal.note("flag", site, (self.name, "set"))
         self._set()
 
     def clear(self, site: str) -> None:
+        self.journal.about = "flag", self.name, "clear"
         self.journal.note("flag", site, (self.name, "clear"))
         self._clear()
 
     def wait(self, site: str) -> Work:
+        self.journal.about = "flag", self.name, "wait"
         self.journal.note("flag", site, (self.name, "wait"))
         return Work(self.journal, self._wait())
 
     def query(self, site: str) -> Work:
+        self.journal.about = "flag", self.name, "query"
         self.journal.note("flag", site, (self.name, "query"))
         return Work(self.journal, self._query())
 
@@ -80,6 +84,7 @@ class JournaledThread(Thread):
         self.heard = False
 
     def join(self, site: str) -> Work:
+        self.journal.about = "thread", self.name, "join"
         self.journal.note("thread", site, (self.name, "join"))
         return Work(self.journal, self._join())
 

@@ -106,7 +106,8 @@ class SimBackend:
         ends: list[End] = ["blocked"] * world.actors
         shared = [RankJournal(rank, world, own.append) for rank, own in enumerate(journals)]
         threads = [
-            Threads(one, own, machine) if program.threaded else None for one, own in zip(shared, journals, strict=True)
+            Threads(one, own, machine, program.ordered_by_flags) if program.threaded else None
+            for one, own in zip(shared, journals, strict=True)
         ]
         hosts = [
             several.main if several is not None else Host(one.thread(), own, machine)

@@ -5,6 +5,11 @@ can be held up within a plain call as well: before each call of the contract, an
 stands at its *turn*, an op. All turns of a rank touch one resource, so a search tries them in every order, and whatever
 the threads share in Python is in that order, too. Between two turns a thread is alone.
 
+That is more than a search can come to the end of, where there are three threads. A program that says
+`ordered_by_flags = True` promises that what its threads share in Python is ordered by flags, starts and joins where the
+order matters. Then a turn touches what the call is on: a flag, a thread, or one resource for all the rest. Who draws
+a number that others draw, too, says so by a call on a flag.
+
     main            start u1 | launch a | join u1
     u1                       | starts | launch b | ends           # a before b, or b before a on the stream
 
@@ -24,7 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import simpy
 from greenlet import GreenletExit, getcurrent, greenlet
@@ -42,6 +47,19 @@ from dpsim.sim.op import Op
 T = TypeVar("T")
 
 
+TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
+    "set": (("state", "w"),),
+    "clear": (("state", "w"), ("clear", "w")),
+    "query": (("state", "r"),),
+    "wait": (("clear", "r"),),
+    "start": (("name", "w"),),
+    "join": (("name", "r"),),
+    "end": (("end", "w"),),
+}
+"""What a call on a flag or thread touches of it. Whether a wait comes before a set or after it makes no difference, as
+long as nobody clears the flag."""
+
+
 def front_of(original: T) -> T:
     """What has the fields of `original`, until it is given those of another one."""
     front = object.__new__(type(original))
@@ -52,11 +70,15 @@ def front_of(original: T) -> T:
 class TurningHost(Host):
     """A host thread of a rank that may have several. It really stands still in a plain call."""
 
-    def __init__(self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine) -> None:
+    def __init__(
+        self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine, by_object: bool
+    ) -> None:
         super().__init__(journal, records, machine)
         self.own_journal = journal
         self.journal = front
-        self.lives = ((("turns", self.rank), "w"), *(self.lives or ()))
+        self.by_object = by_object
+        self.mortal = self.lives or ()
+        self.lives = ((("turns", self.rank), "w"), *self.mortal)
         self._gone_on = self._starts = 0
         self._held_up: Sequence[Op] = ()
         self.last: Op | None = None
@@ -68,15 +90,25 @@ class TurningHost(Host):
 
     def starts(self) -> None:
         """Stand still until it is the turn of this thread to begin."""
-        self._pass(
-            self.op(numbered_label("starts", self._starts, self.word) if self.machine.visible else "", host=True)
-        )
+        label = numbered_label("starts", self._starts, self.word) if self.machine.visible else ""
+        self._pass(self.alone(self.op(label, host=True)))
         self._starts += 1
 
     def turn(self, site: str, ordinal: int) -> None:
         """Stand still until it is this thread's turn to do something at a site."""
         label = visit_label(self.word, site, ordinal, "comes to")
-        self._pass(self.op(label if self.machine.visible else "", host=True))
+        op = self.op(label if self.machine.visible else "", host=True)
+        kind, name, what = self.own_journal.about
+        if self.by_object and kind:
+            touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
+            op.footprint = (*touched, *self.mortal)
+        self._pass(op)
+
+    def alone(self, op: Op) -> Op:
+        """That this thread goes on by itself is nothing to the others, where flags order what they share."""
+        if self.by_object:
+            op.footprint = ((("thread", self.rank, self.journal.thread, "goes on"), "w"), *self.mortal)
+        return op
 
     def _pass(self, op: Op) -> None:
         """Submit an op of this thread, and stand still until it has fired."""
@@ -143,7 +175,8 @@ class TurningHost(Host):
         machine = self.machine
         if self._held_up:
             self._stand()
-        after = self.op(numbered_label("goes on", self._gone_on, self.word) if machine.visible else "", host=True)
+        label = numbered_label("goes on", self._gone_on, self.word) if machine.visible else ""
+        after = self.alone(self.op(label, host=True))
         self._gone_on += 1
         machine.edge(op, after)
         machine.submit(after)
@@ -211,7 +244,9 @@ class HostThread:
 class Threads:
     """All host threads of a rank. `host` and `journal`: the fronts. `over`: the rank has ended, no thread goes on."""
 
-    def __init__(self, shared: RankJournal, records: list[RawRecord], machine: Machine) -> None:
+    def __init__(
+        self, shared: RankJournal, records: list[RawRecord], machine: Machine, by_object: bool = False
+    ) -> None:
         self.shared = shared
         self.records = records
         self.machine = machine
@@ -219,7 +254,8 @@ class Threads:
         self.over = self._main_is_over = False
         journal = shared.thread()
         self.journal = shared.front = front_of(journal)
-        self.main = TurningHost(journal, self.journal, records, machine)
+        self.by_object = by_object
+        self.main = TurningHost(journal, self.journal, records, machine, by_object)
         self.host: TurningHost = front_of(self.main)
         self._running: list[HostThread] = []
         self.started: list[SimThread] = []
@@ -238,7 +274,7 @@ class Threads:
         starter = self.host
         host = self._hosts.get(name)
         if host is None:
-            host = TurningHost(self.shared.thread(name), self.journal, self.records, self.machine)
+            host = TurningHost(self.shared.thread(name), self.journal, self.records, self.machine, self.by_object)
             self._hosts[name] = host
         host.own_journal.step = self.journal.step
         host.seen_marks |= starter.seen_marks

@@ -32,11 +32,12 @@ from dpsim.protocol.model.kernels import copy
 
 
 class Agreed(NamedTuple):
-    """How a forward runs: the graph, and the tokens of each data-parallel rank."""
+    """How a forward runs: the graph, the tokens of each data-parallel rank, and whether it is microbatched."""
 
     mode: RuntimeMode
     key: Descriptor
     counts: tuple[int, ...]
+    microbatched: bool = False
 
 
 Agree: TypeAlias = Callable[[Batch], Awaitable[Agreed]]
@@ -95,13 +96,15 @@ class CapturedForward(GraphedLayers):
 
     async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
         """Like a step: the runs of a session are agreed on, too."""
+        return await agree(self.capture_batch(target, mode, inputs))
+
+    def capture_batch(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs) -> Batch:
+        """What a run of the session tells the other ranks that it runs."""
         key, eager = target.key, mode is RuntimeMode.NONE
         scheduled = tuple([(-1, tokens, 0) for tokens in inputs.num_scheduled_tokens])
         longest = self.flow.q if key.uniform else 0  # no decodes, whatever their shape
         loras = int(key.has_lora)
-        return await agree(
-            Batch(scheduled, key.num_tokens, longest, loras, eager, is_dummy=True, forced_uniform=key.uniform)
-        )
+        return Batch(scheduled, key.num_tokens, longest, loras, eager, is_dummy=True, forced_uniform=key.uniform)
 
     def capture_metadata(self, inputs: CaptureInputs) -> Metadata:
         """No request of a capture has a row of the cache (I-CG-11)."""
@@ -125,18 +128,21 @@ class CapturedForward(GraphedLayers):
 
     def prepare(self, batch: Batch, num_tokens: int, mode: RuntimeMode, key: Descriptor) -> int:
         """Fill the persistent buffers, on the stream of the forward. The answer: requests that attention is told of."""
+        metadata = self.metadata_of(batch, num_tokens, mode)
+        self.put_cached(batch)
+        self.put(num_tokens, batch.scheduled, self.main)
+        self.put_metadata(metadata, self.refreshed(batch.scheduled, mode, key), self.main)
+        return self.told_requests(max(batch.num_reqs, 1), mode, key)
+
+    def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
+        """What attention is told of a batch. A dummy is one request of nobody."""
         pieces = batch.scheduled or ((-1, num_tokens, 0),)
         starts, slots = [0], []
         for request, tokens, _ in pieces:
             starts.append(starts[-1] + tokens)
             slots.append(request)
         metadata = Metadata(tuple(starts), tuple([tokens + first for _, tokens, first in pieces]), tuple(slots))
-        if mode is RuntimeMode.FULL:
-            metadata = padded(metadata, self.config.max_num_seqs)
-        self.put_cached(batch)
-        self.put(num_tokens, batch.scheduled, self.main)
-        self.put_metadata(metadata, self.refreshed(batch.scheduled, mode, key), self.main)
-        return self.told_requests(len(pieces), mode, key)
+        return padded(metadata, self.config.max_num_seqs) if mode is RuntimeMode.FULL else metadata
 
     def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
         """A FULL graph has those of its capture (I-CG-10); elsewhere attention is eager, and hears of real ones."""

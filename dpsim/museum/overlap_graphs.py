@@ -1,0 +1,121 @@
+"""Variants of microbatches that are captured: mutants of specification 4.13, and bugs that engines had.
+
+protocol: {name: dbo, form: "0.33", variant: M-BT-16}      config: {enable_dbo: true, capture_graphs: true}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.interface import Buffer
+from dpsim.museum.overlap import mutant
+from dpsim.protocol.capture.wrapper import ForwardContext, Outputs
+from dpsim.protocol.overlap.graph_keys import Keys001, Keys017
+from dpsim.protocol.overlap.library import Library
+from dpsim.protocol.overlap.step import Forward033
+from dpsim.protocol.overlap.wrapper import Part, UBatchWrapper, captured
+
+
+@mutant("M-BT-8", "CRASH:*")
+class JoinsAfterCapture(Forward033):
+    """The capture ends before the threads have: what they do later is no part of it."""
+
+    class Wrapper(UBatchWrapper):
+        async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
+            stream = parts[0].forward.context.stream
+            running = self.start([part._replace(forward=captured(part.forward)) for part in parts], capturing=True)
+            await self.barrier.main()
+            async with self.rank.graph("ubatches.early", self.pool).capture(stream):
+                running.contexts[0].wait_event.set("baton.first")
+            return self.concatenated(await self.joined(running), stream)
+
+    wrapper_of = Wrapper
+
+
+class OwnHandles(Library):
+    """No handle is kept for the next thread."""
+
+    def leave(self) -> None:
+        for key in [key for key in self.workspaces if key[0] == self.rank.thread]:
+            self.give_up(self.workspaces.pop(key))
+
+    def give_up(self, workspace: Buffer) -> None:
+        pass
+
+
+@mutant("M-BT-9", "CRASH:CAPTUREERROR")
+class StartsInCapture(Forward033):
+    """Threads start after the capture began, and there use the library for the first time: handles are their own."""
+
+    class Wrapper(UBatchWrapper):
+        async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
+            stream = parts[0].forward.context.stream
+            async with self.rank.graph("ubatches.late", self.pool).capture(stream):
+                return await self.run_ubatches([part._replace(forward=captured(part.forward)) for part in parts])
+
+    wrapper_of = Wrapper
+    library_of = OwnHandles
+
+
+@mutant("M-BT-15", "CRASH:CAPTUREDAGAIN")
+class KeyOfFirst(Forward033):
+    """A graph is looked up under twice the tokens of the first microbatch: with an odd number it is never found.
+
+    So it is in source 001 and in release 0.14.
+    """
+
+    graph_keys = Keys001
+
+
+@mutant("ubatch-graph-key", "CRASH:CAPTUREDAGAIN")
+class KeyOfTwo(Forward033):
+    """A graph is stored under the tokens of two microbatches, and looked up under those of all (vllm issue 43145)."""
+
+    graph_keys = Keys017
+
+
+@mutant("M-BT-16", "CRASH:CAPTUREERROR")
+class LeavesModeFull(Forward033):
+    """Forward contexts of microbatches keep mode FULL, so that the wrapper within captures, too."""
+
+    class Wrapper(UBatchWrapper):
+        def inner(self, context: ForwardContext) -> ForwardContext:
+            return context
+
+    wrapper_of = Wrapper
+
+
+@mutant("M-BT-19", "CRASH:ASSERTIONERROR")
+class CapturesPlain(Forward033):
+    """A batch that was not split looks for a plain graph, where there is one of microbatches only."""
+
+    class Wrapper(UBatchWrapper):
+        async def eager_model(self, context: Any, inputs: tuple[Buffer, ...]) -> Outputs:
+            return await self.model(context, inputs)
+
+    wrapper_of = Wrapper
+
+
+@mutant("dbo-thread-workspace", "STALE:FREED")
+class WorkspaceOfThread(Forward033):
+    """Workspaces are their threads', and end with them: a graph goes on using them (pytorch issue 192061)."""
+
+    class Freed(OwnHandles):
+        def give_up(self, workspace: Buffer) -> None:
+            workspace.free()
+
+    library_of = Freed
+
+
+@mutant("dbo-fresh-pool", None, "healthy: graphs of microbatches have memory of their own")
+class FreshPool(Forward033):
+    """Each graph of microbatches gets its memory from a pool of its own."""
+
+    class Wrapper(UBatchWrapper):
+        pool = None
+
+    wrapper_of = Wrapper
+
+
+__all__ = ["OwnHandles"]

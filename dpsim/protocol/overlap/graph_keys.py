@@ -1,0 +1,69 @@
+"""Under which key a graph of microbatches is stored, and under which it is looked up (specification 4.9).
+
+                  stored under               looked up under
+    001, 0.14     first + second             2 x first
+    0.17 - 0.24   first + second             all
+    0.33          all                        all
+
+All agree for two microbatches and an even number of tokens, and only there. Where they do not, no graph is ever found,
+and each step captures another one (vllm issue 43145).
+
+    >>> Keys001().stored([32, 33]), Keys001().looked_up([32, 33])
+    (65, 64)
+    >>> [(keys().stored([8, 8, 8]), keys().looked_up([8, 8, 8])) for keys in (Keys017, Keys033)]
+    [(16, 24), (24, 24)]
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+
+class GraphKeys(ABC):
+    """The keys of a release, from the tokens of each microbatch."""
+
+    @abstractmethod
+    def stored(self, tokens: Sequence[int]) -> int:
+        """Where a capture puts its graph."""
+
+    @abstractmethod
+    def looked_up(self, tokens: Sequence[int]) -> int:
+        """Where a step looks for one."""
+
+    def plain(self, num_tokens: int) -> int:
+        """Where a batch that is not split looks."""
+        return num_tokens
+
+
+class Keys001(GraphKeys):
+    """Source 001, and 0.14."""
+
+    def stored(self, tokens: Sequence[int]) -> int:
+        return tokens[0] + tokens[1]
+
+    def looked_up(self, tokens: Sequence[int]) -> int:
+        return 2 * tokens[0]
+
+
+class Keys017(GraphKeys):
+    """0.17 to 0.24."""
+
+    def stored(self, tokens: Sequence[int]) -> int:
+        return tokens[0] + tokens[1]
+
+    def looked_up(self, tokens: Sequence[int]) -> int:
+        return sum(tokens)
+
+
+class Keys033(GraphKeys):
+    """0.33."""
+
+    def stored(self, tokens: Sequence[int]) -> int:
+        return sum(tokens)
+
+    def looked_up(self, tokens: Sequence[int]) -> int:
+        return sum(tokens)
+
+
+__all__ = ["GraphKeys", "Keys001", "Keys017", "Keys033"]
