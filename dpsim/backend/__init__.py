@@ -2,6 +2,7 @@
 
     journal.py         the gate of every op: its address, its record, what the scenario makes of it
     injection.py       faults and delays of one rank, by address
+    planted.py         what a journal makes of them
     issue.py           what goes out on a communicator
     call_site.py       where in the source an op was issued, and whose code is whose
     arguments.py       what the contract asks of the arguments of collectives and transfers
@@ -18,6 +19,7 @@
     branches.py        the streams of a capture
     graph_records.py   what the journal has of captures and replays
     holdings.py        what it has of its graph's pool
+    replaying.py       what these calls are made of
     kept.py            the calls that it has kept
     pools.py           the memory of graphs
     stores.py          where ranks find one another: ports, keys and values

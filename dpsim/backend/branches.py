@@ -13,8 +13,9 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 from dpsim.backend.graph_records import Lawful
-from dpsim.backend.kept import KeptMark, Target
+from dpsim.backend.kept import KeptMark
 from dpsim.backend.pools import GraphPool
+from dpsim.backend.replaying import Target
 from dpsim.interface import CaptureError
 
 

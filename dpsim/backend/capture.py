@@ -25,18 +25,10 @@ from dpsim.backend.buffers import INSTEAD
 from dpsim.backend.holdings import Holdings
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
-from dpsim.backend.kept import (
-    Communicator,
-    Kept,
-    KeptCollective,
-    KeptLaunch,
-    KeptMark,
-    KeptTransfers,
-    KeptWait,
-    Memory,
-)
+from dpsim.backend.kept import Kept, KeptCollective, KeptLaunch, KeptMark, KeptTransfers, KeptWait
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import GraphPool
+from dpsim.backend.replaying import Communicator, Memory
 from dpsim.interface import Buffer, CaptureError, Frozen, Kernel
 from dpsim.ops import CaptureMode
 

@@ -23,8 +23,8 @@ from dpsim.backend.arguments import (
 from dpsim.backend.buffers import OwnStream, of_this_backend, ref_of, untagged
 from dpsim.backend.issue import Issue, plan
 from dpsim.backend.journal import Journal
-from dpsim.backend.kept import Memory
 from dpsim.backend.plain import whole
+from dpsim.backend.replaying import Memory
 from dpsim.interface import Buffer, DeviceCommunicator, Stream
 from dpsim.ops import ReduceOp
 from dpsim.world import CommunicatorSpec

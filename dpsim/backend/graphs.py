@@ -27,8 +27,8 @@ from dpsim.backend.capture import Capture
 from dpsim.backend.graph_records import Row
 from dpsim.backend.injection import RankDied
 from dpsim.backend.journal import Journal
-from dpsim.backend.kept import Names, Replaying
 from dpsim.backend.pools import GraphPool
+from dpsim.backend.replaying import Names, Replaying
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.interface import Buffer, Graph, Stream
 from dpsim.ops import CaptureMode

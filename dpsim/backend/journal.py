@@ -37,14 +37,14 @@ from zlib import crc32
 from numpy import ndarray
 
 from dpsim.backend.call_site import Site, place_of, raised_at
-from dpsim.backend.graph_records import GraphRecords, Lawful
-from dpsim.backend.injection import IN_TIME, Injections, RankDied
+from dpsim.backend.graph_records import Lawful
+from dpsim.backend.injection import IN_TIME, Injections
 from dpsim.backend.issue import Issue
 from dpsim.backend.misuse import said
+from dpsim.backend.planted import Planted
 from dpsim.ops import MAIN, ORDINAL, SITE, STEP, RawRecord, Refs
-from dpsim.world import At, Fault, World
+from dpsim.world import World
 
-NOWHERE = At()
 REST = "", "", ""
 
 
@@ -82,7 +82,7 @@ class RankJournal:
             journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
 
 
-class Journal(GraphRecords):
+class Journal(Planted):
     """Addresses, records and injections of one host thread of a rank."""
 
     def __init__(self, shared: RankJournal, thread: str) -> None:
@@ -119,6 +119,10 @@ class Journal(GraphRecords):
         if came != site and self.turn is not None:
             self.turn(site, self.ordinal)
         self.about = REST
+
+    @property
+    def capture(self) -> Lawful | None:
+        return self.shared.capture
 
     @property
     def injects(self) -> bool:
@@ -221,13 +225,6 @@ class Journal(GraphRecords):
         """The next number of a buffer, an event or a coalesced group of this rank."""
         return next(self._numbers[what])
 
-    def start_delay(self) -> int:
-        """How late the thread starts, in ns."""
-        late = self._injections.start_ns(self.thread)
-        if late:
-            self._inject("delay", "start", 0, "", late)
-        return late
-
     # ---- how the program ended
 
     def finished(self) -> None:
@@ -292,62 +289,3 @@ class Journal(GraphRecords):
         if self.shared.capture is not None:
             self.shared.capture.check(self, kind, site)
         return self._meet(site, self.ordinal, where, kind not in IN_TIME) if self._injections else 0
-
-    def _admit(
-        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
-    ) -> list[Issue]:
-        """What the scenario makes of a collective or transfer."""
-        if self.shared.capture is not None and stream is None:
-            self.shared.capture.check(self, f"host {issue.op}", site)
-        if not self._injections:
-            return [issue]
-        ordinal, planted = self.ordinal, self._injections
-        delay = self._meet(site, ordinal, where)
-        fault = planted.fault(self.thread, site, ordinal)
-        if communicator is not None:
-            planted.come(None, communicator, seq)
-            late = planted.collective_delay_ns(communicator, seq)
-            if late:
-                self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
-                delay += late
-            fault = fault or planted.collective_fault(communicator, seq)
-        if delay:
-            issue = issue._replace(delay_ns=delay)
-        if fault is None:
-            return [issue]
-        issues = planted.apply(fault, issue)
-        if issues != [issue]:  # a change to what it is already changes nothing
-            self._apply(fault, site, ordinal, where)
-        if fault.kind == "die":
-            raise RankDied(str(fault.at))
-        return issues
-
-    def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
-        """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
-        planted = self._injections
-        planted.come(self.thread, site, ordinal)
-        delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
-        if delay:
-            self._inject("delay", site, ordinal, where, delay)
-        fault = planted.fault(self.thread, site, ordinal)
-        if fault is not None and fault.kind == "die":
-            self._apply(fault, site, ordinal, where)
-            raise RankDied(site)
-        return delay
-
-    def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:
-        self._inject(fault.kind, site, ordinal, where, 0, fault.at, tuple(fault.change.items()))
-
-    def _inject(
-        self,
-        what: str,
-        site: str,
-        ordinal: int,
-        where: str,
-        ns: int = 0,
-        at: At = NOWHERE,
-        change: tuple[tuple[str, Any], ...] = (),
-    ) -> None:
-        """Write down what was applied. `at`: the address by which the scenario named the op."""
-        fields = what, ns, change, at.communicator, at.seq
-        self._sink(("injected", self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005

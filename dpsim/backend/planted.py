@@ -1,0 +1,90 @@
+"""What a journal makes of faults and delays: each is applied at its op, and written down.
+
+`Journal` asks for each op, by its address; what a fault makes of an issue is `Injections`'.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.backend.graph_records import GraphRecords, Lawful
+from dpsim.backend.injection import RankDied
+from dpsim.backend.issue import Issue
+from dpsim.world import At, Fault
+
+NOWHERE = At()
+
+
+class Planted(GraphRecords):
+    """The part of a `Journal` that faults and delays use."""
+
+    @property
+    def capture(self) -> Lawful | None:
+        """The capture that is under way on this rank."""
+        return None
+
+    def start_delay(self) -> int:
+        """How late the thread starts, in ns."""
+        late = self._injections.start_ns(self.thread)
+        if late:
+            self._inject("delay", "start", 0, "", late)
+        return late
+
+    def _admit(
+        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
+    ) -> list[Issue]:
+        """What the scenario makes of a collective or transfer."""
+        if self.capture is not None and stream is None:
+            self.capture.check(self, f"host {issue.op}", site)
+        if not self._injections:
+            return [issue]
+        ordinal, planted = self.ordinal, self._injections
+        delay = self._meet(site, ordinal, where)
+        fault = planted.fault(self.thread, site, ordinal)
+        if communicator is not None:
+            planted.come(None, communicator, seq)
+            late = planted.collective_delay_ns(communicator, seq)
+            if late:
+                self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
+                delay += late
+            fault = fault or planted.collective_fault(communicator, seq)
+        if delay:
+            issue = issue._replace(delay_ns=delay)
+        if fault is None:
+            return [issue]
+        issues = planted.apply(fault, issue)
+        if issues != [issue]:  # a change to what it is already changes nothing
+            self._apply(fault, site, ordinal, where)
+        if fault.kind == "die":
+            raise RankDied(str(fault.at))
+        return issues
+
+    def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
+        """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
+        planted = self._injections
+        planted.come(self.thread, site, ordinal)
+        delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
+        if delay:
+            self._inject("delay", site, ordinal, where, delay)
+        fault = planted.fault(self.thread, site, ordinal)
+        if fault is not None and fault.kind == "die":
+            self._apply(fault, site, ordinal, where)
+            raise RankDied(site)
+        return delay
+
+    def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:
+        self._inject(fault.kind, site, ordinal, where, 0, fault.at, tuple(fault.change.items()))
+
+    def _inject(
+        self,
+        what: str,
+        site: str,
+        ordinal: int,
+        where: str,
+        ns: int = 0,
+        at: At = NOWHERE,
+        change: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
+        """Write down what was applied. `at`: the address by which the scenario named the op."""
+        fields = what, ns, change, at.communicator, at.seq
+        self._sink(("injected", self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005
