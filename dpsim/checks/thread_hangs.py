@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dpsim.checks.finding import Finding
+from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.ops import (
     ADDRESS,
@@ -28,6 +29,8 @@ from dpsim.ops import (
     FLAG,
     FLAG_HOW,
     KIND,
+    MAIN,
+    STREAM,
     TAKE_HOW,
     THREAD,
     THREAD_HOW,
@@ -100,6 +103,18 @@ class _Rank:
             for at, raw in enumerate(self.journal)
             if raw[KIND] == "ended" and raw[THREAD] not in self.living
         }
+        main = self.living.get(MAIN)
+        if main is not None and not self._holds(main):  # it has come to its end, and waits for the others
+            self.ends[MAIN] = self.living.pop(MAIN)
+
+    def _holds(self, entry: Entry) -> bool:
+        """Whether what a thread did last may hold it."""
+        kind = entry.raw[KIND]
+        if kind in ("read", "take", "ask", "sleep", "raised") or _waits(entry.raw):
+            return True
+        if kind in ("collective", "transfer") and entry.raw[STREAM] is None:
+            return True
+        return kind in PLAIN and self.rank in self.run_index.run.standing
 
     def _standing(self, last: Entry) -> Entry:
         """The op in which a thread stands; the last that it did, if that is none of flags and threads."""
@@ -205,6 +220,8 @@ class _Rank:
         flag = self._flag(raw[FLAG])
         setters = [one for one in self._setters(raw[FLAG]) if one != name]
         ended = [one for one in setters or self.ends if one in self.ends]
+        if flag.sets:  # that who set it has ended says the more if it raised
+            ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
         others = ended or setters or [one for one in self.living if one != name]
         rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
         klass = "HANG:FLAG:THREAD_ENDED" if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
@@ -240,7 +257,7 @@ class _Rank:
         subject = f"{who} " if who else ""
         if name in self.ends:
             end = self.ends[name]
-            message = end.raw[ENDED_MESSAGE]
+            message = end.raw[ENDED_MESSAGE] if end.raw[KIND] == "ended" else ""
             if message:
                 return f"{subject}raised {message} ({end.record.where}, step {end.step})"
             return f"{subject}has ended (step {end.step})"
