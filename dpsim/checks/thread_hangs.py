@@ -108,22 +108,16 @@ class _Rank:
             self.ends[MAIN] = self.living.pop(MAIN)
 
     def _holds(self, entry: Entry) -> bool:
-        """Whether what a thread did last may hold it."""
-        kind = entry.raw[KIND]
-        if kind in ("read", "take", "ask", "sleep", "raised") or _waits(entry.raw):
-            return True
-        if kind in ("collective", "transfer") and entry.raw[STREAM] is None:
-            return True
-        return kind in PLAIN and self.rank in self.run_index.run.standing
+        """Whether a thread may stand there."""
+        return _awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _standing(self, last: Entry) -> Entry:
-        """The op in which a thread stands; the last that it did, if that is none of flags and threads."""
+        """The op in which a thread stands: the last that may hold it and did not return; else the last that it did."""
         heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
-        if last.raw[KIND] == "learned" or not _waits(last.raw):
-            for at in range(last.at, -1, -1):
-                raw = self.journal[at]
-                if raw[THREAD] == last.raw[THREAD] and _waits(raw) and raw[ADDRESS] not in heard:
-                    return Entry(self.rank, at, raw) if last.raw[KIND] == "learned" else last
+        for at in range(last.at, -1, -1):
+            raw = self.journal[at]
+            if raw[THREAD] == last.raw[THREAD] and _awaited(raw) and raw[ADDRESS] not in heard:
+                return Entry(self.rank, at, raw)
         return last
 
     def finding(self) -> Finding | None:
@@ -278,6 +272,14 @@ def _waits(raw: RawRecord) -> bool:
     """Whether a thread may stand there for another one."""
     kind = raw[KIND]
     return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
+
+
+def _awaited(raw: RawRecord) -> bool:
+    """Whether it is something that a thread awaits, and that may take a while."""
+    kind = raw[KIND]
+    if kind in ("collective", "transfer"):
+        return raw[STREAM] is None
+    return kind in ("read", "take", "ask", "sleep") or _waits(raw)
 
 
 def _is_idle(raw: RawRecord) -> bool:
