@@ -14,7 +14,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
     HANG:FLAG:NEVER_SET                  a host thread waits for a flag that nobody sets
     HANG:FLAG:CLEARED                    a host thread waits for a flag that was set before, and cleared, and not since
-    HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that sets it has ended
+    HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that would set it has ended
     HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
     HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full

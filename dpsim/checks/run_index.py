@@ -145,9 +145,9 @@ class RunIndex:
 
     @cached_property
     def threaded(self) -> frozenset[int]:
-        """The ranks that started host threads."""
+        """The ranks that started host threads, or use flags as if they had."""
         journals = enumerate(self.run.journals)
-        return frozenset(rank for rank, journal in journals if any(raw[KIND] == "thread" for raw in journal))
+        return frozenset(rank for rank, journal in journals if any(raw[KIND] in ("thread", "flag") for raw in journal))
 
     def reached(self, rank: int) -> int:
         """The last step of which a rank did something; -1 if it did nothing."""

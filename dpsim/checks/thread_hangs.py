@@ -21,6 +21,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from dpsim.checks.finding import Finding
+from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.ops import (
     ADDRESS,
@@ -28,6 +29,8 @@ from dpsim.ops import (
     FLAG,
     FLAG_HOW,
     KIND,
+    MAIN,
+    STREAM,
     TAKE_HOW,
     THREAD,
     THREAD_HOW,
@@ -100,15 +103,21 @@ class _Rank:
             for at, raw in enumerate(self.journal)
             if raw[KIND] == "ended" and raw[THREAD] not in self.living
         }
+        main = self.living.get(MAIN)
+        if main is not None and not self._holds(main):  # it has come to its end, and waits for the others
+            self.ends[MAIN] = self.living.pop(MAIN)
+
+    def _holds(self, entry: Entry) -> bool:
+        """Whether a thread may stand there."""
+        return _awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _standing(self, last: Entry) -> Entry:
-        """The op in which a thread stands; the last that it did, if that is none of flags and threads."""
+        """The op in which a thread stands: the last that may hold it and did not return; else the last that it did."""
         heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
-        if last.raw[KIND] == "learned" or not _waits(last.raw):
-            for at in range(last.at, -1, -1):
-                raw = self.journal[at]
-                if raw[THREAD] == last.raw[THREAD] and _waits(raw) and raw[ADDRESS] not in heard:
-                    return Entry(self.rank, at, raw) if last.raw[KIND] == "learned" else last
+        for at in range(last.at, -1, -1):
+            raw = self.journal[at]
+            if raw[THREAD] == last.raw[THREAD] and _awaited(raw) and raw[ADDRESS] not in heard:
+                return Entry(self.rank, at, raw)
         return last
 
     def finding(self) -> Finding | None:
@@ -205,6 +214,8 @@ class _Rank:
         flag = self._flag(raw[FLAG])
         setters = [one for one in self._setters(raw[FLAG]) if one != name]
         ended = [one for one in setters or self.ends if one in self.ends]
+        if flag.sets:  # that who set it has ended says the more if it raised
+            ended = [one for one in ended if self.ends[one].raw[KIND] == "ended" and self.ends[one].raw[ENDED_MESSAGE]]
         others = ended or setters or [one for one in self.living if one != name]
         rest = "; ".join(self._stands_text(one, one) for one in others) or "there is no other thread"
         klass = "HANG:FLAG:THREAD_ENDED" if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
@@ -240,7 +251,7 @@ class _Rank:
         subject = f"{who} " if who else ""
         if name in self.ends:
             end = self.ends[name]
-            message = end.raw[ENDED_MESSAGE]
+            message = end.raw[ENDED_MESSAGE] if end.raw[KIND] == "ended" else ""
             if message:
                 return f"{subject}raised {message} ({end.record.where}, step {end.step})"
             return f"{subject}has ended (step {end.step})"
@@ -261,6 +272,14 @@ def _waits(raw: RawRecord) -> bool:
     """Whether a thread may stand there for another one."""
     kind = raw[KIND]
     return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
+
+
+def _awaited(raw: RawRecord) -> bool:
+    """Whether it is something that a thread awaits, and that may take a while."""
+    kind = raw[KIND]
+    if kind in ("collective", "transfer"):
+        return raw[STREAM] is None
+    return kind in ("read", "take", "ask", "sleep") or _waits(raw)
 
 
 def _is_idle(raw: RawRecord) -> bool:

@@ -20,6 +20,7 @@ from tests.worlds import (
     pipeline,
     pp_slot,
     residency,
+    threads,
     wake_pause,
 )
 from tests.worlds.case import Case, unrelated
@@ -67,6 +68,9 @@ _CASES = [
     graphs.turns(2, 1),
     *[graphs.recv(bug=bug) for bug in (False, True)],
     *[graphs.mortal(bug=bug) for bug in (False, True)],
+    *[threads.baton(bug=bug) for bug in (False, True)],
+    *[threads.wake(bug) for bug in (False, True)],
+    threads.mortal(),
     last_class.case(None),
     *[last_class.case(target) for target in last_class.targets()],
 ]
@@ -146,6 +150,11 @@ COUNTED: dict[str, tuple[int, int, int, int]] = {
     "graph recv 2 bug": (237, 17, 11, 145),
     "graph kill 2x2": (10, 10, 6, 0),
     "graph kill 2x2 bug": (18, 11, 7, 3),
+    "threads baton 1": (142, 142, 67, 0),
+    "threads baton 1 bug": (95, 95, 50, 22),
+    "threads wake": (15, 15, 10, 0),
+    "threads wake bug": (13, 13, 9, 1),
+    "threads wake kill": (77, 77, 51, 0),
     "last_class 2 polls healthy": (30, 9, 9, 0),
     "last_class 2 polls target (0, 0)": (30, 9, 9, 3),
     "last_class 2 polls target (0, 1)": (30, 9, 9, 2),

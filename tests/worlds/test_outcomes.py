@@ -16,6 +16,7 @@ from tests.worlds.brute import enumerate_schedules
 from tests.worlds.case import Case
 from tests.worlds.cases import CASES, COUNTED
 from tests.worlds.explored import missed
+from tests.worlds.random_threads import threaded_case
 from tests.worlds.random_world import losing_case, random_case
 
 FAST = 150  # schedules
@@ -70,6 +71,39 @@ def test_dpor_sees_every_outcome_where_devices_stop() -> None:
 def test_dpor_sees_every_outcome_of_many_worlds_where_devices_stop(first: int) -> None:
     for case in small_losing_worlds(first, first + 100, limit=400):
         assert missed(case) == (0, 0, 0), case.name
+
+
+@cache
+def small_threaded_worlds(first: int, last: int, limit: int) -> list[Case]:
+    cases = [threaded_case(seed) for seed in range(first, last)]
+    return [case for case in cases if 1 < enumerate_schedules(case, limit).schedules < limit]
+
+
+def test_dpor_sees_every_outcome_where_ranks_have_threads() -> None:
+    cases = small_threaded_worlds(0, 60, limit=40)
+    assert len(cases) > 8
+    for case in cases:
+        outcomes, _, twice = missed(case)
+        assert (outcomes, twice) == (0, 0), case.name
+
+
+def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: two turns of a rank commute."""
+    turn_round = Dpor._turn_round
+
+    def others(self: Dpor, label: str, races: list[Any], causes: int, end: int) -> None:
+        turn_round(self, label, [] if " comes to " in label else races, causes, end)
+
+    monkeypatch.setattr(Dpor, "_turn_round", others)
+    assert any(missed(case)[0] for case in small_threaded_worlds(0, 60, limit=40))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(1_000, 1_400, 100))
+def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None:
+    for case in small_threaded_worlds(first, first + 100, limit=150):
+        outcomes, _, twice = missed(case)
+        assert (outcomes, twice) == (0, 0), case.name
 
 
 def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,178 @@
+"""Hangs of host threads within a rank: who waits for what, at which line, and why nobody lets it go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.checks.judge import judge
+from dpsim.diagnose.report import report
+from dpsim.interface import Rank
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Run, World
+from tests.programs import Script, world_of
+from tests.sim.test_threads import done, raises
+from tests.worlds.random_threads import threaded_case
+
+
+def found(script: Script, world: World | None = None) -> tuple[list[Finding], Run]:
+    world = world or world_of(1, hosts=["h"])
+    run = done(script, world)
+    return judge(world, run), run
+
+
+def waits_for(name: str) -> Any:
+    async def waits(rank: Rank) -> None:
+        await rank.flag(name).wait(f"{name}.wait")
+
+    return waits
+
+
+async def meets(rank: Rank) -> None:
+    await rank.host("h").barrier(site="meet")
+
+
+async def nobody_sets(rank: Rank) -> None:
+    await rank.start("u1", waits_for("ready")).join("join")
+
+
+async def ends_without(rank: Rank) -> None:
+    async def sets(rank: Rank) -> None:
+        if rank.rank == 1:
+            rank.flag("ready").set("ready.set")
+
+    rank.start("u1", sets)
+    await rank.flag("ready").wait("ready.wait")
+    await meets(rank)
+
+
+async def wakes_too_early(rank: Rank) -> None:
+    async def waits(rank: Rank) -> None:
+        await rank.sleep(10, "nap")
+        rank.flag("ready").clear("ready.clear")
+        await rank.flag("ready").wait("ready.wait")
+
+    rank.start("u1", waits)
+    rank.flag("ready").set("ready.set")
+
+
+async def hand_round(rank: Rank) -> None:
+    for name in "ab":
+        rank.flag(name).set(f"{name}.set")
+        rank.flag(name).clear(f"{name}.clear")
+
+    async def other(rank: Rank) -> None:
+        rank.flag("a").set("a.set")
+        rank.flag("a").clear("a.clear")
+        await rank.flag("b").wait("b.wait")
+
+    rank.start("u1", other)
+    await rank.sleep(10, "nap")
+    await rank.flag("a").wait("a.wait")
+
+
+async def joins_itself(rank: Rank) -> None:
+    async def joins(rank: Rank) -> None:
+        await own[0].join("own")
+
+    own = [rank.start("u1", joins)]
+
+
+async def joins_the_idle(rank: Rank) -> None:
+    async def idles(rank: Rank) -> None:
+        await rank.mailbox("box").get("idle", idle=True)
+
+    await rank.start("u1", idles).join("join")
+
+
+@pytest.mark.parametrize(
+    ("script", "klass", "thread", "said"),
+    [
+        (nobody_sets, "HANG:FLAG:NEVER_SET", "u1", "ready (ready.wait, {here}), which nobody ever set: main"),
+        (wakes_too_early, "HANG:FLAG:CLEARED", "u1", "which main set last (ready.set, {here}) and it cleared"),
+        (hand_round, "HANG:FLAG:CYCLE", "main", "u1 waits for flag b (b.wait, {here}), which main set last"),
+        (joins_itself, "HANG:JOIN", "u1", "u1 joins u1 (own, {here})"),
+        (joins_the_idle, "HANG:JOIN", "main", "joins thread u1 (join, {here}), which stands in idle box"),
+    ],
+)
+def test_who_waits_and_why_nobody_lets_it_go(script: Script, klass: str, thread: str, said: str) -> None:
+    [finding], run = found(script)
+    assert finding.klass == klass
+    assert finding.culprit is not None
+    assert finding.culprit.thread == thread
+    pieces = said.split("{here}")
+    assert all(piece in finding.message for piece in pieces), finding.message
+    assert "tests/checks/test_thread_hangs.py:" in finding.message
+    text = report(run, [finding])
+    assert "<- did not return" in text
+    assert "rank 0 u1" in text
+
+
+def test_a_thread_that_ended_on_one_rank_and_set_the_flag_on_another() -> None:
+    """What the peer waits for in vain follows from that."""
+    findings, _ = found(ends_without, world_of(2, hosts=["h"]))
+    assert [finding.klass for finding in findings] == ["HANG:FLAG:THREAD_ENDED"]
+    assert "thread u1 of rank 1 set its own (ready.set" in findings[0].message
+    assert findings[0].message.endswith("u1 has ended (step 0)")
+    assert any(line.startswith("h #0: 1 of 2 joined: rank 1") for line in findings[0].details)
+
+
+def test_who_raised_is_told_before_who_waits_for_it() -> None:
+    async def script(rank: Rank) -> None:
+        rank.start("u1", raises)
+        await rank.flag("ready").wait("ready.wait")
+
+    findings, _ = found(script)
+    assert [finding.klass for finding in findings] == ["CRASH:VALUEERROR", "HANG:FLAG:THREAD_ENDED"]
+    assert findings[0].culprit is not None
+    assert (findings[0].culprit.thread, findings[0].culprit.where[:24]) == ("u1", "tests/sim/test_threads.p")
+    assert "u1 raised ValueError: bad (tests/sim/test_threads.py:" in findings[1].message
+
+
+def test_a_rank_whose_thread_stands_in_a_collective_hangs_for_its_peer() -> None:
+    """Main joins the thread. What the thread waits for is what is told, wherever that is."""
+
+    async def left_out(rank: Rank) -> None:
+        if rank.rank == 0:
+            await rank.start("u1", meets).join("join")
+
+    async def within(rank: Rank) -> None:
+        async def later(rank: Rank) -> None:
+            await rank.flag("go").wait("go.wait")
+            await meets(rank)
+
+        await rank.start("u1", later if rank.rank else meets).join("join")
+
+    world = world_of(2, hosts=["h"])
+    assert found(left_out, world)[0][0].klass == "HANG:COLLECTIVE:MISSING_RANK"
+    [finding], _ = found(within, world)
+    assert (finding.klass, finding.culprit and finding.culprit.rank) == ("HANG:FLAG:NEVER_SET", 1)
+
+
+def test_a_flag_that_is_waited_for_beside_a_hang_is_not_its_cause() -> None:
+    """A thread may stand there until the end. The one that would set it stands in a collective."""
+
+    async def script(rank: Rank) -> None:
+        rank.start("u1", waits_for("stop"))
+        if rank.rank == 0:
+            await meets(rank)
+        rank.flag("stop").set("stop.set")
+
+    findings, _ = found(script, world_of(2, hosts=["h"]))
+    assert not any(finding.klass.startswith("HANG:FLAG") for finding in findings)
+    assert findings
+
+
+def test_ranks_that_hang_alike_are_told_once() -> None:
+    [finding], _ = found(nobody_sets, world_of(3, hosts=["h"]))
+    assert finding.message.startswith("thread u1 of ranks 0 to 2 waits for flag ready")
+    assert finding.culprit is None
+
+
+def test_no_hang_of_random_worlds_is_undecided() -> None:
+    for seed in range(60):
+        case = threaded_case(seed)
+        run = SimBackend(memory=case.memory).run_program(case.world, case.program, case.args)
+        assert all(finding.klass != "HANG:UNDECIDED" for finding in judge(case.world, run)), case.name
