@@ -4,7 +4,8 @@
     'no rank dies; unlimited launch queue; no allocation waits'
 
 A proof says nothing of what a world leaves out, so a verdict names it. All of these are options of `World`; a scenario
-sets them by faults of the kind `kill` and under `limits`. What the simulation never does is no option and is not named
+sets them by faults of the kind `kill` and under `limits`; but for what a program promises of its threads. What the
+simulation never does is no option and is not named
 here; docs/assumptions.md lists both.
 """
 
@@ -14,8 +15,8 @@ from dpsim.words import ranks_text
 from dpsim.world import World
 
 
-def assumed(world: World) -> tuple[str, ...]:
-    """Each in a few words; empty if the world has everything.
+def assumed(world: World, by_flags: bool = False) -> tuple[str, ...]:
+    """Each in a few words; empty if the world has everything. `by_flags`: the program says so (`ordered_by_flags`).
 
     >>> from dpsim.world import Kill
     >>> for what in assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]:
@@ -36,5 +37,6 @@ def assumed(world: World) -> tuple[str, ...]:
         "unlimited launch queue": world.launch_queue is None,
         "no allocation waits": not world.alloc_synchronises,
         "allocations wait where this layout takes new memory": world.alloc_synchronises,
+        "flags order what host threads share": by_flags,
     }
     return tuple(what for what, so in words.items() if so)

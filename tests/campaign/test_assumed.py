@@ -66,6 +66,10 @@ def test_each_option_takes_its_assumption_away(world: World, assumes: list[str])
     assert (LAYOUT in assumed(world)) == world.alloc_synchronises
 
 
+def test_a_promise_of_a_program_is_assumed() -> None:
+    assert assumed(EVERYTHING, by_flags=True) == (LAYOUT, "flags order what host threads share")
+
+
 def test_a_verdict_ends_in_what_it_assumes() -> None:
     summary = explored(World(2, ()), sleeps).summary()
     assert summary == (
