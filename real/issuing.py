@@ -34,7 +34,7 @@ from typing import Any, TypeVar
 from dpsim.backend.call_site import place_of
 from dpsim.backend.journal import Journal, RankJournal
 from dpsim.backend.misuse import CONTRACT
-from dpsim.ops import MAIN, RawRecord
+from dpsim.ops import INJECTED_WHAT, KIND, MAIN, RawRecord
 from real.waiting import Unfinished
 
 T = TypeVar("T")
@@ -154,14 +154,17 @@ class OwnJournal(threading.local, Journal):
 
 def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Callable[[RawRecord], None]:
     """The same for several threads, of which the one that calls this is main. What a thread learned it writes without
-    `ISSUING`. When the rank is over main alone writes: another thread gets Unfinished with whatever it does.
+    `ISSUING`. When the rank is over main alone writes: another thread gets Unfinished with whatever it does. After its
+    death nobody does, in the moment that is left until the process is gone.
     """
-    lock, main = threading.Lock(), threading.get_ident()
+    lock, main, dead = threading.Lock(), threading.get_ident(), False
 
     def write_one(record: RawRecord) -> None:
+        nonlocal dead
         with lock:
-            if over.is_set() and threading.get_ident() != main:
+            if dead or (over.is_set() and threading.get_ident() != main):
                 raise Unfinished
             write(record)
+            dead = record[KIND] == "injected" and record[INJECTED_WHAT] == "die"
 
     return write_one

@@ -27,6 +27,7 @@ from real.waiting import Patience, Unfinished
 from tests.real.null_device import NullCalls, null_rank
 from tests.real.thread_programs import TURNS, Batons, mix, put
 from tests.real.worlds import make_world
+from tests.records import raw
 
 
 def fill(*buffers: Any) -> None:
@@ -342,7 +343,7 @@ def test_the_rank_is_over_when_the_run_is() -> None:
     assert over.wait()
 
 
-def test_after_the_end_main_alone_writes() -> None:
+def test_after_the_end_main_alone_writes_and_nobody_after_a_death() -> None:
     records: list[RawRecord] = []
     over = Over(threading.Event())
     write = issuing.one_by_one(records.append, over)
@@ -363,3 +364,7 @@ def test_after_the_end_main_alone_writes() -> None:
     write(("probe", 0, MAIN, "p", 0, ""))
     assert [one[THREAD] for one in records] == ["u1", MAIN]
     assert refused == ["u1"]
+    write(raw("injected", "p", what="delay", ns=1, change=(), communicator=None, seq=None))
+    write(raw("injected", "p", what="die", ns=0, change=(), communicator=None, seq=None))
+    with pytest.raises(Unfinished):
+        write(("probe", 0, MAIN, "p", 0, ""))

@@ -247,15 +247,36 @@ class ManyThreads(Threaded):
     async def races(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         main, x = rank.stream("main"), rank.stream("main").alloc(1, "int64", "x")
         main.launch("put", put, writes=[x], args=(0,))
-        before, interval = sys.getswitchinterval(), 1e-6
-        sys.setswitchinterval(interval)
+        await self.all_of(rank, [self.works(x, number) for number in range(4)])
+        await x.read("out")
+
+    async def races_in_a_capture(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        main, x = rank.stream("main"), rank.stream("main").alloc(1, "int64", "x")
+        main.launch("put", put, writes=[x], args=(0,))
+        async with rank.graph("g").capture(main):
+            await self.all_of(rank, [self.puts(x, number) for number in range(4)])
+        rank.graph("g").replay(main, "replay")
+        await x.read("out")
+
+    async def all_of(self, rank: Rank, lives: list[Life]) -> None:
+        """Each in a thread of its own, held up as often as Python can."""
+        before = sys.getswitchinterval()
+        sys.setswitchinterval(1e-6)
         try:
-            threads = [rank.start(f"u{number}", self.works(x, number)) for number in range(4)]
+            threads = [rank.start(f"u{number}", life) for number, life in enumerate(lives)]
             for thread in threads:
                 await thread.join("join")
         finally:
             sys.setswitchinterval(before)
-        await x.read("out")
+
+    def puts(self, x: Buffer, value: int) -> Life:
+        async def work(rank: Rank) -> None:
+            for _ in range(25):
+                scratch = rank.stream("main").alloc(2, "int32", "scratch")
+                rank.stream("main").launch("work", mix, writes=[x], args=(value,))
+                scratch.free()
+
+        return work
 
     def works(self, x: Buffer, value: int) -> Life:
         async def work(rank: Rank) -> None:
