@@ -5,8 +5,7 @@
 
 A proof says nothing of what a world leaves out, so a verdict names it. All of these are options of `World`; a scenario
 sets them by faults of the kind `kill` and under `limits`; but for what a program promises of its threads. What the
-simulation never does is no option and is not named
-here; docs/assumptions.md lists both.
+simulation never does is no option and is not named here; docs/assumptions.md lists both.
 """
 
 from __future__ import annotations
