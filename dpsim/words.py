@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 # ---- names
 
@@ -107,6 +107,36 @@ def ranks_text(ranks: Iterable[int]) -> str:
     if not parts:
         return "no rank"
     return f"rank{'' if len(runs) == 1 and len(runs[0]) == 1 else 's'} {', '.join(parts)}"
+
+
+def with_services(text: str, size: int, services: Sequence[str]) -> str:
+    """A text in which services, whose numbers follow those of `size` ranks, have their names.
+
+    >>> with_services("ranks 0, 2 to 4 wait for rank 3", 3, ["frontend", "engine.0"])
+    'ranks 0, 2, frontend, engine.0 wait for frontend'
+    """
+    return _RANKS.sub(lambda found: actors_text(_numbers(found[1]), size, services), text) if services else text
+
+
+def actors_text(numbers: Iterable[int], size: int, services: Sequence[str]) -> str:
+    """Ranks and services in few words.
+
+    >>> actors_text([0, 1, 2, 4], 3, ["frontend", "engine.0"]), actors_text([3], 3, ["frontend"])
+    ('ranks 0 to 2, engine.0', 'frontend')
+    """
+    numbers = sorted(numbers)
+    ranks = [number for number in numbers if number < size]
+    names = [services[number - size] for number in numbers if size <= number < size + len(services)]
+    return ", ".join([*[ranks_text(ranks)] * bool(ranks or not names), *names])
+
+
+_RANKS = re.compile(r"\branks? (\d+(?: to \d+)?(?:, \d+(?: to \d+)?)*)")
+
+
+def _numbers(text: str) -> list[int]:
+    """The numbers of a list as `ranks_text` writes it."""
+    runs = [part.split(" to ") for part in text.split(", ")]
+    return [number for run in runs for number in range(int(run[0]), int(run[-1]) + 1)]
 
 
 def short(value: object, limit: int = 120) -> str:

@@ -188,6 +188,11 @@ class Run:
     services: tuple[str, ...] = ()
 
     @property
+    def size(self) -> int:
+        """How many ranks there are beside the services."""
+        return len(self.journals) - len(self.services)
+
+    @property
     def finished(self) -> bool:
         return all(end == "finished" for end in self.ends)
 

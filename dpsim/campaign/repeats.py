@@ -58,6 +58,10 @@ class OneEach(Program[None]):
         program, its = self._instances[rank.rank]
         await program.run(rank, its)
 
+    async def serve(self, rank: Rank, prepared: None) -> None:
+        program, its = self._instances[rank.rank]
+        await program.serve(rank, its)
+
 
 class Repeats:
     """Of one search. `made`: how many runs were repeated. `tick` is called now and then within a run."""
@@ -128,7 +132,7 @@ class Repeats:
         follow.begin()
         machine.strategy = follow
         world = self._subject.world
-        program = OneEach([self._fresh() for _ in range(world.size)])
+        program = OneEach([self._fresh() for _ in range(world.actors)])
         try:
             with within or nullcontext():
                 kept(machine.run_program(world, program, None, self._tick))

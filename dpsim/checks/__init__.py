@@ -8,6 +8,7 @@ transfers.py         what a rank sends is what its peer receives; a part of the 
 crosswise.py         members that make the same collectives in different orders; a part of the ledger
 agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
+stores.py            who stands at a port or at a key for ever; a part of deadlock
 deadlock.py          who waits for whom in a run that did not come to its end
 livelock.py          ranks that move for ever and get nowhere
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge

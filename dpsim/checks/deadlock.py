@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpsim.checks import limits, order_inversion, thread_hangs
+from dpsim.checks import limits, order_inversion, stores, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
@@ -154,7 +154,7 @@ def _idle(run_index: RunIndex, rank: int) -> bool:
 
 
 def _letters(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that stands in a `get`."""
+    """A finding for each rank that stands in a `get`, of a mailbox or of a store."""
     findings = []
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
     for last in (last for rank in blocked for last in run_index.living(rank)):
@@ -176,7 +176,7 @@ def _letters(run_index: RunIndex) -> list[Finding]:
                     position=run_index.position(last),
                 )
             )
-    return findings
+    return findings + stores.waiting(run_index)
 
 
 def _thread(record: Take) -> str:

@@ -17,6 +17,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that would set it has ended
     HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too
+    HANG:STORE:NO_LISTENER               a rank waits at a port where nobody listens
+    HANG:STORE:NO_VALUE                  a rank waits for a key of a store that nobody sets there
     HANG:HOST:LAUNCH_QUEUE               a host stands in a launch, since the launch queue is full
     HANG:HOST:ALLOC                      a host stands in an allocation that waits for the device
     HANG:UNDECIDED                       a run stood still, and the journals do not say why
@@ -75,7 +77,7 @@ from dpsim.words import did_you_mean
 @dataclass(frozen=True)
 class Culprit:
     """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), the
-    host thread, and in which replay of a graph (`dpsim.within`).
+    host thread, in which replay of a graph (`dpsim.within`), and the name of the rank if it is a service.
     """
 
     rank: int
@@ -84,6 +86,7 @@ class Culprit:
     where: str
     thread: str = MAIN
     within: str = ""
+    service: str = ""
 
     @staticmethod
     def of(rank: int, record: Record, within: str = "") -> Culprit:
@@ -94,7 +97,8 @@ class Culprit:
         thread = "" if self.thread == MAIN else f" thread {self.thread},"
         where = f" at {self.where}" if self.where else ""
         within = f", in {self.within}" if self.within else ""
-        return f"rank {self.rank},{thread} step {self.step}, {self.site}{where}{within}"
+        who = self.service or f"rank {self.rank}"
+        return f"{who},{thread} step {self.step}, {self.site}{where}{within}"
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ CLASSES = (
     "HANG:FLAG:THREAD_ENDED",
     "HANG:FLAG:CYCLE",
     "HANG:JOIN",
+    "HANG:STORE:NO_LISTENER",
+    "HANG:STORE:NO_VALUE",
     "HANG:HOST:LAUNCH_QUEUE",
     "HANG:HOST:ALLOC",
     "HANG:UNDECIDED",

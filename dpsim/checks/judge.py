@@ -16,6 +16,7 @@ not come in a run from which the machine took something away (`Run.lost`): of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
@@ -24,6 +25,7 @@ from dpsim.checks.certificate import certified
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
 from dpsim.ops import ALLOC_PLACE, KIND
+from dpsim.words import with_services
 from dpsim.world import Run, World
 
 
@@ -84,7 +86,21 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
+    findings = [_named(world, finding) for finding in findings] if world.services else findings
     return sorted(findings, key=lambda finding: finding.position) if findings else findings
+
+
+def _named(world: World, finding: Finding) -> Finding:
+    """Services have names, and checks know numbers."""
+
+    def said(text: str) -> str:
+        return with_services(text, world.size, world.services)
+
+    culprit = finding.culprit
+    if culprit is not None and culprit.rank >= world.size:
+        culprit = replace(culprit, service=world.actor(culprit.rank))
+    details = tuple(map(said, finding.details))
+    return replace(finding, message=said(finding.message), details=details, culprit=culprit)
 
 
 @lru_cache(maxsize=64)

@@ -25,7 +25,7 @@ from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
-from dpsim.words import counted
+from dpsim.words import counted, with_services
 
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored
@@ -102,7 +102,8 @@ def as_text(
         lines.append(painted(verdict_line(explored), good=not explored.exploration.lost))
         lines += assumes_line(explored.assumes)
         lines += explored.exploration.stood.replace("\n", "\n  ").splitlines()
-    return "\n".join(lines)
+    world = explored.subject.world
+    return with_services("\n".join(lines), world.size, world.services)
 
 
 def totals(all_explored: Sequence[Explored]) -> str:

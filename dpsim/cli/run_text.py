@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from dpsim.checks.judge import counted, not_run, switched_off_text
 from dpsim.cli.console import columns, painted
 from dpsim.diagnose.report import report
-from dpsim.words import duration
+from dpsim.words import actors_text, duration
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
@@ -53,12 +53,13 @@ def as_text(result: Result, replay: str, trace: Path | None, digest: str | None)
 
 def table(result: Result) -> list[tuple[str, str]]:
     """Names and values, as text."""
-    run, ranks = result.run, len(result.run.ends)
+    run, services = result.run, result.run.services
     simulated = run.backend == "sim"
     return [
         ("scenario", result.scenario.name),
         ("backend", run.backend),
-        ("ranks", str(ranks)),
+        ("ranks", str(run.size)),
+        *([("services", f"{len(services)}: {', '.join(services)}")] if services else []),
         ("steps", f"{result.steps:,}"),
         *((name, _figure(value)) for name, value in result.figures.items()),
         *_graphs(result),
@@ -69,11 +70,13 @@ def table(result: Result) -> list[tuple[str, str]]:
 
 def verdict_line(result: Result) -> str:
     """For a run in which all held; one that did not has a report."""
-    steps, ranks = result.steps, len(result.run.ends)
+    steps, ranks = result.steps, result.run.size
     if result.verdict == "vacuous":
         nothing = f"no rank issued anything but decisions, sleeps and idle gets ({result.run.backend})"
         return f"VACUOUS  {nothing}: there was nothing to coordinate"
-    return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)} ({result.run.backend})"
+    services = len(result.run.services)
+    beside = f" and {services} service{'s' * (services != 1)}" if services else ""
+    return f"HELD  {steps} step{'s' * (steps != 1)} on {ranks} rank{'s' * (ranks != 1)}{beside} ({result.run.backend})"
 
 
 def expectation_line(result: Result) -> str:
@@ -158,7 +161,7 @@ def _waits(run: Run, word: str) -> list[tuple[str, str]]:
         shares = [_share(waited, run.elapsed_ns) for waited in waited_ns]
         ends = ["" if end == "finished" else f", then {ENDED[end]}" for end in run.ends]
         return [
-            (f"rank {rank} {word}", share + end) for rank, (share, end) in enumerate(zip(shares, ends, strict=True))
+            (f"{actors_text([rank], run.size, run.services)} {word}", share + end) for rank, (share, end) in enumerate(zip(shares, ends, strict=True))
         ]
     worst = sorted(range(len(waited_ns)), key=lambda rank: (-waited_ns[rank], rank))[:WORST_RANKS]
     return [
@@ -166,7 +169,7 @@ def _waits(run: Run, word: str) -> list[tuple[str, str]]:
             f"ranks {word}",
             f"min {duration(min(waited_ns))}, median {duration(median(waited_ns))}, max {duration(max(waited_ns))}",
         ),
-        ("longest", ", ".join(f"rank {rank} {duration(waited_ns[rank])}" for rank in worst)),
+        ("longest", ", ".join(f"{actors_text([rank], run.size, run.services)} {duration(waited_ns[rank])}" for rank in worst)),
     ]
 
 

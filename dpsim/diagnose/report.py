@@ -30,6 +30,7 @@ from dpsim.ops import (
     ORDINAL,
     SITE,
     STEP,
+    STORE_HOW,
     STREAM,
     THREAD,
     THREAD_HOW,
@@ -38,12 +39,12 @@ from dpsim.ops import (
     as_record,
 )
 from dpsim.within import replay_at
-from dpsim.words import ranks_text, short
+from dpsim.words import actors_text, short, with_services
 from dpsim.world import At, Run
 
 LAST_OPS = 5
 SHOWN = (
-    *("collective", "transfer", "launch", "read", "post", "take", "decision", "raised", "finished"),
+    *("collective", "transfer", "launch", "read", "post", "take", "store", "decision", "raised", "finished"),
     *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
     *("flag", "thread", "ended"),
     "ask",  # in which the rank stands
@@ -54,6 +55,10 @@ def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
     """The report as lines of plain text without colours; empty if there are no findings and nothing was lost. `replay`:
     a command line.
     """
+    return with_services(_report(run, findings, replay), run.size, run.services)
+
+
+def _report(run: Run, findings: Sequence[Finding], replay: str) -> str:
     if run.lost:
         return _lost(run, findings, replay)
     if not findings:
@@ -97,7 +102,11 @@ def _last_ops(run: Run, until: int | None) -> list[str]:
         for thread in _threads(journal):
             rows = [_row(journal, at) for at in _recent(journal, until, thread)]
             blocks.setdefault((thread or "", tuple(rows) or (("", "did nothing", "", ""),)), []).append(rank)
-    lines = [(f"{ranks_text(ranks)} {name}".rstrip(), *row) for (name, rows), ranks in blocks.items() for row in rows]
+    lines = [
+        (f"{actors_text(ranks, run.size, run.services)} {name}".rstrip(), *row)
+        for (name, rows), ranks in blocks.items()
+        for row in rows
+    ]
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(line, [*widths, 0], strict=True)).rstrip() for line in lines
@@ -158,6 +167,7 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
     awaited = raw[KIND] in ("read", "take") or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is None)
     awaited = awaited or (raw[KIND] == "flag" and raw[FLAG_HOW] == "wait")
     awaited = awaited or (raw[KIND] == "thread" and raw[THREAD_HOW] == "join")
+    awaited = awaited or (raw[KIND] == "store" and raw[STORE_HOW] in ("open", "join", "get"))
     if not awaited and not (raw[KIND] == "ask" and raw[ASK_HOW] == "synchronize"):
         return False
     later = (journal[index] for index in range(at + 1, len(journal)))

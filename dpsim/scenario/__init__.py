@@ -28,7 +28,7 @@ from dpsim.scenario.edit import scenario_from, with_limit, with_workload
 from dpsim.scenario.errors import ScenarioError, WorkloadMissing
 from dpsim.scenario.expect import Expect, ExpectedCulprit, ExpectExplored
 from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, KillSpec, OpAddress, Repeat, Skip
-from dpsim.scenario.machine import Limits
+from dpsim.scenario.machine import Limits, TakenPort
 from dpsim.scenario.model import ProtocolChoice, Scenario
 from dpsim.scenario.to_world import prepare, program_args, requests, world
 from dpsim.scenario.workload.model import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
@@ -55,6 +55,7 @@ __all__ = [
     "ScenarioError",
     "Skip",
     "Synthetic",
+    "TakenPort",
     "Workload",
     "WorkloadMissing",
     "dump_scenario",

@@ -24,8 +24,6 @@ from dpsim.protocol.startup.frontend import frontend_name
 from dpsim.protocol.startup.layout import (
     COORDINATOR,
     FRONTEND,
-    GROUP_NS,
-    HANDSHAKE_NS,
     WORKERS_NS,
     Layout,
     engine_name,
@@ -95,7 +93,6 @@ class EngineCore(Participant):
         init = await head.obey(f"init/{self.engine}")
         assert isinstance(init, tuple)
         self.written(*init)
-        self.coordinator = init[0]
         head.say(self.told(), "config")
         await head.obey("agreed")
         return head
@@ -106,6 +103,7 @@ class EngineCore(Participant):
         """
         fields = {"data_parallel_master_port": master, "data_parallel_master_port_list": tuple(ports)}
         self.parallel = self.parallel.model_copy(update={**fields, "data_parallel_size": size})
+        self.coordinator: tuple[int, ...] = tuple(coordinator)
         self.coordination_port = int(store)
         self.master_node = int(node)
 
@@ -194,5 +192,3 @@ class EngineCore(Participant):
         if self.layout.engines > 1:
             await self.rank.mailbox("start").get("wait_for_start")
 
-
-__all__ = ["GROUP_NS", "HANDSHAKE_NS", "EngineCore"]

@@ -116,7 +116,7 @@ class Startup(Program[StartupSetup]):
 
 
 def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
-    """From `nnodes`, else from `data_parallel_size_local`, where that was given; one node for all if neither was.
+    """From `nnodes`, else from `data_parallel_size_local` where that is not its default, 1; one node for all if neither.
 
     Raises Unsuitable where nodes hold no whole replicas.
     """
@@ -125,8 +125,8 @@ def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
         if replicas % nodes:
             raise Unsuitable(f"config.nnodes: {nodes} nodes for {replicas} replicas; expected a divisor of {replicas}")
         return replicas // nodes
-    given = "data_parallel_size_local" in config.model_fields_set and config.data_parallel_size_local
-    return min(config.data_parallel_size_local, replicas) if given else replicas
+    local = config.data_parallel_size_local
+    return local if 1 < local < replicas and replicas % local == 0 else replicas
 
 
 def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
