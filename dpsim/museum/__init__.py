@@ -10,6 +10,9 @@
     pipeline.py          hidden states and the queue of batches
     steps.py             dummy steps of a pipeline, and a queue that is too deep
     tensor_parallel.py   slices of hidden states
+    startup.py           handshake, ports and READY
+    startup_groups.py    groups and communicators, warm-up and capture
+    startup_bugs.py      bugs that engines had with configuration and ports
     pipeline_bugs.py     bugs that engines had in pipelines
 
 One file an area. Nothing imports them but the registry, by the entry points of pyproject.toml; checks never do.

@@ -103,7 +103,7 @@ class EngineCore(Participant):
         """
         fields = {"data_parallel_master_port": master, "data_parallel_master_port_list": tuple(ports)}
         self.parallel = self.parallel.model_copy(update={**fields, "data_parallel_size": size})
-        self.coordinator: tuple[int, ...] = tuple(coordinator)
+        self.coordinator: tuple[int, int] = coordinator
         self.coordination_port = int(store)
         self.master_node = int(node)
 
@@ -164,17 +164,21 @@ class EngineCore(Participant):
 
     async def be_ready(self, head: Child) -> None:
         """Steps 19 and 20: subscribed, then ready."""
-        await self.subscribe()
+        if self.layout.engines > 1:
+            store = await self.subscribe()
+            await self.all_subscribed(store)
         self.say_ready(head)
         await head.obey("serve")
 
-    async def subscribe(self) -> None:
+    async def subscribe(self) -> Store:
+        """Step 19. The answer is the coordinator's store."""
         self.rank.step = 19
-        if self.layout.engines == 1:
-            return
-        node, port = self.coordinator
-        store = await self.join(node, port, COORDINATOR, "coordinator")
+        store = await self.join(*self.coordinator, COORDINATOR, "coordinator")
         self.rank.send(self.rank.service(COORDINATOR), "events", ("subscribe", self.engine), "subscribe")
+        return store
+
+    async def all_subscribed(self, store: Store) -> None:
+        """Wait for the coordinator's READY (I-ST-9)."""
         if await store.get("ready", "coordinator.ready", timeout_ns=WORKERS_NS) is None:
             where = "to say READY, for which all engines have to subscribe"
             raise NobodyCame(self.name, COORDINATOR, where, WORKERS_NS)

@@ -95,13 +95,17 @@ class Groups:
 
     async def create_all(self) -> None:
         """Steps 10 and 11."""
-        for kind, lists in self.kinds.in_order():
+        for kind, lists in self.in_order():
             self.rank.step = 10
             for members in lists:
                 await self.create(kind, members)
             if len(self.own.get(kind, ())) > 1:
                 self.rank.step = 11
                 await self.connect(kind)
+
+    def in_order(self) -> list[Kind]:
+        """The kinds of step 10: in the same order on every worker (I-ST-1)."""
+        return self.kinds.in_order()
 
     async def create_siblings(self) -> None:
         """Step 13."""

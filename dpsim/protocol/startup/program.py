@@ -53,6 +53,8 @@ class Startup(Program[StartupSetup]):
 
     honours_config_by_rank = True
     probes = (SERVES,)
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a variant that is derived from this."""
 
     def prepare(self, args: Arguments) -> StartupSetup:
         topology = Topology.model_validate(args.topology)
@@ -64,7 +66,7 @@ class Startup(Program[StartupSetup]):
         given: dict[type[Any], type[Any]] = {GroupPorts: FORMS[args.form]}
         given |= {one: one for one in (FrontEnd, NodeFrontEnd, Coordinator, EngineCore, Worker)}
         given |= {one: one for one in (Kinds, Groups, Forwards, Compared)}
-        pieces = with_variant(self, args, given)
+        pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology, replicas_of_a_node(config, topology))
         firsts = [layout.workers(engine)[0] for engine in range(layout.engines)]
         engines = [_parallel(configs[first], topology, engine) for engine, first in enumerate(firsts)]

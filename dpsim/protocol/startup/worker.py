@@ -16,11 +16,13 @@ from dpsim.protocol.startup.conversation import Child
 from dpsim.protocol.startup.forwards import Forwards
 from dpsim.protocol.startup.groups import Groups, Kinds
 from dpsim.protocol.startup.layout import FRONTEND, Layout, engine_name, worker_name
-from dpsim.protocol.startup.memory import DeviceMemory
+from dpsim.protocol.startup.memory import TOTAL, DeviceMemory
 from dpsim.protocol.startup.participant import Participant
 from dpsim.protocol.startup.ports import GroupPorts
 from dpsim.protocol.startup.rendezvous import Meeting, meet
 
+LESS = 10
+"""No two devices have the same memory free: each has so many blocks less than the one before."""
 ALL2ALL = 16
 """Blocks that the first large all-to-all takes for itself."""
 
@@ -42,7 +44,7 @@ class Worker(Participant):
         self.own = own
         self.kinds = kinds
         self.group_ports, self.make_groups, self.make_forwards = pieces
-        self.memory = DeviceMemory()
+        self.memory = DeviceMemory(TOTAL - LESS * rank.rank)
 
     async def come_up(self) -> None:
         node, port, *left = await self.spawned()
