@@ -28,13 +28,13 @@ from dpsim.checks.finding import Finding, matches
 
 class Expected(NamedTuple):
     """What must come out. `verdict`: "held" is whatever is not violated; "proven" can come of all schedules only.
-    `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it, and
+    `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it (a service by its name), and
     when; None for any. A step without a rank is never looked at.
     """
 
     verdict: Literal["held", "proven", "violated"] = "held"
     klass: str | None = None
-    rank: int | None = None
+    rank: int | str | None = None
     step: int | None = None
 
     def __str__(self) -> str:
@@ -45,8 +45,8 @@ class Expected(NamedTuple):
         said = self.verdict + (f", {self.klass}" if self.klass is not None else "")
         return said if self.rank is None else f"{said}, culprit {self._culprit(self.rank)}"
 
-    def _culprit(self, rank: int) -> str:
-        return f"rank {rank}" + ("" if self.step is None else f" in step {self.step}")
+    def _culprit(self, rank: int | str) -> str:
+        return (f"rank {rank}" if isinstance(rank, int) else rank) + ("" if self.step is None else f" in step {self.step}")
 
     def unmet(
         self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""
@@ -66,13 +66,13 @@ class Expected(NamedTuple):
             return f"expected a finding of class {self.klass}, came {primary.klass}"
         return None if self.rank is None else self._other_culprit(self.rank, primary)
 
-    def _other_culprit(self, rank: int, primary: Finding) -> str | None:
+    def _other_culprit(self, rank: int | str, primary: Finding) -> str | None:
         culprit = primary.culprit
         if culprit is None:
-            return f"expected rank {rank} as culprit, but the finding names none"
-        if culprit.rank == rank and self.step in (None, culprit.step):
+            return f"expected {self._culprit(rank)} as culprit, but the finding names none"
+        if rank in (culprit.rank, culprit.service) and self.step in (None, culprit.step):
             return None
-        return f"expected {self._culprit(rank)} as culprit, came rank {culprit.rank} in step {culprit.step}"
+        return f"expected {self._culprit(rank)} as culprit, came {culprit.service or f'rank {culprit.rank}'} in step {culprit.step}"
 
 
 HELD = Expected()

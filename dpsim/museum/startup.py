@@ -175,7 +175,7 @@ class SendsMinusOne(EngineCore):
         return UNKNOWN if self.rank.node else own
 
 
-@mutant("M-CF-9", "CRASH:NOBODYCAME")
+@mutant("M-CF-9", "HANG:COLLECTIVE:MISSING_RANK")
 class SyncsAlone(EngineCore):
     """One replica alone agrees on the memory of KV caches."""
 

@@ -66,7 +66,7 @@ class NotWarmedUp(Groups):
         return
 
 
-@mutant("M-ST-8", "*")
+@mutant("M-ST-8", "HANG:COLLECTIVE:MISSING_RANK")
 class SizesByMemory(Forwards):
     """Which sizes a worker warms up depends on what its device has free."""
 
@@ -76,7 +76,7 @@ class SizesByMemory(Forwards):
         return sizes[1:] if last else sizes
 
 
-@mutant("M-ST-9", "*")
+@mutant("M-ST-9", "HANG:COLLECTIVE:MISSING_RANK")
 class SamplerOfOneReplica(Forwards):
     """The last stage of the first replica alone warms its sampler up."""
 

@@ -53,5 +53,11 @@ Index = Annotated[int, Field(ge=0, le=10**9, strict=True)]
 RankNumber = Annotated[int, Field(ge=0, lt=config.MAX_RANKS, strict=True)]
 """A global rank; that the topology has it is checked by the scenario."""
 
+ServiceName = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[a-z][!-~]*$")]
+"""The name of a service of the program, as engine.1; that there is one is checked when the program is known."""
+
+Actor: TypeAlias = RankNumber | ServiceName
+"""Somebody who runs a part of the program: a rank, or a service."""
+
 Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]
 """A name of a site, a communicator, a protocol, an adapter: printable ASCII without spaces."""

@@ -19,7 +19,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from dpsim.checks.expected import Expected
 from dpsim.checks.finding import pattern_problem
-from dpsim.scenario.base import Index, Problem, RankNumber, StrictModel, refuse
+from dpsim.scenario.base import Actor, Index, Problem, StrictModel, refuse
 
 
 def _verdict_alone(value: Any) -> Any:
@@ -35,7 +35,7 @@ ClassPattern = Annotated[
 class ExpectedCulprit(StrictModel):
     """Who must be found to have done it."""
 
-    rank: RankNumber
+    rank: Actor
     step: Index | None = None
     """The logical step, from 0. Left out: any."""
 

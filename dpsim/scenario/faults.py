@@ -26,7 +26,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 from pydantic import ConfigDict, Field, model_validator
 
 from dpsim.ops import MAIN, DType
-from dpsim.scenario.base import Flag, Index, Problem, RankNumber, StrictModel, Word, refuse
+from dpsim.scenario.base import Actor, Flag, Index, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.duration import Duration, PositiveDuration
 from dpsim.world import At, Delay, Fault, Kill
 
@@ -97,8 +97,8 @@ class FaultSpec(StrictModel):
     """What all faults have. Use one of the kinds below."""
 
     kind: str
-    rank: RankNumber
-    """The global rank that misbehaves."""
+    rank: Actor
+    """The global rank that misbehaves, or the name of a service."""
     at: OpAddress
     """The op at which it does."""
 
@@ -107,10 +107,10 @@ class FaultSpec(StrictModel):
         _happens_once(self.at)
         return self
 
-    def fault(self) -> Fault:
-        """As a backend is told."""
+    def fault(self, rank: int) -> Fault:
+        """As a backend is told; `rank`: the number of the one named."""
         change = self.change.model_dump(exclude_none=True) if isinstance(self, Alter) else {}
-        return Fault(self.kind, self.rank, self.at.at(), change)  # type: ignore[arg-type]
+        return Fault(self.kind, rank, self.at.at(), change)  # type: ignore[arg-type]
 
 
 class Skip(FaultSpec):
@@ -142,7 +142,7 @@ class KillSpec(StrictModel):
     """The rank dies between any two of its ops. Simulation only: where schedules are explored, at any point at all."""
 
     kind: Literal["kill"]
-    rank: RankNumber
+    rank: Actor
     """The global rank that may die."""
     at: OpAddress | None = None
     """The op from which on it may die. Left out: from the start."""
@@ -159,9 +159,9 @@ class KillSpec(StrictModel):
             _happens_once(self.at)
         return self
 
-    def kill(self) -> Kill:
+    def kill(self, rank: int) -> Kill:
         """As a backend is told."""
-        return Kill(self.rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
+        return Kill(rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
 
 
 AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | KillSpec, Field(discriminator="kind")]
@@ -170,11 +170,11 @@ AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | KillSpec, Field(di
 class DelaySpec(StrictModel):
     """A rank comes late to an op, to every visit of a site, or, without `at`, to the whole run."""
 
-    rank: RankNumber
+    rank: Actor
     by: PositiveDuration
     """How late."""
     at: OpAddress | None = None
 
-    def delay(self) -> Delay:
+    def delay(self, rank: int) -> Delay:
         """As a backend is told."""
-        return Delay(self.rank, At() if self.at is None else self.at.at(), self.by)
+        return Delay(rank, At() if self.at is None else self.at.at(), self.by)

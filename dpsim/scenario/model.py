@@ -159,7 +159,7 @@ class Scenario(StrictModel):
     def _wrong_ranks(self) -> Iterator[Problem]:
         """Ranks that the topology does not have."""
         size = self.topology.world_size
-        ranks: list[tuple[KeyPath, int]] = [(("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)]
+        ranks: list[tuple[KeyPath, int | str]] = [(("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)]
         for i, fault in enumerate(self.faults):
             if isinstance(fault, Alter) and fault.change.root is not None:
                 ranks.append((("faults", i, "change", "root"), fault.change.root))
@@ -169,7 +169,7 @@ class Scenario(StrictModel):
             if expect.culprit is not None:
                 ranks.append(((*path, "culprit", "rank"), expect.culprit.rank))
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
-        yield from (Problem(path, f"rank {rank}: the topology has {has}") for path, rank in ranks if rank >= size)
+        yield from (Problem(path, f"rank {rank}: the topology has {has}") for path, rank in ranks if isinstance(rank, int) and rank >= size)
 
     def _wrong_groups(self) -> Iterator[Problem]:
         """Communicators that do not exist, or that a rank or root does not belong to."""
@@ -187,7 +187,7 @@ class Scenario(StrictModel):
                 continue
             root = item.change.root if isinstance(item, Alter) else None
             for key, rank in (("rank",), item.rank), (("change", "root"), root):
-                if rank is not None and rank not in members and rank < self.topology.world_size:
+                if isinstance(rank, int) and rank not in members and rank < self.topology.world_size:
                     message = f"rank {rank} is not in the communicator {name}, which has {_some(members)}"
                     yield Problem((*path, *key), message)
 

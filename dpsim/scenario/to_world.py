@@ -21,6 +21,7 @@ from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.requests import requests_of
+from dpsim.words import did_you_mean
 from dpsim.world import World
 
 
@@ -29,18 +30,30 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
     what it has prepared.
     """
     groups = None if program is None else program.groups(prepared)
+    services = () if program is None else program.services(prepared)
+
+    def number(path: str, rank: int | str) -> int:
+        if isinstance(rank, int):
+            return rank
+        if rank in services:
+            return scenario.topology.world_size + services.index(rank)
+        known = ", ".join(services) or f"none of {scenario.protocol.name}"
+        hint = did_you_mean(rank, services)
+        raise ScenarioError(f"{scenario.name}: {path}.rank: no service {rank!r}; expected a rank or one of: {known}{hint}")
+
+    faults = [(fault, number(f"faults[{i}]", fault.rank)) for i, fault in enumerate(scenario.faults)]
     return World(
         size=scenario.topology.world_size,
         communicators=communicators(scenario.topology) if groups is None else named(groups),
-        faults=tuple(fault.fault() for fault in scenario.faults if not isinstance(fault, KillSpec)),
-        delays=tuple(delay.delay() for delay in scenario.delays),
-        kills=tuple(fault.kill() for fault in scenario.faults if isinstance(fault, KillSpec)),
+        faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
+        delays=tuple(one.delay(number(f"delays[{i}]", one.rank)) for i, one in enumerate(scenario.delays)),
+        kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),
         residency=scenario.limits.residency,
         launch_queue=scenario.limits.launch_queue,
         alloc_synchronises=scenario.limits.alloc_synchronises,
         stall_ns=scenario.limits.stall,
         deadline_ns=scenario.limits.deadline,
-        services=() if program is None else program.services(prepared),
+        services=services,
         nodes=() if program is None else program.nodes(prepared),
         strangers=tuple(one.stranger() for one in scenario.ports),
         lazy=scenario.limits.lazy_communicators,

@@ -31,7 +31,7 @@ from dpsim.protocol.startup.layout import (
 )
 from dpsim.protocol.startup.participant import Participant
 from dpsim.protocol.startup.ports import GroupPorts
-from dpsim.protocol.startup.rendezvous import Meeting, meet
+from dpsim.protocol.startup.rendezvous import Meeting, come
 
 
 class EngineCore(Participant):
@@ -129,8 +129,10 @@ class EngineCore(Participant):
             self.coordination = await self.join(self.master_node, self.coordination_port, FRONTEND, "coordination")
         finds = self.group_ports(self.rank, self.name, ports, self.coordination, self.master_node)
         names = [engine_name(engine) for engine in range(self.layout.engines)]
-        self.group = await meet(finds, "engine_dp_group", names, self.engine)
+        self.group = await come(finds, "engine_dp_group", names, self.engine)
         self.stores.insert(0, self.group.store)
+        self.groups.append(self.group)
+        await self.group.barrier("members")
 
     def spawn(self, ports: InitPorts, workers: Store) -> None:
         """Step 6: each gets a copy of the ports that are left."""

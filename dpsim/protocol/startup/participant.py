@@ -1,8 +1,8 @@
 """What all participants have in common: to come up, or to fail and tell.
 
     up        it has done its part, and serves (probe startup.serves)
-    failed    it raises one error, after it has told its parent
-    stopped   its parent gave up, and so does it, without an error (probe startup.stopped)
+    failed    it raises one error, after it has told its parent and the groups it is in
+    stopped   its parent gave up or another one failed, and so it ends, without an error (probe startup.stopped)
 
 Whoever fails or stops leaves its stores, the youngest first, so its children hear of it, and the engine DP group, which
 was the first to come, goes last (I-ST-12). So either all come up or all end: a child waits for its parent as long as
@@ -18,11 +18,14 @@ from abc import ABC, abstractmethod
 
 from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.conversation import Child
-from dpsim.protocol.startup.errors import NobodyCame, PortTaken, Stopped
+from dpsim.protocol.startup.errors import NobodyCame, OneFailed, PortTaken, Stopped
 from dpsim.protocol.startup.layout import HANDSHAKE_NS, Layout
+from dpsim.protocol.startup.rendezvous import Meeting
 
 SERVES, STOPPED, FAILED = "startup.serves", "startup.stopped", "startup.failed"
 
+SUPERVISES = 15
+"""From this step of the start on a front end or an engine waits for others, and does nothing itself."""
 GONE = 21
 """The step in which a participant ends before its time."""
 
@@ -36,6 +39,7 @@ class Participant(ABC):
         self.name = layout.name(rank.rank)
         self.stores: list[Store] = []
         self.parents: list[Child] = []
+        self.groups: list[Meeting] = []
 
     async def run(self) -> None:
         """Its whole life."""
@@ -44,15 +48,24 @@ class Participant(ABC):
             self.rank.probe(SERVES)
             await self.serve()
         except Stopped:
-            self.leave()
-            self.rank.step = GONE
-            self.rank.probe(STOPPED)
+            self.stop()
         except Exception as error:
-            for parent in self.parents:
-                parent.fail(error)
+            for line in (*self.groups, *self.parents):
+                line.fail(error)
+            if isinstance(error, OneFailed) and self.parents:
+                self.stop()
+                return
             self.leave()
+            if isinstance(error, NobodyCame | OneFailed) and self.rank.step >= SUPERVISES:
+                self.rank.step = GONE  # somebody below it did something earlier, or did not come to it
             self.rank.probe(FAILED)
-            self.gives_up(error)
+            raise
+
+    def stop(self) -> None:
+        """Who is to blame says so itself."""
+        self.leave()
+        self.rank.step = GONE
+        self.rank.probe(STOPPED)
 
     @abstractmethod
     async def come_up(self) -> None:
@@ -61,10 +74,6 @@ class Participant(ABC):
     async def serve(self) -> None:
         """What it does then: nothing of interest here."""
         return
-
-    def gives_up(self, error: Exception) -> None:
-        """It has told and left: what else?"""
-        raise error
 
     def leave(self) -> None:
         """Close what it opened and joined."""

@@ -4,7 +4,8 @@ The first member listens (`dpsim.protocol.startup.ports`), the others come. A me
 first one a value, and it tells all of them what came of it, or who failed. So a member that is missing is named once,
 and everybody hears of it.
 
-    engines = await meet(ports, "engine DP group", ["engine.0", "engine.1"], 1)
+    engines = await come(ports, "engine DP group", ["engine.0", "engine.1"], 1)
+    await engines.barrier("start")
     smallest = await engines.reduce(bytes, min)
 
 Torch makes a stateless group, and the barrier at the end of each `new_group`, in the same way. Sources: specification
@@ -48,12 +49,20 @@ class Meeting:
         try:
             told = [value, *await self._first.hear_all(self.members[1:], doing, GROUP_NS)]
         except StartupError as error:
-            of = error.of if isinstance(error, OneFailed) else type(error).__name__
-            self._first.call(f"met/{number}", (FAILED, self.members[0], of, str(error)))
+            self._number = number
+            self.fail(error)
             raise
         result = how(told)
         self._first.call(f"met/{number}", (OK, result))
         return result
+
+    def fail(self, error: Exception) -> None:
+        """This member cannot go on: whoever waits for it hears of that."""
+        if self.index:
+            self._other.fail(error)
+        else:
+            of = error.of if isinstance(error, OneFailed) else type(error).__name__
+            self._first.call(f"met/{self._number}", (FAILED, self.members[0], of, str(error)))
 
     async def barrier(self, doing: str) -> None:
         """All members come here."""
@@ -72,9 +81,7 @@ class Meeting:
         return answer[1]
 
 
-async def meet(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
-    """Make a group: all members are there when this returns. Raises StartupError."""
+async def come(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
+    """One member's part of a group; the others may not be there before its first barrier. Raises StartupError."""
     store = await (ports.find(group, members[0]) if index else ports.bind(group))
-    meeting = Meeting(store, group, members, index)
-    await meeting.barrier(group)
-    return meeting
+    return Meeting(store, group, members, index)

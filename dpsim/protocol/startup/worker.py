@@ -19,7 +19,7 @@ from dpsim.protocol.startup.layout import FRONTEND, Layout, engine_name, worker_
 from dpsim.protocol.startup.memory import TOTAL, DeviceMemory
 from dpsim.protocol.startup.participant import Participant
 from dpsim.protocol.startup.ports import GroupPorts
-from dpsim.protocol.startup.rendezvous import Meeting, meet
+from dpsim.protocol.startup.rendezvous import Meeting, come
 
 LESS = 10
 """No two devices have the same memory free: each has so many blocks less than the one before."""
@@ -63,8 +63,10 @@ class Worker(Participant):
             store = await self.join(node, store_port, FRONTEND, "coordination")
         finds = self.group_ports(self.rank, self.name, InitPorts(list(ports), master), store, node)
         names = [worker_name(worker) for worker in range(self.layout.topology.world_size)]
-        world = await meet(finds, "world", names, self.rank.rank)
+        world = await come(finds, "world", names, self.rank.rank)
         self.stores.append(world.store)
+        self.groups.append(world)
+        await world.barrier("members")
         return world
 
     async def create_groups(self, groups: Groups) -> int:
