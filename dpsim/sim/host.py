@@ -276,9 +276,7 @@ class Host:
 
     def cut(self) -> bool:
         """What the host has journaled beyond the point to which it came did not happen. False if there was no such
-        point.
-
-        XX: with several host threads the records of the others, which lie in between, have to stay.
+        point. A host of several threads has none: each stands still before it journals what it does.
         """
         self._settle()
         if self._unsure:

@@ -205,7 +205,7 @@ class HostThread:
             if not self._greenlet.dead:
                 self._greenlet.throw(GreenletExit)
             self._program.close()
-        self.host.waiter.callbacks = None  # which know this thread
+        self.host.waiter.callbacks = []  # else they know this thread
 
 
 class Threads:
