@@ -39,6 +39,9 @@ SPINS = 1_000
 class Host:
     """One host thread of a rank. `records`: the journal of the rank."""
 
+    turns = False
+    """Whether it stands still at its turns, as a thread of several does."""
+
     def __init__(self, journal: Journal, records: list[RawRecord], machine: Machine) -> None:
         self.journal = journal
         self.records = records

@@ -52,6 +52,8 @@ def front_of(original: T) -> T:
 class TurningHost(Host):
     """A host thread of a rank that may have several. It really stands still in a plain call."""
 
+    turns = True
+
     def __init__(self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine) -> None:
         super().__init__(journal, records, machine)
         self.own_journal = journal
