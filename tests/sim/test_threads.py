@@ -363,9 +363,9 @@ def repeats_untimed(seeds: Sequence[int]) -> bool:
 @pytest.mark.runs_once
 def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: a thread that goes on past those of whom it is noted that they went on before."""
-    assert repeats_untimed(range(60))
+    assert repeats_untimed(range(25))
     monkeypatch.setattr(TurningHost, "_give_way", lambda self: None)
-    assert not repeats_untimed(range(60))
+    assert not repeats_untimed(range(25))
 
 
 @pytest.mark.runs_once
