@@ -42,7 +42,7 @@ from dpsim.backend.injection import IN_TIME, Injections
 from dpsim.backend.issue import Issue
 from dpsim.backend.misuse import said
 from dpsim.backend.planted import Planted
-from dpsim.ops import MAIN, ORDINAL, SITE, STEP, RawRecord, Refs
+from dpsim.ops import MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
 from dpsim.world import World
 
 REST = "", "", ""
@@ -249,9 +249,11 @@ class Journal(Planted):
 
     def killed(self, last: RawRecord | None) -> None:
         """The rank died after that record, its last, and no op of its own did it."""
-        step, site, ordinal = (-1, "start", 0) if last is None else (last[STEP], last[SITE], last[ORDINAL])
+        thread, step, site, ordinal = self.thread, -1, "start", 0
+        if last is not None:
+            thread, step, site, ordinal = last[THREAD], last[STEP], last[SITE], last[ORDINAL]
         fields = "kill", 0, (), None, None
-        self._sink(("injected", step, self.thread, site, ordinal, "") + fields)  # noqa: RUF005
+        self._sink(("injected", step, thread, site, ordinal, "") + fields)  # noqa: RUF005
 
     # ---- inside
 

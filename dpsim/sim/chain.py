@@ -24,7 +24,7 @@ from dpsim.sim.op import Op
 class Chain:
     """The ops of a stream in their order. `waits`: of which points the next one comes after, beside the tail."""
 
-    __slots__ = ("_joins", "machine", "name", "queue", "tail", "waits")
+    __slots__ = ("_joins", "_line", "machine", "name", "queue", "tail", "waits")
 
     def __init__(self, machine: Machine, name: str, room: int | None = None) -> None:
         self.machine = machine
@@ -33,14 +33,25 @@ class Chain:
         self.waits: list[Op] = []
         self.queue: deque[Op] | None = None if room is None else deque(maxlen=room)
         self._joins = 0
+        self._line: Op | None = None  # when the last that came to stand here is through
 
     def make_room(self, host: Host) -> None:
         """The host puts work here, of which the record is its last: where the queue is full, it stands in that call
         until there is room. Who puts the work adds it to the queue.
         """
         queue = self.queue
-        if queue is not None and len(queue) == queue.maxlen:
+        if queue is None or len(queue) < (queue.maxlen or 0):
+            return
+        if not host.turns:
             host.stand((queue[0],), len(host.records))
+            return
+        # Other threads put work here while this one stands: each in the order in which it came, as the records have it.
+        before, through = self._line, Op("", life=~host.rank)
+        self._line, first = through, None
+        while queue[0] is not first:
+            first = queue[0]
+            host.stand((first,) if before is None else (first, before), len(host.records))
+        self.machine.submit(through)
 
     def append(self, op: Op) -> None:
         """Put an op at the end."""

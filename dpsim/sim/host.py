@@ -39,6 +39,9 @@ SPINS = 1_000
 class Host:
     """One host thread of a rank. `records`: the journal of the rank."""
 
+    turns = False
+    """Whether it stands still at its turns, as a thread of several does."""
+
     def __init__(self, journal: Journal, records: list[RawRecord], machine: Machine) -> None:
         self.journal = journal
         self.records = records
@@ -280,9 +283,7 @@ class Host:
 
     def cut(self) -> bool:
         """What the host has journaled beyond the point to which it came did not happen. False if there was no such
-        point.
-
-        XX: with several host threads the records of the others, which lie in between, have to stay.
+        point. A host of several threads has none: each stands still before it journals what it does.
         """
         self._settle()
         if self._unsure:

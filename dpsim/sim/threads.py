@@ -70,6 +70,8 @@ def front_of(original: T) -> T:
 class TurningHost(Host):
     """A host thread of a rank that may have several. It really stands still in a plain call."""
 
+    turns = True
+
     def __init__(
         self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine, by_object: bool
     ) -> None:
@@ -238,7 +240,7 @@ class HostThread:
             if not self._greenlet.dead:
                 self._greenlet.throw(GreenletExit)
             self._program.close()
-        self.host.waiter.callbacks = []  # which know this thread
+        self.host.waiter.callbacks = []  # else they know this thread
 
 
 class Threads:

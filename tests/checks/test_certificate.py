@@ -19,6 +19,7 @@ from dpsim.checks.certificate import certified
 from dpsim.checks.memory import own_order, touches
 from dpsim.checks.memory.own_order import all_in_order, in_order
 from dpsim.checks.run_index import RunIndex
+from dpsim.ops import KIND
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 from dpsim.scenario.to_world import prepare, world
@@ -30,8 +31,23 @@ from tests.checks.memory.layouts import Layouts
 from tests.checks.painted import painted
 from tests.checks.twins import TWINS
 from tests.records import changed
+from tests.worlds.random_threads import threaded_case
 
 # ---- on programs
+
+
+def test_what_is_certified_of_random_threads_passes() -> None:
+    """Of their memory nothing is."""
+    clean = 0
+    for seed in range(80):
+        case = threaded_case(seed)
+        run = SimBackend(memory=case.memory).run_program(case.world, case.program, case.args)
+        passed = held_against(case.world, run, f"seed {seed}")
+        several = any(raw[KIND] == "thread" for journal in run.journals for raw in journal)
+        owns = any(raw[KIND] == "alloc" for journal in run.journals for raw in journal)
+        assert not (several and owns and "race" in passed)
+        clean += bool(passed)
+    assert clean > 10
 
 
 def fuzzed(seeds: range) -> Counter[str]:

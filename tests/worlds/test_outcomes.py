@@ -80,8 +80,8 @@ def small_threaded_worlds(first: int, last: int, limit: int) -> list[Case]:
 
 
 def test_dpor_sees_every_outcome_where_ranks_have_threads() -> None:
-    cases = small_threaded_worlds(0, 60, limit=40)
-    assert len(cases) > 8
+    cases = small_threaded_worlds(0, 50, limit=25)
+    assert len(cases) > 5
     for case in cases:
         outcomes, _, twice = missed(case)
         assert (outcomes, twice) == (0, 0), case.name
@@ -95,7 +95,7 @@ def test_where_turns_are_no_choice_outcomes_are_missed(monkeypatch: pytest.Monke
         turn_round(self, label, [] if " comes to " in label else races, causes, end)
 
     monkeypatch.setattr(Dpor, "_turn_round", others)
-    assert any(missed(case)[0] for case in small_threaded_worlds(0, 60, limit=40))
+    assert any(missed(case)[0] for case in small_threaded_worlds(0, 50, limit=25))
 
 
 @pytest.mark.slow
