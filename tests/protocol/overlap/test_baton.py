@@ -1,4 +1,4 @@
-"""The baton: one microbatch runs at a time and no wake-up is lost, in all schedules, each beside what breaks it (4.7)."""
+"""The baton: one microbatch runs at a time and no wake-up is lost, in any schedule, each beside what breaks it."""
 
 from __future__ import annotations
 

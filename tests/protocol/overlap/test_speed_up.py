@@ -1,7 +1,7 @@
 """What overlap is worth: two microbatches with communication as long as computation, in eight layers.
 
-By hand. In each of L layers a microbatch has attention (a), dispatch (d), an expert (e) and combine (k), each as long as
-t. One after the other two microbatches take 2 * 4 * L * t = 64 t.
+By hand. In each of L layers a microbatch has attention (a), dispatch (d), an expert (e) and combine (k), each as long
+as t. One after the other two microbatches take 2 * 4 * L * t = 64 t.
 
 With the baton the compute stream has a0 a1 e0 e1 | a0 a1 e0 e1 | ..., the comm stream d0 d1 k0 k1 | ...:
 
