@@ -6,6 +6,9 @@
     captures.py          what is captured, and how it is replayed
     offloading.py        weights that come to the device layer by layer
     graph_bugs.py        bugs that engines had with CUDA graphs
+    overlap.py           microbatches in threads, and the baton between them
+    overlap_graphs.py    microbatches that are captured
+    overlap_slices.py    how batches are cut into microbatches
     tokens.py            sampled tokens of a pipeline
     pipeline.py          hidden states and the queue of batches
     steps.py             dummy steps of a pipeline, and a queue that is too deep

@@ -64,19 +64,13 @@ class SkipsBarrier(LowLatencyForward):
     ubatch_context = Asks
 
 
-@mutant("M-BT-2", "CRASH:TWORUN")
+@mutant("M-BT-2", "CRASH:ASSERTIONERROR")
 class DoesNotClear(Forward033):
-    """A microbatch does not clear its own event, so that its next wait returns at once."""
+    """A microbatch does not clear its own event: its next wait would return at once, and two would run."""
 
     class Context(UBatchContext):
         def clear_own(self) -> None:
             pass
-
-        async def cpu_yield(self) -> None:
-            self.state.give(self.id)
-            self.let_go()
-            await self.take()
-            self.restore()
 
     ubatch_context = Context
 

@@ -8,6 +8,9 @@
     some           FULL               there is one             replay
     some           NONE, PIECEWISE    -                        threads, eagerly
 
+A capture runs nothing. So a step that captures while serving has no outputs, as long as nobody replays the graph: what
+the pages and releases do, and the witness of the program finds.
+
 Whatever the mode is, microbatches run in mode NONE, so that no wrapper within them acts. Their outputs are kept by
 number and put together in that order.
 

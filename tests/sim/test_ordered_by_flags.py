@@ -1,0 +1,119 @@
+"""Turns that touch what a call is on (`Program.ordered_by_flags`) show all that turns which all conflict show."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.subject import Subject
+from dpsim.explore import search
+from dpsim.explore.explorer import Budget, explore
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.sim.threads import TOUCHED
+from dpsim.world import Run, World
+
+FLAGS = ("f", "g")
+Calls = tuple[tuple[str, str], ...]
+
+
+class Flags(Program[tuple[Calls, ...]]):
+    """Each thread makes its calls on flags. It shares nothing in Python, and says what its queries found."""
+
+    threaded = True
+
+    async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+        threads = [rank.start(f"t{number}", self.thread(calls)) for number, calls in enumerate(prepared[1:])]
+        await self.thread(prepared[0])(rank)
+        for thread in threads:
+            await thread.join("join")
+
+    def thread(self, calls: Calls) -> Callable[[Rank], Coroutine[Any, Any, None]]:
+        async def run(rank: Rank) -> None:
+            for what, name in calls:
+                flag = rank.flag(name)
+                if what == "set":
+                    flag.set("set")
+                elif what == "clear":
+                    flag.clear("clear")
+                elif what == "wait":
+                    await flag.wait("wait")
+                else:
+                    await flag.query("query")
+
+        return run
+
+
+class Ordered(Flags):
+    ordered_by_flags = True
+
+
+def outcomes(program: Program[Any], threads: tuple[Calls, ...]) -> tuple[set[Any], int]:
+    """How runs can end: of each thread, what it learned in order, and whether it came to its end."""
+    seen: set[Any] = set()
+    subject = Subject(World(1, ()), program, threads, repeats=False)
+    machine = subject.machine()
+
+    def once(asked: Any) -> list[Any]:
+        run, _ = subject.on(machine, asked)
+        seen.add(told(run))
+        return []
+
+    result = explore(once, search("dpor"), Budget(schedules=5000))
+    assert result.verdict in ("proven", "vacuous"), result.verdict
+    return seen, result.runs
+
+
+def told(run: Run) -> tuple[Any, ...]:
+    by_thread: dict[str, list[Any]] = {}
+    for raw in run.journals[0]:
+        if raw[0] in ("learned", "ended", "finished"):
+            by_thread.setdefault(raw[2], []).append((raw[0], *raw[3:5], raw[6:]))
+    return tuple(sorted((name, tuple(map(str, records))) for name, records in by_thread.items()))
+
+
+class Draws(Flags):
+    """Breaks the promise: threads share a list that nothing orders."""
+
+    async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+        drawn: list[str] = []
+
+        async def thread(rank: Rank) -> None:
+            drawn.append(rank.thread)
+
+        threads = [rank.start(name, thread) for name in ("a", "b")]
+        for one in threads:
+            await one.join("join")
+        await rank.flag(drawn[0]).query(f"first.{drawn[0]}")
+
+
+class DrawsOrdered(Draws):
+    ordered_by_flags = True
+
+
+def test_a_promise_that_is_broken_hides_what_it_was_about() -> None:
+    assert len(outcomes(Draws(), ())[0]) == 2
+    assert len(outcomes(DrawsOrdered(), ())[0]) == 1
+
+
+def test_a_wait_and_a_clear_do_not_commute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: where they are taken to, a wait that is let go on, or stands for ever, is not seen."""
+    threads: tuple[Calls, ...] = ((("set", "f"), ("clear", "f")), (("wait", "f"),))
+    everything, _ = outcomes(Flags(), threads)
+    assert outcomes(Ordered(), threads)[0] == everything
+    monkeypatch.setitem(TOUCHED, "clear", (("state", "w"),))
+    assert outcomes(Ordered(), threads)[0] < everything
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_same_outcomes_in_fewer_schedules(seed: int) -> None:
+    draw = random.Random(seed)
+    calls = ("set", "set", "clear", "wait", "query")
+    threads = tuple(tuple((draw.choice(calls), draw.choice(FLAGS)) for _ in range(3)) for _ in range(2))
+    everything, many = outcomes(Flags(), threads)
+    ordered, few = outcomes(Ordered(), threads)
+    assert ordered == everything
+    assert few <= many
