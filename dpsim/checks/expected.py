@@ -46,7 +46,9 @@ class Expected(NamedTuple):
         return said if self.rank is None else f"{said}, culprit {self._culprit(self.rank)}"
 
     def _culprit(self, rank: int | str) -> str:
-        return (f"rank {rank}" if isinstance(rank, int) else rank) + ("" if self.step is None else f" in step {self.step}")
+        return (f"rank {rank}" if isinstance(rank, int) else rank) + (
+            "" if self.step is None else f" in step {self.step}"
+        )
 
     def unmet(
         self, came: str, primary: Finding | None, never_applied: Sequence[str] = (), remark: str = ""

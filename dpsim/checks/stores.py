@@ -76,9 +76,7 @@ def listened(run_index: RunIndex, node: int, port: int) -> list[int]:
 def _opened(journal: list[RawRecord], node: int) -> set[int]:
     """The ports of a node at which a rank came to listen."""
     asked = {
-        raw[ADDRESS]
-        for raw in journal
-        if raw[KIND] == "store" and raw[STORE_HOW] == "open" and raw[STORE_NODE] == node
+        raw[ADDRESS] for raw in journal if raw[KIND] == "store" and raw[STORE_HOW] == "open" and raw[STORE_NODE] == node
     }
     outcomes = (raw[LEARNED_OUTCOME] for raw in journal if raw[KIND] == "learned" and raw[ADDRESS] in asked)
     return {port for port in outcomes if port is not None}

@@ -161,7 +161,8 @@ def _waits(run: Run, word: str) -> list[tuple[str, str]]:
         shares = [_share(waited, run.elapsed_ns) for waited in waited_ns]
         ends = ["" if end == "finished" else f", then {ENDED[end]}" for end in run.ends]
         return [
-            (f"{actors_text([rank], run.size, run.services)} {word}", share + end) for rank, (share, end) in enumerate(zip(shares, ends, strict=True))
+            (f"{actors_text([rank], run.size, run.services)} {word}", share + end)
+            for rank, (share, end) in enumerate(zip(shares, ends, strict=True))
         ]
     worst = sorted(range(len(waited_ns)), key=lambda rank: (-waited_ns[rank], rank))[:WORST_RANKS]
     return [
@@ -169,7 +170,10 @@ def _waits(run: Run, word: str) -> list[tuple[str, str]]:
             f"ranks {word}",
             f"min {duration(min(waited_ns))}, median {duration(median(waited_ns))}, max {duration(max(waited_ns))}",
         ),
-        ("longest", ", ".join(f"{actors_text([rank], run.size, run.services)} {duration(waited_ns[rank])}" for rank in worst)),
+        (
+            "longest",
+            ", ".join(f"{actors_text([rank], run.size, run.services)} {duration(waited_ns[rank])}" for rank in worst),
+        ),
     ]
 
 

@@ -197,4 +197,3 @@ class EngineCore(Participant):
         """The first wave begins on all engines."""
         if self.layout.engines > 1:
             await self.rank.mailbox("start").get("wait_for_start")
-
