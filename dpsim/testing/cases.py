@@ -100,7 +100,7 @@ def threads(bench: Bench) -> None:
     other parts give in a program with threads what they give in one without.
     """
     bench.conforms("threads")
-    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail"):
+    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "stores"):
         bench.healthy("conformance_threads", {"parts": (part,), "rounds": 1}, bench.world())
 
 
@@ -122,8 +122,7 @@ def lazy(bench: Bench) -> None:
     """Communicators that are made at their first use give what others give; a capture refuses to make one."""
     world = bench.world(lazy=True)
     bench.healthy("conformance_lazy", {"rounds": 1}, world)
-    for part in ("collectives", "transfers"):
-        bench.healthy("conformance", {"parts": (part,)}, world)
+    bench.healthy("conformance", {"parts": ("transfers",)}, world)
 
 
 @_case

@@ -70,7 +70,8 @@ class Stores(Program[Any]):
     async def opens(self, rank: Rank, prepared: Mapping[str, Any]) -> Store | None:
         """On the port `port`, at once; and says which it has."""
         store = await rank.open_store(prepared.get("port", 0), "open")
-        rank.decide("opened", store is not None, "dp_cpu")
+        if not rank.name:  # a service is in no group that could decide
+            rank.decide("opened", store is not None, "dp_cpu")
         return store
 
     async def opens_and_raises(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
@@ -84,6 +85,21 @@ class Stores(Program[Any]):
     async def opens_and_exits(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         await self.opens(rank, prepared)
         os._exit(7)
+
+    async def opens_and_goes(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        """Its process ends when all others have joined."""
+        store = await self.opens(rank, prepared)
+        assert store is not None
+        await store.get("here", "here")
+        os._exit(7)
+
+    async def is_left(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        store = await rank.join_store(0, prepared["port"], "join")
+        assert store is not None
+        store.set("here", True, "set")
+        rank.decide("left", await store.get("missing", "get"), "dp_cpu")
+        store.set("lost", True, "set")
+        rank.decide("later", await store.get("lost", "get"), "dp_cpu")
 
     async def publishes(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         """Opens a store and says where; what it set and closed over is there for those who ask."""
@@ -109,7 +125,7 @@ class Stores(Program[Any]):
         """With a time-out that is longer than the stall."""
         store = await self.opens(rank, prepared)
         assert store is not None
-        rank.decide("nothing", await store.get("missing", "get", timeout_ns=5 * SECOND // 2), "dp_cpu")
+        rank.decide("nothing", await store.get("missing", "get", timeout_ns=SECOND), "dp_cpu")
 
     async def gets_for_ever(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         store = await self.opens(rank, prepared)
