@@ -94,6 +94,7 @@ def test_a_service_that_raises(backend: TorchBackend, world: World) -> None:
     assert "the service desk has no device" in run.journals[DESK][-1][-1]
 
 
+@pytest.mark.slow
 @on_all
 def test_a_service_that_waits_for_ever_is_a_hang(backend: TorchBackend, world: World) -> None:
     """Where ranks end and a service stands in a get; in an idle one it has ended well."""
@@ -105,8 +106,9 @@ def test_a_service_that_waits_for_ever_is_a_hang(backend: TorchBackend, world: W
     assert desk(backend, make_world(devices=["dp"], services=("desk", "clerk"))).finished
 
 
+@pytest.mark.slow
 @on_all
-@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGSTOP, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
 def test_a_service_that_is_taken_away_is_lost(
     backend: TorchBackend, world: World, number: signal.Signals, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.ops import MAIN, SITE
+from dpsim.ops import MAIN, SITE, RawRecord
 from dpsim.world import End, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
@@ -75,6 +75,10 @@ def test_what_fails_raises(backend: TorchBackend, world: World) -> None:
     assert run.journals[1][-1][: SITE + 1] == ("raised", 3, MAIN, "KernelError")
 
 
+def stored(how: str, value: object) -> RawRecord:
+    return raw("store", f"store.{how}", node=0, port=5, how=how, key="", value=value)
+
+
 def test_where_a_rank_stands(tmp_path: Path) -> None:
     path = tmp_path / "journal"
     assert standing(path) == Standing(False, 0)
@@ -86,6 +90,13 @@ def test_where_a_rank_stands(tmp_path: Path) -> None:
         (raw("learned", "sum", ordinal=1, outcome=5), Standing(True, 0)),
         (raw("sleep", "nap", ns=77), Standing(False, 77)),
         (raw("learned", "nap", outcome=None), Standing(True, 0)),
+        (stored("get", 99), Standing(False, 99)),
+        (raw("learned", "store.get", outcome=None), Standing(True, 0)),
+        (stored("join", 98), Standing(False, 98)),
+        (raw("learned", "store.join", outcome=5), Standing(True, 0)),
+        (stored("set", 97), Standing(True, 0)),
+        (stored("open", None), Standing(False, 0)),
+        (raw("learned", "store.open", outcome=None), Standing(True, 0)),
         (raw("learned", "box", outcome="message"), Standing(False, 0)),
         (raw("take", "box", ordinal=1, mailbox="box", how="get"), Standing(False, 0)),
     ]:

@@ -1,0 +1,39 @@
+"""A protocol that opens a fixed port, for two jobs at once; its workers import this module by its name.
+
+The environment says which port, how many jobs there are, and the folder where each says what came of it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.registry import register_protocol
+
+SECOND = 1_000_000_000
+
+
+@register_protocol("t_clash")
+class Clash(Program[Any]):
+    """Rank 0 opens the port, and rank 1 joins whoever listens there; the store is kept until all jobs have tried."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        port, folder = int(os.environ["CLASH_PORT"]), Path(os.environ["CLASH_FOLDER"])
+        if rank.rank == 0:
+            store = await rank.open_store(port, "open")
+            joined = await rank.mailbox("joined").get("joined")
+            (folder / f"tried-{os.getpid()}").write_text(json.dumps([store is not None, joined]))
+            (folder / f"tried-{os.getpid()}").rename(folder / f"job-{os.getpid()}")
+            while len(list(folder.glob("job-*"))) < int(os.environ["CLASH_JOBS"]):
+                time.sleep(0.01)
+            rank.send(1, "over", True, "over")
+        else:
+            found = await rank.join_store(0, port, "join", timeout_ns=60 * SECOND)
+            rank.send(0, "joined", found is not None, "tell")
+            await rank.mailbox("over").get("over")

@@ -1,0 +1,61 @@
+"""Two jobs on one machine that want the same port: one of them gets it, and nothing is left of either."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from real.ports import listen
+from tests import ROOT
+from tests.cli.commands import write
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.slow]
+
+SCENARIO = """
+name: clash
+protocol: {name: t_clash}
+topology: {data_parallel_size: 2}
+limits: {stall: 60s}
+workload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}
+"""
+
+JOBS = 2
+
+
+@pytest.mark.parametrize("turn", range(3))
+def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
+    """Rank 0 of each job opens it, and keeps it until both have tried."""
+    free = listen(0, 0)
+    assert free is not None
+    with free:
+        port = free.getsockname()[1]
+    for name in ("told", "temporary", "work"):
+        (tmp_path / name).mkdir()
+    before = set(Path("/dev/shm").glob("dpsim-*"))
+    file = write(tmp_path / "clash.yaml", SCENARIO)
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": str(ROOT)}
+    environment |= {"CLASH_PORT": str(port), "CLASH_FOLDER": str(tmp_path / "told"), "CLASH_JOBS": str(JOBS)}
+    command = [sys.executable, "-m", "dpsim.cli", "run", str(file), "--module", "tests.real.clash", "--backend", "gloo"]
+    jobs = [
+        subprocess.Popen(
+            command, env=environment, cwd=tmp_path / "work", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        )
+        for _ in range(JOBS)
+    ]
+    said = [job.communicate(timeout=120)[0].decode() for job in jobs]
+    assert [job.returncode for job in jobs] == [0] * JOBS, said
+    told = [json.loads(one.read_text()) for one in (tmp_path / "told").glob("job-*")]
+    assert sorted(opened for opened, _ in told) == [False, True]
+    # Of the job that has no store, the other rank has reached that of the first: a port says nothing of who listens.
+    assert [joined for _, joined in told] == [True, True]
+    again = listen(0, port)
+    assert again is not None, "somebody is left that listens"
+    again.close()
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert set(Path("/dev/shm").glob("dpsim-*")) <= before
