@@ -159,8 +159,10 @@ class Scenario(StrictModel):
     def _wrong_ranks(self) -> Iterator[Problem]:
         """Ranks that the topology does not have."""
         size = self.topology.world_size
-        ranks: list[tuple[KeyPath, int | str]] = [(("faults", i, "rank"), fault.rank) for i, fault in
-        enumerate(self.faults)] for i, fault in enumerate(self.faults):
+        ranks: list[tuple[KeyPath, int | str]] = [
+            (("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)
+        ]
+        for i, fault in enumerate(self.faults):
             if isinstance(fault, Alter) and fault.change.root is not None:
                 ranks.append((("faults", i, "change", "root"), fault.change.root))
         ranks += [(("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays)]
@@ -169,8 +171,11 @@ class Scenario(StrictModel):
             if expect.culprit is not None:
                 ranks.append(((*path, "culprit", "rank"), expect.culprit.rank))
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
-        yield from (Problem(path, f"rank {rank}: the topology has {has}") for path, rank in ranks if isinstance(rank,
-        int) and rank >= size)
+        yield from (
+            Problem(path, f"rank {rank}: the topology has {has}")
+            for path, rank in ranks
+            if isinstance(rank, int) and rank >= size
+        )
 
     def _wrong_groups(self) -> Iterator[Problem]:
         """Communicators that do not exist, or that a rank or root does not belong to."""

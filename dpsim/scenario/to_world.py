@@ -39,8 +39,9 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
             return scenario.topology.world_size + services.index(rank)
         known = ", ".join(services) or f"none of {scenario.protocol.name}"
         hint = did_you_mean(rank, services)
-        raise ScenarioError(f"{scenario.name}: {path}.rank: no service {rank!r}; expected a rank or one of:
-        {known}{hint}")
+        raise ScenarioError(
+            f"{scenario.name}: {path}.rank: no service {rank!r}; expected a rank or one of: {known}{hint}"
+        )
 
     faults = [(fault, number(f"faults[{i}]", fault.rank)) for i, fault in enumerate(scenario.faults)]
     return World(
