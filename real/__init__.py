@@ -2,7 +2,7 @@
 GPUs.
 
     backend.py         GlooBackend and NcclBackend, what the entry points name
-    pool.py            the parent: one worker process a rank, kept warm, killed or recovered after a hang
+    pool.py            the parent: a worker process for each rank or service, kept warm, replaced after a hang
     crew.py            the parent: those processes: how they start, leave, and are kept in reserve
     spent.py           the parent: where the time of a pool went
     store.py           the parent: where communicators meet, on the loopback interface
@@ -19,6 +19,10 @@ GPUs.
     issuing.py         what makes each of their calls one step, and gives each its journal
     flags.py           the flags between them
     mail.py            mailboxes: a UNIX socket a rank
+    stores.py          stores of programs: a table behind a socket, served by a thread of its listener
+    ports.py           the ports of nodes, on the loopback interface; strangers
+    lazy.py            communicators that are made at their first use
+    no_device.py       what a service has in the place of a device
     cpu.py             the device of gloo: streams are threads
     cpu_graphs.py      its graphs: calls that are issued again
     cuda.py            the device of NCCL

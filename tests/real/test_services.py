@@ -38,7 +38,7 @@ DESK, CLERK = 2, 3
 
 @pytest.fixture
 def world() -> World:
-    return make_world(devices=["dp"], services=("desk", "clerk"), stall_ns=300_000_000)
+    return make_world(devices=["dp"], services=("desk", "clerk"))
 
 
 def desk(backend: Backend, world: World, rounds: int = 2) -> Run:
@@ -77,7 +77,7 @@ def test_a_service_that_dies_is_one_that_died(backend: TorchBackend, world: Worl
     before = desk(backend, world).journals[DESK]
     run = desk(backend, replace(world, faults=(Fault("die", DESK, At("pass", 1)),)))
     assert run.ends == ["blocked", "blocked", "died", "blocked"]
-    assert run.observed == "no rank moved for 0.3 s after desk died (SIGKILL)"
+    assert run.observed == "no rank moved for 1 s after desk died (SIGKILL)"
     assert run.lost == ""
     assert run.journals[DESK][:-1] == before[: len(run.journals[DESK]) - 1]
     assert desk(backend, world).finished
@@ -98,12 +98,12 @@ def test_a_service_that_raises(backend: TorchBackend, world: World) -> None:
 @on_all
 def test_a_service_that_waits_for_ever_is_a_hang(backend: TorchBackend, world: World) -> None:
     """Where ranks end and a service stands in a get; in an idle one it has ended well."""
-    world = replace(world, services=("desk",))
+    world = replace(world, services=("desk",), stall_ns=1_000_000_000)
     for how, end in (("gets_for_ever", "blocked"), ("idles", "finished")):
         run = backend.run(world, "real_stores", {"how": "ends", "others": "ends", "service": how})
         assert run.ends == ["finished", "finished", end]
-        assert run.observed == ("no rank moved for 0.3 s" if end == "blocked" else "")
-    assert desk(backend, make_world(devices=["dp"], services=("desk", "clerk"))).finished
+        assert run.observed == ("no rank moved for 1 s" if end == "blocked" else "")
+    assert desk(backend, replace(world, services=("desk", "clerk"), stall_ns=60_000_000_000)).finished
 
 
 @pytest.mark.slow
@@ -126,7 +126,7 @@ def test_a_service_that_is_taken_away_is_lost(
     how = "was ended by SIGKILL" if number == signal.SIGKILL else "was stopped and did not go on"
     assert run.lost == f"the process of desk {how}"
     monkeypatch.undo()
-    assert desk(backend, make_world(devices=["dp"], services=("desk", "clerk"))).finished
+    assert desk(backend, replace(world, services=("desk", "clerk"), stall_ns=60_000_000_000)).finished
 
 
 # ---- without processes

@@ -83,7 +83,6 @@ def test_a_time_out_that_is_longer_than_the_stall_is_no_hang(backend: TorchBacke
 
 @on_each
 def test_whose_listener_died_learns_none(backend: TorchBackend, world: World, port: int) -> None:
-    world = replace(world, stall_ns=1_000_000_000)
     run = backend.run(world, "real_stores", {"how": "opens_and_goes", "others": "is_left", "port": port})
     assert run.ends == ["died", "finished"]
     assert learned(run, 1, "left") == learned(run, 1, "later") == [None]
@@ -160,9 +159,9 @@ def left(backend: TorchBackend, port: int) -> bool:
 @on_all
 @pytest.mark.parametrize("how", ENDS)
 def test_nothing_is_left_listening(backend: TorchBackend, world: World, port: int, seen: list[Any], how: str) -> None:
-    world = replace(world, stall_ns=200_000_000)
-    run = backend.run(world, "real_stores", {"how": how, "others": "ends", "port": port})
     end, there = ENDS[how]
+    told = replace(world, stall_ns=500_000_000) if end == "blocked" else world
+    run = backend.run(told, "real_stores", {"how": how, "others": "ends", "port": port})
     assert run.ends == [end, "finished"]
     assert (port in seen) == there
     assert not left(backend, port)

@@ -39,6 +39,7 @@ class Silent:
 
     def __init__(self, rank: int) -> None:
         self.rank = rank
+        self.name = f"rank {rank}"
         self.sent: list[Any] = []
 
     def taken_away(self) -> str:
