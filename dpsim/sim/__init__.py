@@ -9,7 +9,9 @@
     lines.py           which parts of collectives and transfers end early, without time
 
     host.py            a host thread: what it knows, what it has issued, how it waits
-    threads.py         host threads of a rank, and flags: which of them goes on
+    turns.py           a host thread that stands still before each of its calls
+    threads.py         the host threads of a rank, of which one goes on at a time
+    flags.py           flags between them
     chain.py           a stream as the device sees it: a chain of ops
     allocator.py       a caching allocator, as PyTorch's
 

@@ -16,13 +16,14 @@ from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen, Stream
 from dpsim.sim.device import Device
+from dpsim.sim.flags import SimFlag
 from dpsim.sim.graphs import SimGraph
 from dpsim.sim.host import Host
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
 from dpsim.sim.stores import Ports, join_store, open_store
 from dpsim.sim.streams import SimStream
-from dpsim.sim.threads import SimFlag, SimThread, Threads
+from dpsim.sim.threads import SimThread, Threads
 
 Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any, Any, None]]
 """The life of a host thread that a program starts."""

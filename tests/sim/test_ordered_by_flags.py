@@ -13,7 +13,7 @@ from dpsim.explore import search
 from dpsim.explore.explorer import Budget, explore
 from dpsim.interface import Rank
 from dpsim.program import Program
-from dpsim.sim.threads import TOUCHED
+from dpsim.sim.turns import TOUCHED
 from dpsim.world import Run, World
 
 FLAGS = ("f", "g")

@@ -19,7 +19,8 @@ from dpsim.program import Program
 from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.threads import Threads, TurningHost
+from dpsim.sim.threads import Threads
+from dpsim.sim.turns import TurningHost
 from dpsim.world import At, Delay, Fault, Run, World
 from tests.programs import Script, set_to, world_of
 from tests.worlds.brute import outcome_of
@@ -210,6 +211,7 @@ async def two_takers(rank: Rank) -> None:
         rank.send(0, "box", 2, "send")
 
 
+@pytest.mark.runs_once
 def test_each_get_has_a_message_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     def taken() -> set[Any]:
         rng = random.Random(3)

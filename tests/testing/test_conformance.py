@@ -47,7 +47,8 @@ from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.rank import SimRank
 from dpsim.sim.stores import SimStore
 from dpsim.sim.streams import SimEvent, SimStream
-from dpsim.sim.threads import SimFlag, SimThread
+from dpsim.sim.flags import SimFlag
+from dpsim.sim.threads import SimThread
 from dpsim.testing.conformance import ground
 from dpsim.testing.conformance.program import PARTS, THREADED
 from dpsim.world import CommunicatorSpec, Run, World

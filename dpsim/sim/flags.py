@@ -1,0 +1,72 @@
+"""Flags between the host threads of a rank.
+
+A flag is an edge: what waits for it comes after the turn in which it was set. It takes no time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from dpsim.backend.threads import JournaledFlag
+from dpsim.backend.work import Outcome
+from dpsim.sim.host import Host
+from dpsim.sim.op import Op
+from dpsim.sim.turns import TurningHost
+
+
+class SimFlag(JournaledFlag):
+    """A flag: the turn in which it was set, and who waits for that."""
+
+    __slots__ = ("_by", "_host", "_set_now", "_waiting")
+
+    def __init__(self, host: Host, name: str) -> None:
+        super().__init__(host.journal, name)
+        self._host = host
+        self._set_now = False
+        self._by: Op | None = None  # None: nothing that anybody need come after
+        self._waiting: list[Op] = []
+
+    def _set(self) -> None:
+        host = self._host
+        if not self._set_now:
+            self._set_now = True
+            self._by = host.last if isinstance(host, TurningHost) else None
+        waiting, self._waiting = self._waiting, []
+        for op in waiting:
+            host.machine.edge(self._by, op)
+            host.machine.submit(op)
+
+    def _clear(self) -> None:
+        self._set_now, self._by = False, None
+
+    def _wait(self) -> Outcome:
+        host = self._host
+
+        def outcome() -> Generator[Any, Any, None]:
+            if self._set_now and self._by is None:
+                return
+            op = Op(host.address("passes"), life=~host.rank)
+            if host.chained:
+                host.before(op)
+            if self._set_now:
+                host.machine.edge(self._by, op)
+                host.machine.submit(op)
+            else:
+                self._waiting.append(op)
+            yield from host.wait(op)
+
+        return outcome
+
+    def _query(self) -> Outcome:
+        host = self._host
+
+        def outcome() -> Generator[Any, Any, bool]:
+            if self._set_now and isinstance(host, TurningHost) and self._by is not None:
+                host._learn(self._by)
+            yes = self._set_now
+            if not yes and host.machine.timed:
+                yield from host.spin()
+            return yes
+
+        return outcome
