@@ -10,6 +10,8 @@ agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
 stores.py            who stands at a port or at a key for ever; a part of deadlock
 deadlock.py          who waits for whom in a run that did not come to its end
+thread_hangs.py      host threads of one rank that wait for each other; a part of deadlock
+thread_records.py    what single records of threads say
 livelock.py          ranks that move for ever and get nowhere
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
 limits.py            hosts that a limit of the world holds up; a part of deadlock

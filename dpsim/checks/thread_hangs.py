@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from dpsim.checks.finding import Finding
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.thread_records import awaited, is_idle, place, sets, waits, who
 from dpsim.ops import (
     ADDRESS,
     ENDED_MESSAGE,
@@ -30,12 +31,9 @@ from dpsim.ops import (
     FLAG_HOW,
     KIND,
     MAIN,
-    STREAM,
-    TAKE_HOW,
     THREAD,
     THREAD_HOW,
     THREAD_NAME,
-    RawRecord,
 )
 from dpsim.words import ranks_text
 
@@ -109,20 +107,20 @@ class _Rank:
 
     def _holds(self, entry: Entry) -> bool:
         """Whether a thread may stand there."""
-        return _awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
+        return awaited(entry.raw) or (entry.raw[KIND] in PLAIN and self.rank in self.run_index.run.standing)
 
     def _standing(self, last: Entry) -> Entry:
         """The op in which a thread stands: the last that may hold it and did not return; else the last that it did."""
         heard = {raw[ADDRESS] for raw in self.journal if raw[KIND] == "learned"}
         for at in range(last.at, -1, -1):
             raw = self.journal[at]
-            if raw[THREAD] == last.raw[THREAD] and _awaited(raw) and raw[ADDRESS] not in heard:
+            if raw[THREAD] == last.raw[THREAD] and awaited(raw) and raw[ADDRESS] not in heard:
                 return Entry(self.rank, at, raw)
         return last
 
     def finding(self) -> Finding | None:
         """What holds this rank, if that is a matter of its threads alone."""
-        held = [name for name, entry in self.living.items() if _waits(entry.raw) and self._within(name)]
+        held = [name for name, entry in self.living.items() if waits(entry.raw) and self._within(name)]
         if not held:
             return None
         first = min(held, key=lambda name: self.run_index.position(self.living[name]))
@@ -131,7 +129,7 @@ class _Rank:
             path.append(after)
         name = path[-1]
         cycle = path[path.index(after) :] if after is not None else []
-        if not _waits(self.living[name].raw):  # it stands in an idle get, and is joined
+        if not waits(self.living[name].raw):  # it stands in an idle get, and is joined
             name = path[-2]
         entry = self.living[name]
         klass, why = self._why(name, cycle)
@@ -154,7 +152,7 @@ class _Rank:
         while left:
             for other in self._may_let_go(left.pop()):
                 raw = self.living[other].raw
-                if not _waits(raw) and not _is_idle(raw):
+                if not waits(raw) and not is_idle(raw):
                     return False
                 if other not in seen:
                     seen.add(other)
@@ -166,7 +164,7 @@ class _Rank:
         raw = self.living[name].raw
         if raw[KIND] == "thread":
             return [one for one in self.living if one == raw[THREAD_NAME]]
-        if not _waits(raw):
+        if not waits(raw):
             return []
         setters = self._setters(raw[FLAG])
         return [one for one in self.living if (one in setters or not setters) and one != name]
@@ -177,7 +175,7 @@ class _Rank:
         if sets:
             return [sets[-1].raw[THREAD]]
         journals = self.run_index.run.journals
-        return sorted({raw[THREAD] for journal in journals for raw in journal if _sets(raw, flag)})
+        return sorted({raw[THREAD] for journal in journals for raw in journal if sets(raw, flag)})
 
     def _next(self, name: str) -> str | None:
         """For whom a thread waits, where that is one."""
@@ -201,7 +199,7 @@ class _Rank:
     def _why(self, name: str, cycle: list[str]) -> tuple[str, str]:
         """The class of the hang, and in words what a thread waits for."""
         entry = self.living[name]
-        raw, where = entry.raw, _place(entry)
+        raw, where = entry.raw, place(entry)
         if cycle:
             waits = [self._waits_text(one) for one in cycle]
             kinds = {self.living[one].raw[KIND] for one in cycle}
@@ -227,24 +225,22 @@ class _Rank:
             journals = enumerate(self.run_index.run.journals)
             name = self.living[own].raw[FLAG]
             elsewhere = (Entry(rank, at, raw) for rank, journal in journals for at, raw in enumerate(journal))
-            other = next((entry for entry in elsewhere if _sets(entry.raw, name)), None)
+            other = next((entry for entry in elsewhere if sets(entry.raw, name)), None)
             if other is None:
                 return "which nobody ever set"
-            return f"which nobody set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({_place(other)})"
+            return f"which nobody set; thread {other.raw[THREAD]} of rank {other.rank} set its own ({place(other)})"
         last = flag.sets[-1]
-        said = f"which {_who(last, own)} set last ({_place(last)})"
-        return (
-            said if flag.cleared is None else f"{said} and {_who(flag.cleared, own)} cleared ({_place(flag.cleared)})"
-        )
+        said = f"which {who(last, own)} set last ({place(last)})"
+        return said if flag.cleared is None else f"{said} and {who(flag.cleared, own)} cleared ({place(flag.cleared)})"
 
     def _waits_text(self, name: str) -> str:
         entry = self.living[name]
         raw = entry.raw
         if raw[KIND] == "thread":
-            return f"{name} joins {raw[THREAD_NAME]} ({_place(entry)})"
+            return f"{name} joins {raw[THREAD_NAME]} ({place(entry)})"
         flag = self._flag(raw[FLAG])
         history = f", {self._history(flag, name)}" if flag.sets else ""
-        return f"{name} waits for flag {raw[FLAG]} ({_place(entry)}){history}"
+        return f"{name} waits for flag {raw[FLAG]} ({place(entry)}){history}"
 
     def _stands_text(self, name: str, who: str = "") -> str:
         """Where a thread stands or how it ended; with its name before, if that is given."""
@@ -258,47 +254,14 @@ class _Rank:
         if name not in self.living:
             return f"{subject}has done nothing"
         entry = self.living[name]
-        if _waits(entry.raw):
+        if waits(entry.raw):
             text = self._waits_text(name).removeprefix(f"{name} ")
             return f"{subject}{text}"
-        return f"{subject}stands in {entry.record.describe()} ({_place(entry)})"
+        return f"{subject}stands in {entry.record.describe()} ({place(entry)})"
 
     def lines(self) -> list[str]:
         names = [*self.living, *self.ends]
         return [f"thread {name} of rank {self.rank} {self._stands_text(name)}" for name in names]
-
-
-def _waits(raw: RawRecord) -> bool:
-    """Whether a thread may stand there for another one."""
-    kind = raw[KIND]
-    return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
-
-
-def _awaited(raw: RawRecord) -> bool:
-    """Whether it is something that a thread awaits, and that may take a while."""
-    kind = raw[KIND]
-    if kind in ("collective", "transfer"):
-        return raw[STREAM] is None
-    return kind in ("read", "take", "ask", "sleep") or _waits(raw)
-
-
-def _is_idle(raw: RawRecord) -> bool:
-    return bool(raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
-
-
-def _sets(raw: RawRecord, flag: str) -> bool:
-    return bool(raw[KIND] == "flag" and raw[FLAG_HOW] == "set" and raw[FLAG] == flag)
-
-
-def _who(entry: Entry, own: str) -> str:
-    name: str = entry.raw[THREAD]
-    return "it" if name == own else name
-
-
-def _place(entry: Entry) -> str:
-    record = entry.record
-    where = f"{record.where}, " if record.where else ""
-    return f"{record.site}, {where}step {record.step}"
 
 
 def _folded(findings: list[Finding]) -> Finding:

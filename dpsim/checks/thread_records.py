@@ -1,0 +1,39 @@
+"""What single records of host threads say, for whoever looks for the end of a hang within a rank."""
+
+from __future__ import annotations
+
+from dpsim.checks.run_index import Entry
+from dpsim.ops import FLAG, FLAG_HOW, KIND, STREAM, TAKE_HOW, THREAD, THREAD_HOW, RawRecord
+
+
+def waits(raw: RawRecord) -> bool:
+    """Whether a thread may stand there for another one."""
+    kind = raw[KIND]
+    return bool((kind == "flag" and raw[FLAG_HOW] == "wait") or (kind == "thread" and raw[THREAD_HOW] == "join"))
+
+
+def awaited(raw: RawRecord) -> bool:
+    """Whether it is something that a thread awaits, and that may take a while."""
+    kind = raw[KIND]
+    if kind in ("collective", "transfer"):
+        return raw[STREAM] is None
+    return kind in ("read", "take", "ask", "sleep") or waits(raw)
+
+
+def is_idle(raw: RawRecord) -> bool:
+    return bool(raw[KIND] == "take" and raw[TAKE_HOW] == "idle")
+
+
+def sets(raw: RawRecord, flag: str) -> bool:
+    return bool(raw[KIND] == "flag" and raw[FLAG_HOW] == "set" and raw[FLAG] == flag)
+
+
+def who(entry: Entry, own: str) -> str:
+    name: str = entry.raw[THREAD]
+    return "it" if name == own else name
+
+
+def place(entry: Entry) -> str:
+    record = entry.record
+    where = f"{record.where}, " if record.where else ""
+    return f"{record.site}, {where}step {record.step}"
