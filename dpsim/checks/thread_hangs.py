@@ -171,9 +171,9 @@ class _Rank:
 
     def _setters(self, flag: str) -> list[str]:
         """Who set a flag last; if nobody did on this rank, who did on another."""
-        sets = self._flag(flag).sets
-        if sets:
-            return [sets[-1].raw[THREAD]]
+        own = self._flag(flag).sets
+        if own:
+            return [own[-1].raw[THREAD]]
         journals = self.run_index.run.journals
         return sorted({raw[THREAD] for journal in journals for raw in journal if sets(raw, flag)})
 
