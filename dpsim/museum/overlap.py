@@ -87,7 +87,7 @@ class DoesNotRestore(Forward033):
     ubatch_context = Context
 
 
-@mutant("M-BT-6", "HANG:*")
+@mutant("M-BT-6", "HANG:FLAG:THREAD_ENDED")
 class SetsItsOwn(Forward033):
     """The baton goes to the microbatch that has it: the other one is never let go."""
 
@@ -109,7 +109,7 @@ class FirstIsLast(Forward033):
         return hidden
 
 
-@mutant("M-BT-7", "CRASH:*", twin="dbo-first-is-last")
+@mutant("M-BT-7", "CRASH:WRONGSUM", twin="dbo-first-is-last")
 class InOrderOfCompletion(FirstIsLast):
     """Outputs are put together in the order in which they came."""
 
@@ -120,7 +120,7 @@ class InOrderOfCompletion(FirstIsLast):
     wrapper_of = Wrapper
 
 
-@mutant("M-BT-11", "HANG:*")
+@mutant("M-BT-11", "HANG:FLAG:*")
 class YieldsOnceMore(Forward033):
     """The second microbatch yields once more than the first, as a loop over chunks of its own size would."""
 
@@ -191,7 +191,7 @@ class KeepsEvents(Forward033):
     ubatch_context = Context
 
 
-@mutant("M-BT-13", "CRASH:*")
+@mutant("M-BT-13", "CRASH:WRONGSUM")
 class SharedHandle(Forward033):
     """Both microbatches keep the handle of their dispatch in one place."""
 
@@ -258,7 +258,7 @@ class FallsBack(Forward033):
         return await super().mixture(layer, attended)
 
 
-@mutant("ubatch-parked-sibling", "HANG:*", twin="dbo-falls-back")
+@mutant("ubatch-parked-sibling", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
 class ParksSibling(FallsBack):
     """An exception releases the next microbatch once, which then waits for ever for one that is gone.
 
@@ -272,7 +272,7 @@ class ParksSibling(FallsBack):
     wrapper_of = ParksWrapper
 
 
-@mutant("M-BT-12", "HANG:*", twin="dbo-falls-back")
+@mutant("M-BT-12", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
 class LeavesSilently(FallsBack):
     """A microbatch that raises does not let the next one go on."""
 

@@ -17,7 +17,7 @@ from dpsim.protocol.overlap.step import Forward033
 from dpsim.protocol.overlap.wrapper import Part, UBatchWrapper, captured
 
 
-@mutant("M-BT-8", "CRASH:*")
+@mutant("M-BT-8", "CRASH:RUNTIMEERROR")
 class JoinsAfterCapture(Forward033):
     """The capture ends before the threads have: what they do later is no part of it."""
 

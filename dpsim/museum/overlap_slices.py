@@ -36,7 +36,7 @@ class DoesNotStretch(Forward033):
     slicing = Cut
 
 
-@mutant("M-UB-6", "CRASH:*")
+@mutant("M-UB-6", "CRASH:ASSERTIONERROR")
 class SidesSwapped(Forward033):
     """A request that ends at a boundary goes on behind it, and one that begins there begins before it."""
 
@@ -50,7 +50,7 @@ class SidesSwapped(Forward033):
     slicing = Cut
 
 
-@mutant("M-UB-7", "CRASH:*")
+@mutant("M-UB-7", "CRASH:WRONG*")
 class ShortensInPlace(Forward033):
     """A request that is cut is made shorter for all: the next microbatch sees what was meant for this one."""
 
@@ -61,7 +61,7 @@ class ShortensInPlace(Forward033):
     metadata_cut = Cut
 
 
-@mutant("M-UB-8", "CRASH:*")
+@mutant("M-UB-8", "CRASH:WRONG*")
 class ForgetsEarlier(Forward033):
     """Tokens of earlier microbatches are taken off a request's length, too."""
 
@@ -74,7 +74,7 @@ class ForgetsEarlier(Forward033):
     metadata_cut = Cut
 
 
-@mutant("M-UB-9", "CRASH:*")
+@mutant("M-UB-9", "CRASH:WRONG*")
 class OwnSlicesInGraph(Forward033):
     """A graph gets metadata cut by the own slices, with fewer requests than it was captured for."""
 
@@ -89,7 +89,7 @@ class OwnSlicesInGraph(Forward033):
     slicing = Cut
 
 
-@mutant("M-UB-11", "CRASH:*")
+@mutant("M-UB-11", "CRASH:KERNELERROR")
 class CountsOfBatch(Forward033):
     """A microbatch is told the counts of the whole batch: its all-to-all has twice the rows that there are."""
 
@@ -97,7 +97,7 @@ class CountsOfBatch(Forward033):
         return context.counts
 
 
-@mutant("dbo-slice-metadata", "CRASH:*")
+@mutant("dbo-slice-metadata", "CRASH:WRONG*")
 class CacheWithoutNumber(Forward033):
     """Metadata is kept under a key without the number of the microbatch: the second gets that of the first.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from dpsim.campaign.museum import LIMIT
@@ -66,14 +68,14 @@ def test_eager_rows(form: str) -> None:
 
 def test_graph_rows() -> None:
     """Two decodes on each rank are replayed; then one rank has one, and the plain model runs past its graphs."""
-    sizes = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
     assert forwards(scenario([(1, 2)] * 4, **sizes)) == {"threads": 1, "capture": 1, "replay": 2}
     assert forwards(scenario([(1, 2), (1, 2), (1, 2)], **sizes)) == {"threads": 1, "capture": 1, "eager": 2}
 
 
 def test_a_plain_graph_below_the_threshold() -> None:
     """A size that is never split has a graph of its own: warm-up, capture, and a replay."""
-    sizes = {"cudagraph_capture_sizes": [1], "max_num_seqs": 1, **GRAPHS}
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [1], "max_num_seqs": 1, **GRAPHS}
     assert forwards(scenario([(1, 1), (1, 1)], **sizes)) == {"plain": 1, "graph": 2}
 
 
@@ -81,7 +83,12 @@ def test_capture_while_serving() -> None:
     """A mixed batch with a FULL graph is split, and its microbatches were not captured before (4.9). A capture runs
     nothing, so the step has no tokens.
     """
-    sizes = {"cudagraph_mode": "FULL", "capture_graphs": True, "cudagraph_capture_sizes": [4], "max_num_seqs": 2}
+    sizes: dict[str, Any] = {
+        "cudagraph_mode": "FULL",
+        "capture_graphs": True,
+        "cudagraph_capture_sizes": [4],
+        "max_num_seqs": 2,
+    }
     found = explored(scenario([(2, 1)] * 4, **sizes))
     assert found.failure is not None
     assert found.failure.problem.klass == "STALE:UNWRITTEN"
