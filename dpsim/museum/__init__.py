@@ -7,6 +7,7 @@
     offloading.py        weights that come to the device layer by layer
     graph_bugs.py        bugs that engines had with CUDA graphs
     overlap.py           microbatches in threads, and the baton between them
+    overlap_errors.py    microbatches that raise
     overlap_graphs.py    microbatches that are captured
     overlap_slices.py    how batches are cut into microbatches
     tokens.py            sampled tokens of a pipeline

@@ -8,8 +8,7 @@ variant says by a call on a flag where the threads meet, so that both orders are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any, cast
 
 from dpsim.interface import Buffer, Event, Flag, Stream
@@ -18,9 +17,8 @@ from dpsim.protocol.overlap.all_to_all import HighThroughput, LowLatency
 from dpsim.protocol.overlap.barrier import ReadyBarrier
 from dpsim.protocol.overlap.baton import UBatchContext
 from dpsim.protocol.overlap.hooks import Dbo
-from dpsim.protocol.overlap.sm_control import SMControl
 from dpsim.protocol.overlap.step import Forward033
-from dpsim.protocol.overlap.wrapper import Part, Running, UBatchWrapper
+from dpsim.protocol.overlap.wrapper import Running, UBatchWrapper
 from dpsim.registry import register_variant
 
 HEALTHY = "healthy: an extension of the protocol, the twin of"
@@ -224,83 +222,4 @@ class FreesCrossing(Forward033):
     all_to_all = Frees
 
 
-# ---- a microbatch that raises
-
-
-class Refused(RuntimeError):
-    """A kernel does not take a batch that was split."""
-
-
-@mutant("dbo-falls-back", None, f"{HEALTHY} ubatch-parked-sibling, M-BT-12 and M-BT-18")
-class FallsBack(Forward033):
-    """The first microbatch is refused in its second layer, on every rank; the step then runs as a whole."""
-
-    class Wrapper(UBatchWrapper):
-        async def run_ubatches(self, parts: Any) -> Outputs:
-            try:
-                return await super().run_ubatches(parts)
-            except Refused:
-                self.rank.probe("dbo.refused")
-                raise
-
-        async def __call__(self, forward: Any, inputs: Any, parts: Any) -> Outputs:
-            try:
-                return await super().__call__(forward, inputs, parts)
-            except Refused:
-                return await super().__call__(forward, inputs, None)
-
-    wrapper_of = Wrapper
-
-    async def mixture(self, layer: int, attended: Buffer) -> Buffer:
-        if self.dbo.enabled and self.dbo.current_ubatch_id == 0:
-            await self.dbo.yield_()
-            raise Refused("no kernel for so few tokens")
-        return await super().mixture(layer, attended)
-
-
-@mutant("ubatch-parked-sibling", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
-class ParksSibling(FallsBack):
-    """An exception releases the next microbatch once, which then waits for ever for one that is gone.
-
-    Vllm pull requests 55586 and 51700.
-    """
-
-    class ParksWrapper(FallsBack.Wrapper):
-        def failed(self, error: Exception, running: Running) -> None:
-            running.errors.append(error)
-
-    wrapper_of = ParksWrapper
-
-
-@mutant("M-BT-12", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
-class LeavesSilently(FallsBack):
-    """A microbatch that raises does not let the next one go on."""
-
-    class SilentWrapper(FallsBack.Wrapper):
-        def failed(self, error: Exception, running: Running) -> None:
-            running.errors.append(error)
-
-        async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> None:
-            await context.enter()
-            outputs = await self.model(part.forward.context, part.inputs)
-            context.exit()
-            self.keep(context.id, outputs, running)
-
-    wrapper_of = SilentWrapper
-
-
-@mutant("M-BT-18", "CRASH:TOOFEWSMS", twin="dbo-falls-back")
-class KeepsBudget(FallsBack):
-    """Multiprocessors are given back at the end of microbatches, and not when one of them raised."""
-
-    class Forgets(SMControl):
-        @contextmanager
-        def shared_out(self) -> Iterator[None]:
-            self.comm, self.compute = self.budget, self.total - self.budget
-            yield
-            self.restore()
-
-    sm_control = Forgets
-
-
-__all__ = ["FallsBack", "LowLatencyForward", "Refused"]
+__all__ = ["LowLatencyForward", "mutant"]

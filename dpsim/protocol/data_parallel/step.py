@@ -47,10 +47,6 @@ class Execution(NamedTuple):
     batch: Batch
     key: Descriptor
 
-    def agreed(self, counts: tuple[int, ...]) -> Agreed:
-        """For a forward. `counts`: tokens of each rank."""
-        return Agreed(self.mode, self.key, counts, self.plan.microbatched)
-
 
 InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
 """A step that nobody waited for yet: its number, its microbatches, and what its drafter runs."""
@@ -117,8 +113,8 @@ class DataParallelStep(Forwards):
 
     async def agree_forward(self, batch: Batch) -> Agreed:
         """The same for a forward that is no step of the scheduler: one of the capture session."""
-        execution = await self.coordinate(batch)
-        return execution.agreed(execution.plan.num_tokens or (execution.num_tokens,))
+        plan, mode, num_tokens, _, key = await self.coordinate(batch)
+        return Agreed(mode, key, plan.num_tokens or (num_tokens,), plan.microbatched)
 
     def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
         """In what this rank gave way to the others."""
@@ -171,7 +167,7 @@ class DataParallelStep(Forwards):
             f"a forward of {execution.num_tokens} tokens, where {counts[index]} are agreed for this rank (I-DP-6)"
         )
         if self.forward is not None:
-            parts = [await self.forward.run(batch, execution.agreed(counts))]
+            parts = [await self.forward.run(batch, Agreed(execution.mode, execution.key, counts, plan.microbatched))]
         else:
             parts = self.launch_layers(execution, counts)
         drafts = await self.drafter.propose(batch) if self.drafter is not None else []

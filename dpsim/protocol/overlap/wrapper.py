@@ -245,7 +245,6 @@ class UBatchWrapper:
         tokens = tuple([part.num_tokens for part in parts])
         if tokens in self.sizes:
             raise CapturedAgain(f"microbatches of {tokens} tokens are captured once more: their graph was not found")
-        self.sizes.add(tokens)
         parts = [part._replace(forward=captured(part.forward)) for part in parts]
         before = self.state.forward
         stream = parts[0].forward.context.stream
@@ -260,6 +259,7 @@ class UBatchWrapper:
         finally:
             self.state.forward = before
         self.entries[self.keys.stored(tokens)] = Entry(graph, outputs.buffers)
+        self.sizes.add(tokens)
         self.captures.count += 1
         return outputs
 

@@ -37,7 +37,8 @@ def test_with_the_literal_barrier() -> None:
 @pytest.mark.slow
 def test_captured_in_all_schedules() -> None:
     """A warm-up and a capture have threads; replays have none."""
-    found = explored(scenario([(1, 2)] * 4, cudagraph_capture_sizes=[2], max_num_seqs=2, **GRAPHS))
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
+    found = explored(scenario([(1, 2)] * 4, **sizes))
     assert (found.verdict, found.exploration.runs) == ("proven", 16)
 
 
@@ -105,3 +106,20 @@ def test_refusals() -> None:
     args = Arguments({"tensor_parallel_size": 2}, EngineConfig().model_dump(mode="json"), (), 1, "0.33")
     with pytest.raises(Unsuitable, match="tensor_parallel_size"):
         DualBatchOverlap().prepare(args)
+
+
+# ---- a microbatch that raises
+
+
+def test_a_microbatch_that_is_refused_leaves_nothing_behind() -> None:
+    """The step runs as a whole, eagerly or captured; the siblings were let go, and the budget was given back."""
+    assert forwards(scenario(WHOLE, variant="dbo-falls-back")) == {"threads": 1, "plain": 1}
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
+    ways = forwards(scenario([(1, 1)] * 4, variant="dbo-falls-back", **sizes))
+    assert ways == {"threads": 1, "plain": 1, "capture": 2, "graph": 2}, "a capture that is given up leaves no graph"
+
+
+def test_a_sibling_is_parked_without_an_abort() -> None:
+    found = explored(scenario(WHOLE, variant="ubatch-parked-sibling"))
+    assert found.failure is not None
+    assert found.failure.problem.klass == "HANG:FLAG:THREAD_ENDED"
