@@ -44,10 +44,10 @@ from dpsim.ops import (
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.buffers import SimBuffer
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
+from dpsim.sim.flags import SimFlag
 from dpsim.sim.rank import SimRank
 from dpsim.sim.stores import SimStore
 from dpsim.sim.streams import SimEvent, SimStream
-from dpsim.sim.flags import SimFlag
 from dpsim.sim.threads import SimThread
 from dpsim.testing.conformance import ground
 from dpsim.testing.conformance.program import PARTS, THREADED

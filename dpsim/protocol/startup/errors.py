@@ -43,6 +43,10 @@ class NoMemory(StartupError):
     """A device has less memory than was asked for."""
 
 
+LEFT = "Left"
+"""In place of an error's name: all that is known is that somebody has left."""
+
+
 class OneFailed(StartupError):
     """Another participant failed. `of`: the name of its error."""
 
@@ -60,6 +64,6 @@ def root_of(errors: list[StartupError]) -> StartupError:
 
     def late(error: StartupError) -> tuple[bool, bool]:
         of = error.of if isinstance(error, OneFailed) else type(error).__name__
-        return of == NobodyCame.__name__, not isinstance(error, OneFailed)
+        return of in (NobodyCame.__name__, LEFT), not isinstance(error, OneFailed)
 
     return min(errors, key=late)

@@ -17,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsim.interface import Frozen, Store
+from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.conversation import FAILED, OK, Child, Parent
-from dpsim.protocol.startup.errors import NobodyCame, OneFailed, StartupError
+from dpsim.protocol.startup.errors import LEFT, NobodyCame, OneFailed, StartupError
 from dpsim.protocol.startup.layout import GROUP_NS
 from dpsim.protocol.startup.ports import GroupPorts
 
@@ -27,7 +27,8 @@ from dpsim.protocol.startup.ports import GroupPorts
 class Meeting:
     """One member's part. `index`: its position among `members`."""
 
-    def __init__(self, store: Store, group: str, members: Sequence[str], index: int) -> None:
+    def __init__(self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int) -> None:
+        self.rank = rank
         self.store = store
         self.group = group
         self.members = members
@@ -56,6 +57,12 @@ class Meeting:
         self._first.call(f"met/{number}", (OK, result))
         return result
 
+    async def _still_there(self) -> None:
+        """Raises OneFailed if the first member has left, for whatever reason: then no time has passed in vain."""
+        place = self.store.node, self.store.port
+        if await self.rank.join_store(*place, "first_member.listens", timeout_ns=0) is None:
+            raise OneFailed(self.members[0], LEFT, f"it left {self.group}")
+
     def fail(self, error: Exception) -> None:
         """This member cannot go on: whoever waits for it hears of that."""
         if self.index:
@@ -72,6 +79,7 @@ class Meeting:
         """The first member waits for the others before it answers: it gets twice its time."""
         answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
         if answer is None:
+            await self._still_there()
             where = f"at port {self.store.port} of node {self.store.node}, in {self.group} ({doing})"
             cure = "it has left, or another program listens there"
             raise NobodyCame(self.members[self.index], self.members[0], where, 2 * GROUP_NS, cure)
@@ -84,4 +92,4 @@ class Meeting:
 async def come(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
     """One member's part of a group; the others may not be there before its first barrier. Raises StartupError."""
     store = await (ports.find(group, members[0]) if index else ports.bind(group))
-    return Meeting(store, group, members, index)
+    return Meeting(ports.rank, store, group, members, index)

@@ -21,8 +21,8 @@ from dpsim.protocol.startup.participant import Participant
 from dpsim.protocol.startup.ports import GroupPorts
 from dpsim.protocol.startup.rendezvous import Meeting, come
 
-LESS = 10
-"""No two devices have the same memory free: each has so many blocks less than the one before."""
+MORE = 10
+"""No two devices have the same memory free: each has so many blocks more than the one before."""
 ALL2ALL = 16
 """Blocks that the first large all-to-all takes for itself."""
 
@@ -44,7 +44,7 @@ class Worker(Participant):
         self.own = own
         self.kinds = kinds
         self.group_ports, self.make_groups, self.make_forwards = pieces
-        self.memory = DeviceMemory(TOTAL - LESS * rank.rank)
+        self.memory = DeviceMemory(TOTAL + MORE * rank.rank)
 
     async def come_up(self) -> None:
         node, port, *left = await self.spawned()
