@@ -112,7 +112,9 @@ class EngineCore(Participant):
         return self.compared.told(self.config, self.parallel).frozen
 
     def own_ports(self) -> InitPorts:
-        """This process's own copy of the list."""
+        """This process's own copy of the list; a single replica has none, and its workers meet at the master port."""
+        if self.layout.engines == 1:
+            return InitPorts([], self.parallel.master_port)
         return InitPorts.of(self.parallel)
 
     async def start(self, ports: InitPorts, workers: Store) -> None:
