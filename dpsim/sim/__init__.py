@@ -3,6 +3,7 @@
     op.py              an operation of the graph
     environment.py     SimPy's event loop, for many hosts and ops
     lives.py           who may die, and what may be lost with them
+    edges.py           what comes after what
     alarms.py          time-outs
     machine.py         the graph: edges, and what fires next, with time and without
     costs.py           what things cost, in nanoseconds

@@ -38,13 +38,13 @@ import simpy
 from dpsim.backend.kernel_call import refuse_result
 from dpsim.schedule import Strategy, Wait
 from dpsim.sim.alarms import Alarms
+from dpsim.sim.edges import Edges
 from dpsim.sim.environment import Environment, Halt, Thread
-from dpsim.sim.lives import Lives
 from dpsim.sim.op import Op, deaths_alone, in_the_end
 from dpsim.world import Kill
 
 
-class Machine(Lives):
+class Machine(Edges):
     """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory.
     `submit(op)`: the op exists now, with all edges that its issuer knows of.
     """
@@ -66,7 +66,6 @@ class Machine(Lives):
         self.timed = strategy is None
         self.halted: BaseException | None = None
         self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
-        self._marked = 0
         self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
         self.alarms = Alarms(self)
         self.strategy = strategy
@@ -79,37 +78,6 @@ class Machine(Lives):
     @property
     def now(self) -> int:
         return self.env._now
-
-    def edge(self, before: Op | None, after: Op) -> None:
-        """`after` may not start before `before` has fired."""
-        if before is None:
-            return
-        if before.at < 0:
-            after.pending += 1
-            if before.after is None:
-                before.after = after
-            elif before.more is None:
-                before.more = [after]
-            else:
-                before.more.append(after)
-        elif not self.timed:
-            after.seen_marks |= before.seen_marks
-            after.causes |= before.causes
-
-    def edges(self, before: Sequence[Op], after: Op) -> None:
-        """An edge from each of them: `edge`, written out, since most edges come in such rows."""
-        for op in before:
-            if op.at < 0:
-                after.pending += 1
-                if op.after is None:
-                    op.after = after
-                elif op.more is None:
-                    op.more = [after]
-                else:
-                    op.more.append(after)
-            elif not self.timed:
-                after.seen_marks |= op.seen_marks
-                after.causes |= op.causes
 
     def _submit_timed(self, op: Op) -> None:
         op.pending -= 1
@@ -264,16 +232,6 @@ class Machine(Lives):
         else:
             op.waiters.append(waiter)
         return waiter
-
-    def mark(self, op: Op) -> int:
-        """Untimed: the bit by which all that comes after an op of a device knows of it. It gets one when it is made; if
-        only its own stream knows of it, when somebody asks for the point after it.
-        """
-        if not (op.own_mark or self.timed):
-            op.own_mark = 1 << self._marked
-            op.seen_marks |= op.own_mark
-            self._marked += 1
-        return op.own_mark
 
     def waits(self, wait: Wait) -> bool:
         """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
