@@ -4,6 +4,7 @@
     capture/         capturing and replaying them: wrappers, the session, weights that come and go
     model/           the stand-in for the model: integer arithmetic whose every token is known beforehand
     data_parallel/   the program dp_batch: ranks agree on how each step runs
+    overlap/         the program dbo: steps of data_parallel whose microbatches run in threads of their own
     pipeline/        the program pp_tokens: hidden states go forward through the stages, sampled tokens come back
 
 The protocols know the graphs and the model and never each other: what needs two of them is a module of its own

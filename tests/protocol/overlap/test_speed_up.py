@@ -122,7 +122,7 @@ def elapsed(forward: type[Forward033]) -> float:
     """The forward's device time, in multiples of t."""
     world = World(2, communicators(Topology(data_parallel_size=2)))
     run = SimBackend().run_program(world, Forwards(), forward)
-    assert run.finished
+    assert run.finished, [journal[-1] for journal in run.journals]
     return (run.elapsed_ns - AFTERWARDS) / T
 
 
