@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -162,7 +163,7 @@ def test_a_late_rank_is_waited_for_until_the_time_is_up() -> None:
         return (await joined(rank)) is not None
 
     for late_ns, found in (SECOND // 2, True), (2 * SECOND, False):
-        assert see(lambda rank, late_ns=late_ns: script(rank, late_ns)).learned == [None, found]
+        assert see(partial(script, late_ns=late_ns)).learned == [None, found]
 
 
 # ---- all schedules

@@ -50,7 +50,8 @@ class Participant(ABC):
         except Stopped:
             self.stop()
         except Exception as error:
-            for line in (*self.groups, *self.parents):
+            lines: list[Meeting | Child] = [*self.groups, *self.parents]
+            for line in lines:
                 line.fail(error)
             if isinstance(error, OneFailed) and self.parents:
                 self.stop()

@@ -52,7 +52,7 @@ class Startup(Program[StartupSetup]):
     """How a group of engines comes up: handshake, ports, groups, warm-up; either all of it or none."""
 
     honours_config_by_rank = True
-    probes = (SERVES,)
+    probes: tuple[str, ...] = (SERVES,)
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
 
