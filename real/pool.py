@@ -213,6 +213,7 @@ class Pool:
             observed=watch.observed,
             versions=children[0].versions,
             lost=watch.lost,
+            services=world.services,
         )
 
     # ---- afterwards
