@@ -40,7 +40,7 @@ class Limits(StrictModel):
     """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
     lazy_communicators: Flag = False
     """A device communicator is made when all its members first use it, and not before; so is one for each pair that
-    transfers. Left out: all are there from the start. Simulation only."""
+    transfers. Left out: all are there from the start."""
 
     @model_validator(mode="after")
     def _stall_within_deadline(self) -> Self:
@@ -51,13 +51,13 @@ class Limits(StrictModel):
 
 
 class TakenPort(StrictModel):
-    """Another program that listens on a port. Simulation only."""
+    """Another program that listens on a port."""
 
     port: Annotated[int, Field(ge=1, le=65535, strict=True)]
     node: Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)] = 0
     """The node it runs on, from 0."""
     late: Flag = False
-    """It comes at some time, if the port is free then. Left out: it listens from the start."""
+    """It comes at some time, if the port is free then. Left out: it listens from the start. Simulation only."""
 
     def stranger(self) -> Stranger:
         """As a backend is told."""

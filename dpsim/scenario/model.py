@@ -122,7 +122,7 @@ class Scenario(StrictModel):
     delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What a correct protocol has to tolerate."""
     ports: Annotated[tuple[TakenPort, ...], Field(max_length=1000)] = ()
-    """Other programs that listen on ports. Simulation only."""
+    """Other programs that listen on ports."""
     expect: Expect = Expect()
     checks: Checks = Checks()
     """Which findings count."""

@@ -70,21 +70,21 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
     """What of the scenario a backend that is no simulation has to refuse: to leave it out without a word would be
     another experiment. None if there is nothing.
     """
-    limits = scenario.limits.model_dump(
-        include={"residency", "launch_queue", "alloc_synchronises", "lazy_communicators"}
-    )
+    limits = scenario.limits.model_dump(include={"residency", "launch_queue", "alloc_synchronises"})
     keys = [key for key, value in limits.items() if value]
     kills = [index for index, fault in enumerate(scenario.faults) if isinstance(fault, KillSpec)]
-    if not (kills or keys or scenario.ports):
-        return None
-    path, cure = f"limits.{next(iter(keys), '')}", "leave it out: a real device has the limits that it has"
+    late = [index for index, taken in enumerate(scenario.ports) if taken.late]
     if kills:
-        path, cure = f"faults[{kills[0]}]", "take the kind die, which happens at an op and everywhere"
-    elif scenario.ports:
-        path, cure = "ports", "remove it: other programs of the machine listen where they do"
-    what = "has no such limit"
-    if kills or scenario.ports:
-        what = "cannot kill a rank between two ops" if kills else "starts no other programs"
+        path, what = f"faults[{kills[0]}]", "cannot kill a rank between two ops"
+        cure = "take the kind die, which happens at an op and everywhere"
+    elif late:
+        path, what = f"ports[{late[0]}].late", "starts no other program in the midst of a run"
+        cure = "leave late out: the port is taken from the start then"
+    elif keys:
+        path, what = f"limits.{keys[0]}", "has no such limit"
+        cure = "leave it out: a real device has the limits that it has"
+    else:
+        return None
     where = f"{scenario.name}: {path}: the {backend} backend"
     return OnlySimulated(f"{where} {what}; run it on the simulation (--backend sim), or {cure}")
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from dpsim.scenario import load_scenario
+from dpsim.scenario.to_world import only_simulated
 from tests.cli.commands import HEALTHY, dpsim_, write
 
 KILL = "faults: [{{kind: kill, rank: 1{}}}]\n"
@@ -83,9 +85,18 @@ def test_a_verdict_names_what_it_assumes() -> None:
         ("limits: {residency: 1}\n", "limits.residency: the {} backend has no such limit"),
         ("limits: {launch_queue: 1024}\n", "limits.launch_queue: the {} backend has no such limit"),
         ("limits: {alloc_synchronises: true}\n", "limits.alloc_synchronises: the {} backend has no such limit"),
+        (
+            "ports: [{port: 5}, {port: 6, late: true}]\n",
+            "ports[1].late: the {} backend starts no other program in the midst of a run",
+        ),
     ],
 )
 def test_other_backends_refuse(backend: str, section: str, said: str) -> None:
     answer = dpsim_("run", scenario(section), "--backend", backend)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert f"three: {said.format(backend)}; run it on the simulation (--backend sim), or " in answer.err
+
+
+def test_other_backends_have_ports_in_use_and_lazy_communicators() -> None:
+    asked = "ports: [{port: 29555}]\nlimits: {lazy_communicators: true, stall: 2s}\n"
+    assert only_simulated(load_scenario(scenario(asked)), "gloo") is None
