@@ -15,7 +15,7 @@ from dpsim.world import Kill, World
 from tests import ROOT
 
 TEXT = (ROOT / "docs" / "assumptions.md").read_text()
-WORLD = {field.name for field in fields(World)} - {"size", "communicators", "services", "nodes"}
+WORLD = {field.name for field in fields(World)} - {"size", "communicators"}
 KINDS = {get_args(kind.model_fields["kind"].annotation)[0] for kind in (Skip, Repeat, Alter, Die, KillSpec)}
 ROWS = [line.strip("|").split("|") for line in TEXT.splitlines() if line.startswith("| ")]
 

@@ -5,6 +5,7 @@
     model.py           the scenario: its sections, and the rules that span several of them
     expect.py          what must come out
     faults.py          its faults and delays, and the addresses of ops
+    machine.py         the machine it runs on: what is finite, who else listens on ports
     workload/          its requests: written out, made up from a seed, or read from a trace
     base.py            what all models have in common: strict, frozen, a broken rule with its path
     duration.py        "20ms" in a file, nanoseconds everywhere else

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple, TypeAlias
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
 from dpsim import config
@@ -56,7 +56,17 @@ RankNumber = Annotated[int, Field(ge=0, lt=config.MAX_RANKS, strict=True)]
 ServiceName = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[a-z][!-~]*$")]
 """The name of a service of the program, as engine.1; that there is one is checked when the program is known."""
 
-Actor: TypeAlias = RankNumber | ServiceName
+RANK_TAG, SERVICE_TAG = "(rank)", "(service)"
+"""Not of a file: which of the two somebody named, in the place of an error."""
+
+
+def _named(value: object) -> str:
+    return SERVICE_TAG if isinstance(value, str) else RANK_TAG
+
+
+Actor: TypeAlias = Annotated[
+    Annotated[RankNumber, Tag(RANK_TAG)] | Annotated[ServiceName, Tag(SERVICE_TAG)], Discriminator(_named)
+]
 """Somebody who runs a part of the program: a rank, or a service."""
 
 Word = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[!-~]+$")]

@@ -32,7 +32,8 @@
     communicators.py   the communicators of one rank,
     graphs.py          graphs,
     mailbox.py         mailboxes, which all ranks share,
-    stores.py          ports of nodes, and the stores behind them,
+    ports.py           ports of nodes, and what is behind them,
+    stores.py          stores, as one rank has them,
     rank.py            and a rank, as the program on its host threads sees it
     life.py            the life of a rank, and its death
     backend.py         SimBackend, what the entry point names

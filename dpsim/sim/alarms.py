@@ -8,7 +8,7 @@ is under way is one with a time-out that is too short, and no order to explore.
     machine.alarms.set(op, 30_000_000_000)
     machine.alarms.cancel(op)
 
-What happens at a time-out comes after all that had happened when it was the next to pass: this is what `due` is told.
+What happens at a time-out comes after all that had happened when it was the next to pass.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Alarms:
         self._machine = machine
         self._waiting: dict[Op, int] = {}
         self._offered: set[Op] = set()
-        self._taken = 0  # causes of the deaths that took time-outs away
+        self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
+        self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
 
     def set(self, op: Op, ns: int, lives: Footprint = ()) -> None:
         """Let an op happen `ns` from now; `lives`: what it reads beside, where its rank may be killed."""
@@ -63,16 +64,13 @@ class Alarms:
         queue[:] = [entry for entry in queue if entry[-1] is not op]
         heapify(queue)
 
-    def due(self, past: int, deaths: int) -> list[Op]:
-        """There is no time, and nothing else can happen: the time-outs that can be the next to pass. `past`, `deaths`:
-        causes of all that has happened, and of the deaths among that. These change what is next only where they took a
-        time-out away.
-        """
+    def due(self) -> list[Op]:
+        """There is no time, and nothing else can happen: the time-outs that can be the next to pass."""
         gone = [op for op in self._waiting if op.life in self._machine.dead]
         for op in gone:
             del self._waiting[op]
         if gone:
-            self._taken |= deaths
+            self._taken |= self._deaths
         if not self._waiting:
             return []
         shortest = min(self._waiting.values())
@@ -82,10 +80,14 @@ class Alarms:
             self._machine.strategy.lost([op for op in self._waiting if op in overtaken])
         for op in due:
             if op not in self._offered:
-                op.causes |= past | self._taken
+                op.causes |= self._past | self._taken
         self._offered = set(due)
         return due
 
-    def passes(self, op: Op) -> None:
-        """It was chosen."""
-        del self._waiting[op]
+    def picked(self, op: Op) -> bool:
+        """An op was chosen to happen. Whether it is a time-out."""
+        if op.disables:
+            self._deaths |= op.causes
+        else:
+            self._past |= op.causes
+        return self._waiting.pop(op, None) is not None

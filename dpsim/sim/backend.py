@@ -35,9 +35,9 @@ from dpsim.sim.life import kill, live, live_beside
 from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.parts import PartedGroup
+from dpsim.sim.ports import Ports
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
-from dpsim.sim.stores import Ports
 from dpsim.sim.threads import Threads
 from dpsim.sim.watch import Endless, Watch
 from dpsim.world import End, Lost, Progress, Run, World

@@ -20,6 +20,7 @@ class Lives:
     """
 
     def __init__(self, kills: Sequence[Kill] = (), dying: Collection[int] = (), failing: Collection[int] = ()) -> None:
+        self.dead: dict[int, bool] = {}
         self.failing = frozenset(failing)
         self.mortal = frozenset(kill.rank for kill in kills)
         self.fragile = self.mortal.union(dying, failing)
@@ -28,6 +29,10 @@ class Lives:
         """Ranks whose mail may be lost with them."""
         self.partial = tuple(sorted({kill.rank for kill in kills if kill.partial}))
         """Ranks that may take any of their peers in a collective with them."""
+
+    def kill(self, life: int) -> None:
+        """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""
+        self.dead[life] = True
 
     def end_of(self, rank: int, sure: bool = True) -> Footprint:
         """The footprint of what ends a rank, or stops its device.

@@ -60,13 +60,11 @@ class Machine(Edges):
         super().__init__(kills, dying, () if strategy is None else strategy.failing())
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
-        self.dead: dict[int, bool] = {}
         self.visible = strategy is not None or keep_order
         self.memory = self.visible and memory
         self.timed = strategy is None
         self.halted: BaseException | None = None
         self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
-        self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
         self.alarms = Alarms(self)
         self.strategy = strategy
         self._fired: deque[Op] = deque()
@@ -110,7 +108,7 @@ class Machine(Edges):
         able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
         if len(able) < len(self.enabled):
             strategy.blocked([op for op in self.enabled if op not in able])
-        if all(op.disables for op in able) and (due := self.alarms.due(self._past, self._deaths)):
+        if all(op.disables for op in able) and (due := self.alarms.due()):
             return self._pick_of(strategy, [*due, *able])
         if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
             self._last = True
@@ -120,14 +118,8 @@ class Machine(Edges):
 
     def _pick_of(self, strategy: Strategy, able: list[Op]) -> bool:
         op = able[strategy.pick(able)]
-        if op.disables:
-            self._deaths |= op.causes
-        else:
-            self._past |= op.causes
-        if op in self.enabled:
+        if not self.alarms.picked(op):
             self.enabled.remove(op)
-        else:
-            self.alarms.passes(op)
         self.fire(op)
         return True
 
@@ -243,10 +235,6 @@ class Machine(Edges):
             return self.strategy.waits(wait)
         except Exception as error:
             raise self.halt(error) from error
-
-    def kill(self, life: int) -> None:
-        """What dies with it and has not happened yet does not happen any more. Joint ops that need it stay unfired."""
-        self.dead[life] = True
 
     def halt(self, error: BaseException) -> Halt:
         """Nothing happens any more, and `run` raises this error. The answer is what to raise within a program."""

@@ -21,7 +21,8 @@ from dpsim.sim.graphs import SimGraph
 from dpsim.sim.host import Host
 from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
-from dpsim.sim.stores import Ports, join_store, open_store
+from dpsim.sim.ports import Ports
+from dpsim.sim.stores import join_store, open_store
 from dpsim.sim.streams import SimStream
 from dpsim.sim.threads import SimThread, Threads
 

@@ -23,7 +23,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
-from dpsim.scenario.base import RULE, KeyPath, Problem
+from dpsim.scenario.base import RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
 from dpsim.words import did_you_mean
@@ -248,6 +248,8 @@ def _walk(loc: tuple[str | int, ...]) -> tuple[KeyPath, Models]:
     models: Models = (Scenario,)
     path: KeyPath = ()
     for part in loc:
+        if part in (RANK_TAG, SERVICE_TAG):
+            continue
         tagged = tuple(model for model in models if part in _tags(model)) if len(models) > 1 else ()
         if tagged:
             models = tagged

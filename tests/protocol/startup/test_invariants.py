@@ -7,7 +7,18 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from dpsim.ops import COMMUNICATOR, DECISION_COMMUNICATOR, DECISION_VALUE, KIND, LEARNED_OUTCOME, SITE, STEP, STREAM, RawRecord, as_record
+from dpsim.ops import (
+    COMMUNICATOR,
+    DECISION_COMMUNICATOR,
+    DECISION_VALUE,
+    KIND,
+    LEARNED_OUTCOME,
+    SITE,
+    STEP,
+    STREAM,
+    RawRecord,
+    as_record,
+)
 from dpsim.world import CommunicatorSpec
 from tests.protocol.startup.worlds import Seen, run, start
 
@@ -66,7 +77,9 @@ def st_3(seen: Seen) -> bool:
     """The root of a device communicator is its first global rank, on all members."""
     names = {spec.name: spec.ranks[0] for spec in specs(seen, "host")}
     told = [[*of(seen, rank, "decision", "unique_id")] for rank in ranks(seen)]
-    return all(told) and all(raw[DECISION_VALUE] == 1 + names[raw[DECISION_COMMUNICATOR]] for one in told for raw in one)
+    return all(told) and all(
+        raw[DECISION_VALUE] == 1 + names[raw[DECISION_COMMUNICATOR]] for one in told for raw in one
+    )
 
 
 def st_5(seen: Seen) -> bool:

@@ -116,6 +116,6 @@ def test_a_front_end_that_does_not_wait_for_ready_is_caught(monkeypatch: pytest.
 def test_a_participant_that_does_not_leave_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its children wait for it for ever."""
     monkeypatch.setattr(Participant, "leave", lambda self: None)
-    monkeypatch.setattr("dpsim.sim.stores.Ports.left", lambda self, host, after: None)
+    monkeypatch.setattr("dpsim.sim.ports.Ports.left", lambda self, host, after: None)
     result, _ = explored(start(config_by_rank={1: {"enable_dbo": True}}), 200)
     assert result.verdict == "violated"
