@@ -12,6 +12,7 @@ GPUs.
     watch.py           the parent: is anybody moving? how did each rank end?
     clock.py           the parent: a clock that stands while it was stopped
     messages.py        what the two sides say to one another
+    jobs.py            the child: what it makes of a job
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
     rank.py            the contract on torch: ranks and buffers
     host_calls.py      its communicators on the host
@@ -27,6 +28,7 @@ GPUs.
     cpu_graphs.py      its graphs: calls that are issued again
     cuda.py            the device of NCCL
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
+    cuda_errors.py     which of CUDA's errors are about a capture
     cuda_streams.py    its streams, events, buffers and communicators
     cuda_fused.py      of these, what a program does most often, in one function an op
     cuda_graphs.py     its graphs

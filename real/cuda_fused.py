@@ -38,7 +38,8 @@ from dpsim.ops import DTYPES, DType, ReduceOp
 from real.calls import reduction
 from real.communicators import Group
 from real.cuda_calls import Landing
-from real.cuda_streams import CudaBuffer, CudaCommunicator, CudaStream, refuse_captured
+from real.cuda_errors import refuse_captured
+from real.cuda_streams import CudaBuffer, CudaCommunicator, CudaStream
 from real.rank import RealRank, tensor
 from real.waiting import Patience, Unfinished
 

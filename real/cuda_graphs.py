@@ -29,7 +29,8 @@ from dpsim.backend.kept import KeptCollective, KeptTransfers
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.streams import JournaledStream
 from dpsim.ops import CaptureMode
-from real.cuda_streams import CudaCommunicator, CudaStream, refuse_captured
+from real.cuda_errors import refuse_captured
+from real.cuda_streams import CudaCommunicator, CudaStream
 from real.rank import RealRank
 
 

@@ -1,6 +1,4 @@
-"""The contract on torch: a rank of a real world, its memory, mailboxes and sleep; the rest is the device's, and what it
-does on the host over gloo is in `real.host_calls`.
-"""
+"""The contract on torch: a rank of a real world, its memory, mailboxes and sleep; see `real.host_calls`, too."""
 
 from __future__ import annotations
 

@@ -20,13 +20,10 @@ PR_SET_PDEATHSIG would kill us with the *thread* that started us).
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import gc
-import importlib
 import json
 import os
 import queue
-import select
 import signal
 import sys
 import threading
@@ -42,6 +39,7 @@ from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
+from real.jobs import die_with_parent, refused, resolve
 from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import (
@@ -55,7 +53,6 @@ from real.messages import (
     Prepared,
     Ready,
     Recovered,
-    Refused,
     Stands,
     Troubled,
     worker_of,
@@ -267,39 +264,6 @@ class Worker:
                 self._link.send(message)
         except OSError:  # the parent is gone
             os._exit(0)
-
-
-def refused(number: int, stage: str, error: Exception) -> Refused:
-    """Why this worker cannot go on. Trouble of the machine has no traceback."""
-    lacked = trouble(error)
-    return Refused(number, "lost", lacked) if lacked else Refused(number, stage, traceback.format_exc())
-
-
-def resolve(job: Job) -> tuple[Program[Any], Any]:
-    """The program and what its `prepare` made of the arguments."""
-    sys.path[:] = job.path
-    failed = []
-    for module in job.modules:
-        try:
-            importlib.import_module(module)
-        except Exception as error:  # it may have registered something else; but if not, this is why
-            failed.append(f"{module}: {type(error).__name__}: {error}")
-    try:
-        return registry.prepared(job.program, job.args)
-    except registry.UnknownName as error:
-        if "__main__" in job.modules:
-            failed.append("__main__: a worker has another one; put the protocol into a module of its own")
-        raise registry.UnknownName("; ".join([str(error), *failed])) from None
-
-
-def die_with_parent(lifeline: int) -> None:
-    """Have the kernel kill this process when the other end of the pipe closes."""
-    fcntl.fcntl(lifeline, fcntl.F_SETOWN, os.getpid())
-    if hasattr(fcntl, "F_SETSIG"):  # Linux; elsewhere the signal is SIGIO, which ends a process just as well
-        fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
-    fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-    if select.select([lifeline], [], [], 0)[0]:  # too late: it is closed already
-        os._exit(0)
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from dpsim.scenario import ScenarioError, scenario_from, to_world
 from dpsim.sim.backend import SimBackend
 from dpsim.world import World
 from real.messages import Job
-from real.worker import resolve
+from real.jobs import resolve
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ backend, the case with its rule, the rank, what was expected and what came. Time
 
     suite.py         check_backend: the cases, one after the other
     cases.py         the cases; the docstring of each is the rule that it holds a backend to
+    fault_cases.py   those in which something is planted
     lines.py         which line a record names, and which calls write it
     bench.py         runs a world on the backend and on the simulation, and compares
     programs.py      six steps, made of parts that a case picks: where faults are planted
@@ -31,7 +32,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpsim.testing.cases import CONFORMANCE
+    from dpsim.testing.fault_cases import CONFORMANCE
     from dpsim.testing.properties import holds
     from dpsim.testing.suite import check_backend
 
@@ -40,7 +41,7 @@ def __getattr__(name: str) -> Any:
     """Names are looked up when they are first used (PEP 562): worker processes that import `conformance` need none."""
     from importlib import import_module
 
-    homes = {"CONFORMANCE": "cases", "check_backend": "suite", "holds": "properties"}
+    homes = {"CONFORMANCE": "fault_cases", "check_backend": "suite", "holds": "properties"}
     if name not in homes:
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"dpsim.testing.{homes[name]}"), name)

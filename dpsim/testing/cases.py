@@ -17,8 +17,8 @@ from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
 from dpsim.testing.lines import calls_of, line_of
-from dpsim.testing.programs import ODD, STEPS
-from dpsim.world import At, Delay, Fault
+from dpsim.testing.programs import ODD
+from dpsim.world import At, Delay
 
 Case = Callable[[Bench], None]
 
@@ -31,7 +31,8 @@ NOT_CALLED = "learned", "finished", "ended"
 """Kinds of records that no call of a program writes."""
 
 
-def _case(check: Case) -> Case:
+def case(check: Case) -> Case:
+    """A case more, by its function's name."""
     CONFORMANCE[check.__name__] = check
     return check
 
@@ -39,19 +40,19 @@ def _case(check: Case) -> Case:
 # ---- nothing is planted
 
 
-@_case
+@case
 def basics(bench: Bench) -> None:
     """Memory, kernels and reads give what their docstrings say, and what the contract refuses is refused."""
     bench.conforms("basics")
 
 
-@_case
+@case
 def collectives(bench: Bench) -> None:
     """Every collective gives what its docstring says, on the host and on the device, in all its forms."""
     bench.conforms("collectives")
 
 
-@_case
+@case
 def streams(bench: Bench) -> None:
     """Streams run side by side; events order them; views share memory; `record_stream` keeps it.
 
@@ -60,13 +61,13 @@ def streams(bench: Bench) -> None:
     bench.conforms("streams")
 
 
-@_case
+@case
 def transfers(bench: Bench) -> None:
     """What is sent arrives, in order, whether it is large or small, alone or in a group."""
     bench.conforms("transfers")
 
 
-@_case
+@case
 def graphs(bench: Bench) -> None:
     """A capture keeps what is put on its streams and does not run it; a replay runs it, on the buffers of the capture
     and what they hold then, in the order of the capture; what learns is refused.
@@ -74,27 +75,27 @@ def graphs(bench: Bench) -> None:
     bench.conforms("graphs")
 
 
-@_case
+@case
 def mail(bench: Bench) -> None:
     """Messages arrive in order; to stand in an idle get is to have ended well; nothing is left for the next run."""
     for _ in range(2):
         bench.conforms("mail")
 
 
-@_case
+@case
 def polling(bench: Bench) -> None:
     """A message is found by a host that only polls. How often it has to is a matter of time, and is not compared."""
     bench.conforms("polling", same=False)
 
 
-@_case
+@case
 def sleep(bench: Bench) -> None:
     """A host that sleeps stands still for at least so long."""
     run = bench.conforms("sleep")
     bench.require(run.elapsed_ns >= 3 * SLEEP_NS, f"sleeps of 3 x {SLEEP_NS} ns took {run.elapsed_ns} ns in all")
 
 
-@_case
+@case
 def threads(bench: Bench) -> None:
     """Host threads of a rank share all that it has; flags order them; who joins a thread learns what it raised. All
     other parts give in a program with threads what they give in one without.
@@ -104,20 +105,20 @@ def threads(bench: Bench) -> None:
         bench.healthy("conformance_threads", {"parts": (part,), "rounds": 1}, bench.world())
 
 
-@_case
+@case
 def stores(bench: Bench) -> None:
     """Who listens on a port is found there until he leaves; keys hold what was set last; time-outs strike."""
     bench.conforms("stores")
 
 
-@_case
+@case
 def services(bench: Bench) -> None:
     """Services are actors behind the ranks, with mailboxes and stores and without a device or communicator."""
     for nodes in ((), (*[0] * bench.size, 1, 2)):
         bench.healthy("conformance_services", {}, bench.world(services=SERVICES, nodes=nodes))
 
 
-@_case
+@case
 def lazy(bench: Bench) -> None:
     """Communicators that are made at their first use give what others give; a capture refuses to make one."""
     world = bench.world(lazy=True)
@@ -125,7 +126,7 @@ def lazy(bench: Bench) -> None:
     bench.healthy("conformance", {"parts": ("transfers",)}, world)
 
 
-@_case
+@case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
     for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "sleep", "threads", "stores"):
@@ -137,7 +138,7 @@ def lines(bench: Bench) -> None:
             bench.require(bool(own), f"{named}; expected a line of the program that calls {calls}")
 
 
-@_case
+@case
 def agreement(bench: Bench) -> None:
     """A protocol decides the same on every backend, in the same steps and by the same ops, on the host as on the
     device.
@@ -153,7 +154,7 @@ def agreement(bench: Bench) -> None:
         bench.healthy("dp_batch", args, bench.world())
 
 
-@_case
+@case
 def order(bench: Bench) -> None:
     """The ops of a communicator and of a stream run in the order of their issue, whatever is awaited first and however
     far the host runs ahead.
@@ -161,13 +162,13 @@ def order(bench: Bench) -> None:
     bench.passes("ahead", "device", "host")
 
 
-@_case
+@case
 def groups(bench: Bench) -> None:
     """A rank finds its own communicator by kind; groups of one kind have nothing to do with one another."""
     bench.passes("device", world=bench.world(alone=True))
 
 
-@_case
+@case
 def delays(bench: Bench) -> None:
     """A delay changes nothing but time: before the program, before a site, before a collective, on host and device."""
     host = [At(), At("check.sum", ODD), At(communicator="dp_cpu", seq=1)]
@@ -181,7 +182,7 @@ def delays(bench: Bench) -> None:
     bench.require(late.elapsed_ns >= least, f"delays of {len(places)} x {LATE_NS} ns took {late.elapsed_ns} ns in all")
 
 
-@_case
+@case
 def awaited_twice(bench: Bench) -> None:
     """What a host awaits is awaited exactly once; a second await is a RuntimeError."""
     run = bench.passes("twice")
@@ -192,125 +193,10 @@ def awaited_twice(bench: Bench) -> None:
                 bench.require(raw[DECISION_VALUE] == "RuntimeError", said)
 
 
-@_case
+@case
 def closed(bench: Bench) -> None:
     """A backend that was closed may be used again."""
     bench.passes("host", "device")
     bench.backend.close()
     bench.backend.close()
     bench.passes("host", "device")
-
-
-# ---- something is planted
-
-
-@_case
-def skipped_host(bench: Bench) -> None:
-    """A rank that leaves out a host collective goes on with its own array and pairs up with its peers' earlier call.
-    The run is not finished, the peers are blocked, and the next world runs.
-    """
-    skip = Fault("skip", bench.last, At("check.sum", ODD))
-    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.sum", skip, "host")
-    for rank in range(bench.last):
-        bench.require(run.ends[rank] == "blocked", f"rank {rank} waits for a call that never comes: {run.ends[rank]}")
-
-
-@_case
-def skipped_device(bench: Bench) -> None:
-    """A rank that leaves out a device collective leaves its buffer as it is and pairs up with its peers' earlier call.
-    The run is not finished, the peers are blocked, and the next world runs.
-    """
-    skip = Fault("skip", bench.last, At(communicator="dp", seq=ODD))
-    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.combine", skip, "device")
-    bench.require(run.ends[0] == "blocked", f"rank 0 waits for a call that never comes: {run.ends[0]}")
-
-
-@_case
-def skipped_captured(bench: Bench) -> None:
-    """A device collective that a rank leaves out of a capture is missing in each replay: the peers hang in theirs. That
-    is told as for an eager one, and the next world runs.
-    """
-    skip = Fault("skip", bench.last, At("check.captured", 2 * ODD))  # each step captures it and replays it
-    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.captured", skip, "captured")
-    bench.require(run.ends[0] == "blocked", f"rank 0 waits for a call that never comes: {run.ends[0]}")
-
-
-@_case
-def repeated(bench: Bench) -> None:
-    """A collective made twice pairs up with its peers' next one; in the end the rank waits alone."""
-    repeat = Fault("repeat", bench.last, At("check.sum", ODD))
-    run = bench.finds("HANG:COLLECTIVE:EXTRA_CALL", "check.sum", repeat, "host")
-    bench.require(run.ends[bench.last] == "blocked", f"rank {bench.last} waits alone: {run.ends[bench.last]}")
-
-
-@_case
-def altered_count(bench: Bench) -> None:
-    """A collective of another size is journaled as it was called, whatever comes of it; the next world runs."""
-    alter = Fault("alter", bench.last, At("check.combine", ODD), {"count": 2})
-    bench.finds("MISMATCH:COLLECTIVE:COUNT", "check.combine", alter, "device", same=False)
-
-
-@_case
-def altered_dtype(bench: Bench) -> None:
-    """A collective of another type is journaled as it was called, whatever comes of it; the next world runs."""
-    alter = Fault("alter", bench.last, At("check.sum", ODD), {"dtype": "int64"})
-    bench.finds("MISMATCH:COLLECTIVE:DTYPE", "check.sum", alter, "host", same=False)
-
-
-@_case
-def altered_op(bench: Bench) -> None:
-    """Another collective is journaled as it was called, whatever comes of it; the next world runs."""
-    alter = Fault("alter", bench.last, At("check.combine", ODD), {"op": "broadcast"})
-    bench.finds("MISMATCH:COLLECTIVE:OP", "check.combine", alter, "device", same=False)
-
-
-@_case
-def altered_root(bench: Bench) -> None:
-    """A broadcast from another root is journaled as it was called, whatever comes of it; the next world runs."""
-    alter = Fault("alter", bench.last, At("check.tell", ODD), {"root": bench.last})
-    bench.finds("MISMATCH:COLLECTIVE:ROOT", "check.tell", alter, "root", same=False)
-
-
-@_case
-def dies(bench: Bench) -> None:
-    """A rank that dies ends as died. Peers that need it are blocked, the run comes back, and the next world runs."""
-    run = bench.finds("HANG:COLLECTIVE:DEAD_RANK", "check.sum", Fault("die", bench.last, At("check.sum", ODD)), "host")
-    bench.require(run.ends[bench.last] == "died", f"rank {bench.last} was to die: {run.ends[bench.last]}")
-
-
-@_case
-def dies_last(bench: Bench) -> None:
-    """A rank that dies when no peer needs it any more ends as died, and the peers finish."""
-    world = bench.world(faults=[Fault("die", bench.last, At("sum", STEPS - 1))])
-    run, expected = bench.run(world, "testing_steps", {"parts": ("host",)})
-    bench.same(run, expected)
-    ends = ["finished"] * bench.last + ["died"]
-    bench.require(run.ends == ends, f"expected the ends {ends}, came {run.ends}")
-    bench.passes("host", "device")
-
-
-@_case
-def footprint(bench: Bench) -> None:
-    """A kernel that writes what it was given to read fails, and one that returns something does; one that is named the
-    same buffer twice may write it. The error names the launch and the line of the kernel; the host meets it at the
-    launch or at an await behind it.
-    """
-    for part in ("scribbles", "returns"):
-        bench.finds("CRASH:KERNELERROR", "KernelError", None, part, "host", same=False)
-
-
-@_case
-def raises(bench: Bench) -> None:
-    """A program that raises ends as raised, with a record of the exception. Peers that need it are blocked, the run
-    comes back, and the next world runs.
-    """
-    run = bench.finds("CRASH:VALUEERROR", "ValueError", None, "raises", "host")
-    bench.require(run.ends[bench.last] == "raised", f"rank {bench.last} was to raise: {run.ends[bench.last]}")
-
-
-@_case
-def overwritten(bench: Bench) -> None:
-    """A read that names the version which it expects is journaled with it, and so is the write that left another one:
-    the finding is the same on every backend.
-    """
-    bench.finds("STALE:VERSION", "check.read", None, "overwritten")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from dpsim.runner import find_backend
 from dpsim.testing.bench import Bench
-from dpsim.testing.cases import CONFORMANCE
+from dpsim.testing.fault_cases import CONFORMANCE
 from dpsim.world import Backend, BackendUnavailable
 
 

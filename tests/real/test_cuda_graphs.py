@@ -13,8 +13,9 @@ from dpsim.world import At, Fault, World
 pytest.importorskip("torch")
 
 from real.cuda import CudaDevice
+from real.cuda_errors import SAID, capture_code
 from real.cuda_graphs import CudaGraph
-from real.cuda_streams import SAID, CudaStream, capture_code
+from real.cuda_streams import CudaStream
 from real.rank import RealRank
 from real.threads import drive
 from tests.real.null_device import NullCalls, null_rank

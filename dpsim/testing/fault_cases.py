@@ -1,0 +1,129 @@
+"""The cases of the conformance suite in which something is planted; see `dpsim.testing.cases`.
+
+Faults are planted in the last rank, in the middle of the program. These cases are slow on a backend with real
+processes: it has to see a hang and to recover from it, which is the point.
+"""
+
+from __future__ import annotations
+
+from dpsim.testing.bench import Bench
+from dpsim.testing.cases import CONFORMANCE, case
+from dpsim.testing.programs import ODD, STEPS
+from dpsim.world import At, Fault
+
+# ---- something is planted
+
+
+@case
+def skipped_host(bench: Bench) -> None:
+    """A rank that leaves out a host collective goes on with its own array and pairs up with its peers' earlier call.
+    The run is not finished, the peers are blocked, and the next world runs.
+    """
+    skip = Fault("skip", bench.last, At("check.sum", ODD))
+    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.sum", skip, "host")
+    for rank in range(bench.last):
+        bench.require(run.ends[rank] == "blocked", f"rank {rank} waits for a call that never comes: {run.ends[rank]}")
+
+
+@case
+def skipped_device(bench: Bench) -> None:
+    """A rank that leaves out a device collective leaves its buffer as it is and pairs up with its peers' earlier call.
+    The run is not finished, the peers are blocked, and the next world runs.
+    """
+    skip = Fault("skip", bench.last, At(communicator="dp", seq=ODD))
+    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.combine", skip, "device")
+    bench.require(run.ends[0] == "blocked", f"rank 0 waits for a call that never comes: {run.ends[0]}")
+
+
+@case
+def skipped_captured(bench: Bench) -> None:
+    """A device collective that a rank leaves out of a capture is missing in each replay: the peers hang in theirs. That
+    is told as for an eager one, and the next world runs.
+    """
+    skip = Fault("skip", bench.last, At("check.captured", 2 * ODD))  # each step captures it and replays it
+    run = bench.finds("HANG:COLLECTIVE:MISSING_RANK", "check.captured", skip, "captured")
+    bench.require(run.ends[0] == "blocked", f"rank 0 waits for a call that never comes: {run.ends[0]}")
+
+
+@case
+def repeated(bench: Bench) -> None:
+    """A collective made twice pairs up with its peers' next one; in the end the rank waits alone."""
+    repeat = Fault("repeat", bench.last, At("check.sum", ODD))
+    run = bench.finds("HANG:COLLECTIVE:EXTRA_CALL", "check.sum", repeat, "host")
+    bench.require(run.ends[bench.last] == "blocked", f"rank {bench.last} waits alone: {run.ends[bench.last]}")
+
+
+@case
+def altered_count(bench: Bench) -> None:
+    """A collective of another size is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.combine", ODD), {"count": 2})
+    bench.finds("MISMATCH:COLLECTIVE:COUNT", "check.combine", alter, "device", same=False)
+
+
+@case
+def altered_dtype(bench: Bench) -> None:
+    """A collective of another type is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.sum", ODD), {"dtype": "int64"})
+    bench.finds("MISMATCH:COLLECTIVE:DTYPE", "check.sum", alter, "host", same=False)
+
+
+@case
+def altered_op(bench: Bench) -> None:
+    """Another collective is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.combine", ODD), {"op": "broadcast"})
+    bench.finds("MISMATCH:COLLECTIVE:OP", "check.combine", alter, "device", same=False)
+
+
+@case
+def altered_root(bench: Bench) -> None:
+    """A broadcast from another root is journaled as it was called, whatever comes of it; the next world runs."""
+    alter = Fault("alter", bench.last, At("check.tell", ODD), {"root": bench.last})
+    bench.finds("MISMATCH:COLLECTIVE:ROOT", "check.tell", alter, "root", same=False)
+
+
+@case
+def dies(bench: Bench) -> None:
+    """A rank that dies ends as died. Peers that need it are blocked, the run comes back, and the next world runs."""
+    run = bench.finds("HANG:COLLECTIVE:DEAD_RANK", "check.sum", Fault("die", bench.last, At("check.sum", ODD)), "host")
+    bench.require(run.ends[bench.last] == "died", f"rank {bench.last} was to die: {run.ends[bench.last]}")
+
+
+@case
+def dies_last(bench: Bench) -> None:
+    """A rank that dies when no peer needs it any more ends as died, and the peers finish."""
+    world = bench.world(faults=[Fault("die", bench.last, At("sum", STEPS - 1))])
+    run, expected = bench.run(world, "testing_steps", {"parts": ("host",)})
+    bench.same(run, expected)
+    ends = ["finished"] * bench.last + ["died"]
+    bench.require(run.ends == ends, f"expected the ends {ends}, came {run.ends}")
+    bench.passes("host", "device")
+
+
+@case
+def footprint(bench: Bench) -> None:
+    """A kernel that writes what it was given to read fails, and one that returns something does; one that is named the
+    same buffer twice may write it. The error names the launch and the line of the kernel; the host meets it at the
+    launch or at an await behind it.
+    """
+    for part in ("scribbles", "returns"):
+        bench.finds("CRASH:KERNELERROR", "KernelError", None, part, "host", same=False)
+
+
+@case
+def raises(bench: Bench) -> None:
+    """A program that raises ends as raised, with a record of the exception. Peers that need it are blocked, the run
+    comes back, and the next world runs.
+    """
+    run = bench.finds("CRASH:VALUEERROR", "ValueError", None, "raises", "host")
+    bench.require(run.ends[bench.last] == "raised", f"rank {bench.last} was to raise: {run.ends[bench.last]}")
+
+
+@case
+def overwritten(bench: Bench) -> None:
+    """A read that names the version which it expects is journaled with it, and so is the write that left another one:
+    the finding is the same on every backend.
+    """
+    bench.finds("STALE:VERSION", "check.read", None, "overwritten")
+
+
+__all__ = ["CONFORMANCE"]
