@@ -111,8 +111,9 @@ class Strategy(ABC):
         """These acquires cannot have what they want now. Told before every pick, and at the end of the run."""
 
     def lost(self, candidates: Sequence[Candidate]) -> None:  # noqa: B027
-        """These could happen now, but that what they belong to has died, or that what they are for has come, or a
-        shorter time-out; so others came before them."""
+        """These could happen now, but that what they belong to has died, that what they are for has come, or that a
+        shorter time-out has: so others came before them.
+        """
 
     def failing(self) -> Collection[int]:
         """Ranks of which a kernel raises in some run of this world. Asked when a run begins: of these, all that the

@@ -28,8 +28,8 @@ from dpsim.checks.finding import Finding, matches
 
 class Expected(NamedTuple):
     """What must come out. `verdict`: "held" is whatever is not violated; "proven" can come of all schedules only.
-    `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it (a service by its name), and
-    when; None for any. A step without a rank is never looked at.
+    `klass`: a pattern for the class of the primary finding. `rank` and `step`: who must be found to have done it,
+    a service by its name, and when; None for any. A step without a rank is never looked at.
     """
 
     verdict: Literal["held", "proven", "violated"] = "held"
@@ -74,7 +74,8 @@ class Expected(NamedTuple):
             return f"expected {self._culprit(rank)} as culprit, but the finding names none"
         if rank in (culprit.rank, culprit.service) and self.step in (None, culprit.step):
             return None
-        return f"expected {self._culprit(rank)} as culprit, came {culprit.service or f'rank {culprit.rank}'} in step {culprit.step}"
+        came = culprit.service or f"rank {culprit.rank}"
+        return f"expected {self._culprit(rank)} as culprit, came {came} in step {culprit.step}"
 
 
 HELD = Expected()

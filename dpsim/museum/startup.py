@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from dpsim.config import InitPorts, ParallelConfig, Surroundings
@@ -82,7 +83,7 @@ class ForgetsSync(Forgetful):
 class SyncNotCompared(Refused):
     """Where ranks agree, over gloo or NCCL, is not compared: the first agreement hangs."""
 
-    replaced = {Compared: ForgetsSync}
+    replaced = MappingProxyType({Compared: ForgetsSync})
 
 
 class ForgetsBalancedness(Forgetful):
@@ -93,7 +94,7 @@ class ForgetsBalancedness(Forgetful):
 class BalancednessNotCompared(Refused):
     """Whether the balancedness of experts is logged is not compared, and takes a collective."""
 
-    replaced = {Compared: ForgetsBalancedness}
+    replaced = MappingProxyType({Compared: ForgetsBalancedness})
 
 
 class ForgetsShapes(Compared):
@@ -105,7 +106,7 @@ class ForgetsShapes(Compared):
 class ShapesNotCompared(Refused):
     """Sizes of graphs are in no hash: engines that have other ones capture less, and the others hang."""
 
-    replaced = {Compared: ForgetsShapes}
+    replaced = MappingProxyType({Compared: ForgetsShapes})
 
 
 # ---- ports

@@ -6,6 +6,7 @@ protocol: {name: startup, variant: port-toctou}       ports: [{port: 40004, late
 from __future__ import annotations
 
 import json
+from types import MappingProxyType
 from typing import Any
 
 from dpsim.config import ParallelConfig
@@ -27,7 +28,7 @@ class NothingIsCompared(Refused):
     Vllm issue 26187, pull request 26218, which compares a hash in the handshake.
     """
 
-    replaced = {Compared: ComparesNothing}
+    replaced = MappingProxyType({Compared: ComparesNothing})
 
 
 @mutant("numa-bind-hash", "CRASH:CONFIGMISMATCH")

@@ -80,15 +80,15 @@ async def values_of_one_rank_arrive_in_order(rank: Rank, right: bool) -> Any:
         store = await rank.open_store(5, "open")
         assert store is not None
         store.set("value", 1, "set")
-        for key, value in (("value", 2), ("flag", 1)) if right else (("flag", 1), ("value", 1)):
-            store.set(key, value, "set")
+        for key, number in (("value", 2), ("flag", 1)) if right else (("flag", 1), ("value", 1)):
+            store.set(key, number, "set")
         return None
     found = await joined(rank)
     assert found is not None
     await found.get("flag", "wait", timeout_ns=SECOND)
-    value = await found.get("value", "get", timeout_ns=SECOND)
-    assert value == 2
-    return value
+    told = await found.get("value", "get", timeout_ns=SECOND)
+    assert told == 2
+    return told
 
 
 @twins("CRASH:ASSERTIONERROR", learned=["gone", "gone"])
@@ -252,7 +252,7 @@ def test_dpor_sees_what_all_schedules_of_random_programs_show(first: int) -> Non
         one = drawn(seed)
         if enumerate_schedules(one, 1_500).complete:
             outcomes, classes, twice = missed(one)
-            # A death that takes away a time-out comes before the next one to pass, which it need not: classes, no outcomes.
+            # A death that takes away a time-out comes before the next to pass, which it need not: no other outcomes.
             assert (outcomes, classes * (not one.world.kills), twice) == (0, 0, 0), one
 
 

@@ -46,7 +46,7 @@ class Parent:
         return answer[1]
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
-        """The next answer of each child. Where one has failed, it asks what became of the others and raises the root."""
+        """The next answer of each child. Where one has failed, it asks after the others and raises the root."""
         answers: list[Frozen] = []
         errors: list[StartupError] = []
         for child in children:

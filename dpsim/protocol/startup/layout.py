@@ -11,9 +11,9 @@ services. Their workers are the ranks, replica after replica.
     >>> layout.name(3), layout.workers(1)
     ('worker 3', (2, 3))
 
-Time-outs are in nanoseconds of waiting. Inner ones are shorter than outer ones, so whoever is nearest to what went wrong
-says so first. A child waits for its parent without a time-out: the parent's own waits are bounded, and its end ends
-theirs. Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
+Time-outs are in nanoseconds of waiting. Inner ones are shorter than outer ones, so whoever is nearest to what went
+wrong says so first. A child waits for its parent without a time-out: the parent's own waits are bounded, and its end
+ends theirs. Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
 """
 
 from __future__ import annotations

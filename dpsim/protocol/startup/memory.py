@@ -4,12 +4,12 @@ A snapshot says what is free. It is taken when all communicators are there, sinc
 cache gets what is free then. One that was taken before gives memory away twice:
 
     >>> memory = DeviceMemory(total=10)
-    >>> memory.take(2, "communicators"); memory.take(memory.free, "the KV cache"); memory.free
+    >>> memory.take(2, "NCCL"); memory.take(memory.free, "the KV cache"); memory.free
     0
     >>> memory.take(1, "an all-to-all")
     Traceback (most recent call last):
         ...
-    dpsim.protocol.startup.errors.NoMemory: 1 blocks for an all-to-all: 0 of 10 are free (communicators 2, the KV cache 8)
+    dpsim.protocol.startup.errors.NoMemory: 1 blocks for an all-to-all: 0 of 10 are free (NCCL 2, the KV cache 8)
 
 Sources: specification chapter 9.2 (steps 12, 15, 16) and M-ST-10.
 """

@@ -27,8 +27,8 @@ TRIES = 5
 
 
 class GroupPorts(ABC):
-    """How one process finds the ports of its groups. `ports`: its own copy of the list; `store`: the coordination store,
-    if there is one; `node`: where first members are; `name`: of the process.
+    """How one process finds the ports of its groups. `ports`: its own copy of the list; `store`: the coordination
+    store, if there is one; `node`: where first members are; `name`: of the process.
     """
 
     coordinated: bool

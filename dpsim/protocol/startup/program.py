@@ -118,7 +118,7 @@ class Startup(Program[StartupSetup]):
 
 
 def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
-    """From `nnodes`, else from `data_parallel_size_local` where that is not its default, 1; one node for all if neither.
+    """From `nnodes`, else from `data_parallel_size_local` where it is not 1, its default; one node for all if neither.
 
     Raises Unsuitable where nodes hold no whole replicas.
     """

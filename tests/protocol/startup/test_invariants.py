@@ -1,4 +1,4 @@
-"""The invariants of specification 8.6 and 9.3, read off the journals of starts; each is broken by a mutant, its twin."""
+"""Invariants of specification 8.6 and 9.3, read off the journals of starts; each is broken by a mutant, its twin."""
 
 from __future__ import annotations
 
