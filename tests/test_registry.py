@@ -16,8 +16,8 @@ from dpsim.program import Arguments
 from dpsim.scenario import ScenarioError, scenario_from, to_world
 from dpsim.sim.backend import SimBackend
 from dpsim.world import World
-from real.messages import Job
 from real.jobs import resolve
+from real.messages import Job
 
 
 @pytest.fixture
