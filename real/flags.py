@@ -41,7 +41,10 @@ class RealFlag(JournaledFlag):
     def _clear(self) -> None:
         self._set_now = False
 
-    def _wait(self) -> Outcome:
+    def _stand(self, ns: int) -> None:
+        self._patience.sleep(ns)
+
+    def _wait(self, late_ns: int) -> Outcome:
         let_go = threading.Event()
         if self._set_now:
             let_go.set()
@@ -50,13 +53,15 @@ class RealFlag(JournaledFlag):
 
         def outcome() -> Generator[Any, Any, None]:
             self._patience.event(let_go)
+            self._patience.sleep(late_ns)
             return
             yield
 
         return outcome
 
-    def _query(self) -> Outcome:
+    def _query(self, late_ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:
+            self._patience.sleep(late_ns)
             self._patience.check()  # a host that asks in a loop has to hear of it somewhere
             return self._set_now
             yield

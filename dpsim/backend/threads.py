@@ -38,23 +38,31 @@ class JournaledFlag(Flag):
 
     def set(self, site: str) -> None:
         self.journal.about = "flag", self.name, "set"
-        self.journal.note("flag", site, (self.name, "set"))
+        late_ns = self.journal.note("flag", site, (self.name, "set"))
+        if late_ns:
+            self._stand(late_ns)
         self._set()
 
     def clear(self, site: str) -> None:
         self.journal.about = "flag", self.name, "clear"
-        self.journal.note("flag", site, (self.name, "clear"))
+        late_ns = self.journal.note("flag", site, (self.name, "clear"))
+        if late_ns:
+            self._stand(late_ns)
         self._clear()
 
     def wait(self, site: str) -> Work:
         self.journal.about = "flag", self.name, "wait"
-        self.journal.note("flag", site, (self.name, "wait"))
-        return Work(self.journal, self._wait())
+        late_ns = self.journal.note("flag", site, (self.name, "wait"))
+        return Work(self.journal, self._wait(late_ns))
 
     def query(self, site: str) -> Work:
         self.journal.about = "flag", self.name, "query"
-        self.journal.note("flag", site, (self.name, "query"))
-        return Work(self.journal, self._query())
+        late_ns = self.journal.note("flag", site, (self.name, "query"))
+        return Work(self.journal, self._query(late_ns))
+
+    @abstractmethod
+    def _stand(self, ns: int) -> None:
+        """Hold the thread up for so long: an injected delay."""
 
     @abstractmethod
     def _set(self) -> None:
@@ -65,12 +73,12 @@ class JournaledFlag(Flag):
         """Clear it."""
 
     @abstractmethod
-    def _wait(self) -> Outcome:
-        """Wait until it is set; learns None."""
+    def _wait(self, late_ns: int) -> Outcome:
+        """Wait until it is set, and go on so much later; learns None."""
 
     @abstractmethod
-    def _query(self) -> Outcome:
-        """Learns whether it is set."""
+    def _query(self, late_ns: int) -> Outcome:
+        """Learns whether it is set, so much later."""
 
 
 class JournaledThread(Thread):

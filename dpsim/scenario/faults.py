@@ -33,11 +33,18 @@ from dpsim.world import At, Delay, Fault, Kill
 
 class OpAddress(StrictModel):
     """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0. A site is visited
-    by the host thread "main" unless `thread` names another one, which counts its own visits.
+    by the host thread "main" unless `thread` names another one, which counts its own visits; `{thread}` alone is where
+    that thread starts, each time.
     """
 
     model_config = ConfigDict(
-        json_schema_extra={"oneOf": [{"required": ["site"]}, {"required": ["communicator", "seq"]}]}
+        json_schema_extra={
+            "oneOf": [
+                {"required": ["site"]},
+                {"required": ["communicator", "seq"]},
+                {"required": ["thread"], "maxProperties": 1},
+            ]
+        }
     )
 
     site: Word | None = None
@@ -55,7 +62,7 @@ class OpAddress(StrictModel):
     def _one_pair(self) -> Self:
         keys = sorted(self.model_dump(exclude_none=True))
         visit = [key for key in keys if key != "thread"] if self.site is not None else keys
-        if visit not in (["ordinal", "site"], ["site"], ["communicator", "seq"]):
+        if visit not in (["ordinal", "site"], ["site"], ["communicator", "seq"], ["thread"]):
             given = ", ".join(keys) or "nothing"
             refuse(Problem((), f"an address is either site and ordinal, or communicator and seq; given: {given}"))
         return self
@@ -89,6 +96,8 @@ class Change(StrictModel):
 
 
 def _happens_once(at: OpAddress) -> None:
+    if at.site is None and at.communicator is None:
+        refuse(Problem(("at",), "a fault happens at an op: add site and ordinal, the number of the visit, from 0"))
     if at.site is not None and at.ordinal is None:
         refuse(Problem(("at",), "a fault happens once: add ordinal, the number of the visit to the site, from 0"))
 

@@ -40,8 +40,17 @@ class SimFlag(JournaledFlag):
     def _clear(self) -> None:
         self._set_now, self._by = False, None
 
-    def _wait(self) -> Outcome:
+    def _stand(self, ns: int) -> None:
         host = self._host
+        late = Op("", ns, life=~host.rank)
+        if host.chained:
+            host.before(late)
+        host.machine.submit(late)
+        host.stand((late,), len(host.records))
+
+    def _wait(self, late_ns: int) -> Outcome:
+        host = self._host
+        late = host.address("is late for") if late_ns else ""
 
         def outcome() -> Generator[Any, Any, None]:
             if self._set_now and self._by is None:
@@ -55,13 +64,18 @@ class SimFlag(JournaledFlag):
             else:
                 self._waiting.append(op)
             yield from host.wait(op)
+            if late_ns:
+                yield from host.pause(late_ns, late)
 
         return outcome
 
-    def _query(self) -> Outcome:
+    def _query(self, late_ns: int) -> Outcome:
         host = self._host
+        late = host.address("is late for") if late_ns else ""
 
         def outcome() -> Generator[Any, Any, bool]:
+            if late_ns:
+                yield from host.pause(late_ns, late)
             if self._set_now and isinstance(host, TurningHost) and self._by is not None:
                 host._learn(self._by)
             yes = self._set_now

@@ -263,7 +263,7 @@ class LetsFlagsGo(Twin):
             return
             yield
 
-        self.patch.setattr(sim_flags.SimFlag, "_wait", lambda flag: passes)
+        self.patch.setattr(sim_flags.SimFlag, "_wait", lambda flag, late_ns: passes)
 
 
 class NeverSleeps(Twin):

@@ -454,7 +454,7 @@ def finds_nothing(patch: Patch) -> None:
 
 
 def lets_flags_go(patch: Patch) -> None:
-    patch.setattr(SimFlag, "_wait", lambda self: lambda: answer(None))
+    patch.setattr(SimFlag, "_wait", lambda self, late_ns: lambda: answer(None))
 
 
 def keeps_flags_set(patch: Patch) -> None:
