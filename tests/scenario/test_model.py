@@ -140,6 +140,12 @@ def test_variant_of_a_form_that_the_protocol_does_not_have() -> None:
         ),
         ({"delays": [{"rank": 1, "by": "3ms"}]}, "delays[0].rank: rank 1: the topology has one rank, 0"),
         ({"delays": [{"rank": 0, "by": "0ms"}]}, "delays[0].by: expected a duration longer than 0s"),
+        ({"ports": [{"port": 0}]}, "ports[0].port: 0 is too small"),
+        (
+            {"ports": [{"port": 5}, {"port": 5, "node": 1}, {"port": 5}]},
+            "ports[2]: port 5 of node 0 is that of ports[0]",
+        ),
+        ({"delays": [{"rank": "9", "by": "1ms"}]}, "delays[0].rank: "),
         ({"delays": [{"rank": 0, "by": "1ms", "at": {}}]}, "delays[0].at: an address is either"),
         ({"delays": [{"rank": 0, "by": "1ms", "at": {"seq": 3}}]}, "delays[0].at: an address is either"),
         (

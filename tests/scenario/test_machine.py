@@ -1,0 +1,82 @@
+"""The machine of a scenario reaches the world: nodes, services, other programs, communicators made at their first use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.scenario import Scenario, ScenarioError, prepare, scenario_from, world
+from dpsim.scenario.to_world import only_simulated
+from dpsim.world import Stranger, World
+
+REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
+
+
+def made(**sections: Any) -> Scenario:
+    return scenario_from(
+        {
+            "name": "made",
+            "protocol": "startup",
+            "topology": {"data_parallel_size": 4},
+            "workload": {"requests": [REQUEST]},
+            **sections,
+        }
+    )
+
+
+def told(scenario: Scenario) -> World:
+    program, _, prepared = prepare(scenario)
+    return world(scenario, program, prepared)
+
+
+@pytest.mark.parametrize(
+    ("config", "nodes"),
+    [
+        ({}, (0, 0, 0, 0, 0, 0, 0, 0, 0, 0)),
+        ({"nnodes": 2}, (0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)),
+        ({"data_parallel_size_local": 2}, (0, 0, 1, 1, 0, 1, 0, 0, 0, 1, 1)),
+    ],
+)
+def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tuple[int, ...]) -> None:
+    """Four ranks, a front end a node, the coordinator, four engines."""
+    assert told(made(config=config)).nodes == nodes
+
+
+def test_ports_and_lazy_communicators_are_told() -> None:
+    scenario = made(ports=[{"port": 5}, {"port": 6, "node": 1, "late": True}], limits={"lazy_communicators": True})
+    assert told(scenario).strangers == (Stranger(5), Stranger(6, 1, True))
+    assert told(scenario).lazy
+    assert not told(made()).lazy
+
+
+def test_a_service_is_named_where_a_rank_is() -> None:
+    scenario = made(delays=[{"rank": "engine.1", "by": "1ms"}], faults=[{"kind": "kill", "rank": "coordinator"}])
+    assert told(scenario).delays[0].rank == 7
+    assert told(scenario).kills[0].rank == 5
+
+
+def test_a_service_that_is_none_is_refused() -> None:
+    with pytest.raises(ScenarioError, match=r"delays\[0\].rank: no service 'engine.7'.*did you mean 'engine"):
+        told(made(delays=[{"rank": "engine.7", "by": "1ms"}]))
+    with pytest.raises(ScenarioError, match="expected a rank or one of: none of dp_batch"):
+        told(made(protocol="dp_batch", delays=[{"rank": "engine.1", "by": "1ms"}]))
+
+
+@pytest.mark.parametrize(
+    ("sections", "said"),
+    [
+        ({"ports": [{"port": 5}]}, "ports: the gloo backend starts no other programs"),
+        ({"limits": {"lazy_communicators": True}}, "limits.lazy_communicators: the gloo backend has no such limit"),
+        ({}, ""),
+    ],
+)
+def test_what_only_the_simulation_has_is_refused_elsewhere(sections: dict[str, Any], said: str) -> None:
+    refused = only_simulated(made(**sections), "gloo")
+    assert said in str(refused or "")
+    assert (refused is None) == (not said)
+
+
+def test_nodes_hold_whole_replicas() -> None:
+    with pytest.raises(ScenarioError, match="nnodes"):
+        told(made(topology={"data_parallel_size": 3}, config={"nnodes": 2}))
