@@ -181,11 +181,10 @@ class ScenarioItem(pytest.Item):
 
     def _run(self) -> Result:
         from dpsim.runner import find_backend, run_scenario
-        from dpsim.scenario.to_world import world
 
         scenario = self._file.scenario
         if gpus_wanted(self) is not None:
-            require_gpus(world(scenario).size)
+            require_gpus(scenario.topology.world_size)
         try:
             find_backend(self.name)
         except ModuleNotFoundError as lacking:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dpsim.checks.judge import judge
-from dpsim.scenario import Scenario, load_scenario, program_args, requests, scenario_from, world
+from dpsim.scenario import Scenario, load_scenario, prepare, scenario_from, world
 from dpsim.sim.backend import SimBackend
 from dpsim.trace import digest
 from tests import ROOT
@@ -46,7 +46,8 @@ def digests() -> Mapping[str, str]:
     """By scenario: the digest of the trace and, after a slash, ends, times and findings."""
     found = {}
     for scenario in scenarios():
-        told, args = world(scenario), program_args(scenario, requests(scenario, SCENARIOS))
+        program, args, prepared = prepare(scenario, SCENARIOS)
+        told = world(scenario, program, prepared)
         run = SimBackend().run(told, scenario.protocol.name, args)
         said = [(finding.klass, finding.message, finding.details) for finding in judge(told, run)]
         found[scenario.name] = f"{digest(run.journals)}/{run.ends}/{run.waited_ns}/{run.elapsed_ns}/{said}"

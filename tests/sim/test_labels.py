@@ -14,7 +14,9 @@ from dpsim.scenario.locate import scenario_path
 from dpsim.schedule import draw_word, kill_label, numbered_label, own_label, transfer_label, visit_label
 from tests.worlds.cases import CASES
 
-VERBS = "delivers|issues|is late for"
+VERBS = "delivers|issues|is late for|comes to|passes"
+HOST = r"(\d+(?:/[^ ]+)?)"
+"""A rank, or one of its host threads."""
 DRAWN = r"(rank .*): (eager|rendezvous)"
 
 
@@ -23,9 +25,9 @@ def of_a_transfer(name: str, sender: int, receiver: int, number: int) -> str:
 
 
 FORMS: list[tuple[str, Callable[..., str]]] = [
-    (rf"rank (\d+) (?:({VERBS}) )?([^\[]+)\[(\d+)\]", lambda r, verb, site, n: visit_label(r, site, n, verb or "")),
+    (rf"rank {HOST} (?:({VERBS}) )?([^\[]+)\[(\d+)\]", lambda r, verb, site, n: visit_label(r, site, n, verb or "")),
     (
-        r"rank (\d+) (goes on|gets through|\S+ joins|(?:starts|leaves|is served by \d+ in) \S+) #(\d+)",
+        rf"rank {HOST} (starts|goes on|gets through|\S+ joins|(?:starts|leaves|is served by \d+ in) \S+) #(\d+)",
         lambda r, what, n: numbered_label(what, n, r),
     ),
     (r"rank (\d+) (event \d+ passes|starts)", own_label),

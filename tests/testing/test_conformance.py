@@ -464,12 +464,12 @@ def keeps_flags_set(patch: Patch) -> None:
 def clears_by_waiting(patch: Patch) -> None:
     wait = SimFlag._wait
 
-    def clearing(self: SimFlag) -> Any:
+    def clearing(self: SimFlag, late_ns: int) -> Any:
         def outcome() -> Generator[Any, Any, None]:
             yield from waits()
             self._clear()
 
-        waits = wait(self)
+        waits = wait(self, late_ns)
         return outcome
 
     patch.setattr(SimFlag, "_wait", clearing)
