@@ -51,11 +51,12 @@ def eplb_needs_ranks(case: Case) -> Broken | None:
 
 
 def async_eplb_has_no_nccl(case: Case) -> Broken | None:
-    eplb = case.config.eplb_config
-    if not eplb.use_async or eplb.communicator not in ("torch_nccl", "pynccl"):
+    """Asked of what was given: pynccl is chosen for elastic EP alone, about which there are rules of its own."""
+    communicator = case.given.eplb_config.communicator
+    if not case.config.eplb_config.use_async or communicator not in ("torch_nccl", "pynccl"):
         return None
     expected = "torch_gloo, nixl or none given, as eplb_config.use_async is True"
-    return Broken("eplb_config.communicator", eplb.communicator, expected)
+    return Broken("eplb_config.communicator", communicator, expected)
 
 
 def thresholds_fill_all_microbatches(case: Case) -> Broken | None:

@@ -26,11 +26,14 @@ def schema() -> dict[str, Any]:
     """The schema as a mapping."""
     made = Scenario.model_json_schema(by_alias=True, ref_template="#/definitions/{model}")
     definitions = made.pop("$defs")
-    for definition in definitions.values():
+    for name, definition in definitions.items():
         for field in definition.get("properties", {}).values():
-            _simplify(field)
+            _shorten(field)
+            if name != "PartialConfig":  # null takes back a setting of all
+                _simplify(field)
     properties = made["properties"]
     for field in properties.values():
+        _shorten(field)
         _simplify(field)
     choice = definitions["ProtocolChoice"]["properties"]["form"]
     choice["type"] = ["string", "number"]  # form: 0.14 is read as it is written
@@ -47,13 +50,17 @@ def schema_text() -> str:
     return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _simplify(field: dict[str, Any]) -> None:
-    """Take away what only says that a key may be left out, and titles that repeat the key."""
+def _shorten(field: dict[str, Any]) -> None:
+    """Take away titles that repeat the key, and defaults that say little."""
     field.pop("title", None)
     if field.get("pattern") == PATTERN and "default" in field:
         field["default"] = format_duration(field["default"])
     if isinstance(field.get("default"), (dict, list)) or field.get("default", "") in (None, ""):
         field.pop("default", None)
+
+
+def _simplify(field: dict[str, Any]) -> None:
+    """Take away the null that only says that a key may be left out."""
     alternatives = [choice for choice in field.get("anyOf", ()) if choice != {"type": "null"}]
     if len(alternatives) == 1:
         del field["anyOf"]

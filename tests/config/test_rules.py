@@ -207,6 +207,14 @@ RELEASE_033 = [
         Surroundings(nixl=True),
         CUDA,
     ),
+    Row(  # pynccl, which is chosen here, is not to blame: nobody gave it
+        new.elastic_ep_moves_experts_over_nixl,
+        {**ELASTIC, "eplb_config": {}},
+        {},
+        "eplb_config.use_async",
+        Surroundings(nixl=True),
+        CUDA,
+    ),
     Row(
         new.elastic_ep_has_room,
         {**ELASTIC, "data_parallel_size": 2, "elastic_ep_max_dp_size": 2},

@@ -304,7 +304,7 @@ def flag_of(patience: Patience, kind: type[RealFlag] = RealFlag) -> RealFlag:
 class OneEvent(RealFlag):
     """The faulty twin: a wait looks at the flag when it is polled."""
 
-    def _wait(self) -> Any:
+    def _wait(self, late_ns: int) -> Any:
         def outcome() -> Any:
             self._patience.until(lambda: self._set_now)
             return

@@ -6,13 +6,14 @@ import json
 import re
 from operator import ge, gt, le, lt
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import yaml
 from hypothesis import given
 
-from dpsim.scenario import Scenario, dump_scenario
+from dpsim.config import PartialConfig
+from dpsim.scenario import Scenario, dump_scenario, scenario_from
 from dpsim.scenario.schema import DRAFT, schema, schema_text
 from dpsim.scenario.strategies import scenarios
 from tests import ROOT
@@ -26,6 +27,7 @@ TYPES: dict[str, Any] = {
     "boolean": bool,
     "object": dict,
     "array": list,
+    "null": type(None),
 }
 BOUNDS = {"minimum": ge, "maximum": le, "exclusiveMinimum": gt, "exclusiveMaximum": lt}
 SIZES = {
@@ -35,8 +37,10 @@ SIZES = {
 }
 
 
-def satisfies(value: Any, rule: dict[str, Any]) -> bool:
+def satisfies(value: Any, rule: dict[str, Any] | Literal[True]) -> bool:
     """Whether a value satisfies a schema: the part of draft 07 that ours uses."""
+    if rule is True:
+        return True
     if "$ref" in rule:
         return satisfies(value, SCHEMA["definitions"][rule["$ref"].rpartition("/")[2]])
     return all(_keyword(value, keyword, argument, rule) for keyword, argument in rule.items())
@@ -54,7 +58,8 @@ def _keyword(value: Any, keyword: str, argument: Any, rule: dict[str, Any]) -> b
         case "properties":
             return not isinstance(value, dict) or all(satisfies(value[k], r) for k, r in argument.items() if k in value)
         case "additionalProperties":
-            return not isinstance(value, dict) or argument is not False or set(value) <= set(rule["properties"])
+            others = set(value) - set(rule.get("properties", ())) if isinstance(value, dict) else ()
+            return all(satisfies(value[key], argument) for key in others) if argument is not False else not others
         case "required":
             return not isinstance(value, dict) or set(argument) <= set(value)
         case "items":
@@ -101,6 +106,19 @@ def test_written_scenarios_satisfy_it(scenario: Scenario) -> None:
     assert satisfies(yaml.safe_load(dump_scenario(scenario)), SCHEMA)
 
 
+WORK = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+
+
+def test_a_rank_may_take_back_any_setting_that_can_be_unset() -> None:
+    """Null is the default, which counts for a rank where the configuration of all says otherwise."""
+    unset = {field.alias or name: None for name, field in PartialConfig.model_fields.items() if field.default is None}
+    assert "disable_nccl_for_dp_synchronization" in unset
+    scenario = scenario_from({"name": "x", "workload": WORK, "config_by_rank": {0: unset}})
+    written = yaml.safe_load(dump_scenario(scenario))
+    assert written["config_by_rank"] == {0: unset}
+    assert satisfies(written, SCHEMA)
+
+
 @pytest.mark.parametrize("file", sorted((ROOT / "scenarios").glob("*.yaml")), ids=lambda file: file.stem)
 def test_scenario_files_satisfy_it_and_name_it(file: Path) -> None:
     assert satisfies(yaml.safe_load(file.read_text()), SCHEMA)
@@ -122,6 +140,8 @@ def test_scenario_files_satisfy_it_and_name_it(file: Path) -> None:
         {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "config": {"cudagraph_mode": "full"}},
         {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "topology": {"data_parallel_size": "2"}},
         {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "expect": {"klass": "HANG"}},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "config_by_rank": {0: {"max_num_seqs": 0}}},
+        {"name": "x", "workload": {"azure_csv": {"file": "x"}}, "config_by_rank": {0: {"no_such_key": 1}}},
     ],
 )
 def test_it_finds_mistakes_while_typing(wrong: dict[str, Any]) -> None:

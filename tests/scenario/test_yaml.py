@@ -164,6 +164,16 @@ def test_any_text_survives(name: str, description: str, site: str) -> None:
     assert parse_scenario(dump_scenario(scenario).encode()) == scenario
 
 
+@pytest.mark.parametrize("text", ["\x85", "a\x85b", "a\n\x85b"])
+def test_a_line_break_that_only_yaml_1_1_knows_survives(text: str) -> None:
+    """PyYAML indents what follows it, and reads that as spaces."""
+    config = {"worker_cls": text, "ray_runtime_env": {text: text}}
+    work = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+    fields = {"name": "x", "description": text, "workload": work, "config": config, "config_by_rank": {0: config}}
+    scenario = scenario_from(fields)
+    assert parse_scenario(dump_scenario(scenario)) == scenario
+
+
 @given(
     st.fixed_dictionaries(
         {"requests": st.integers(1, 10**6)},

@@ -20,6 +20,9 @@ import yaml
 
 from dpsim.scenario.model import Scenario
 
+NEXT_LINE = "\x85"
+"""A line break of YAML 1.1, which PyYAML indents in all styles but the one in double quotes, where it is escaped."""
+
 
 def dump_scenario(scenario: Scenario) -> str:
     """The YAML text of a scenario; it ends in a newline."""
@@ -59,11 +62,13 @@ class _Representer(yaml.representer.SafeRepresenter):
 def _lay_out(node: yaml.Node, depth: int) -> None:
     """Sections and lists of mappings in lines of their own, what is in them in braces; long text as it is."""
     if isinstance(node, yaml.ScalarNode):
-        if "\n" in node.value:
+        if NEXT_LINE in node.value:
+            node.style = '"'
+        elif "\n" in node.value:
             node.style = "|"
         return
     if isinstance(node, yaml.MappingNode):
-        children = [value for _, value in node.value]
+        children = [child for entry in node.value for child in entry]
         node.flow_style = depth > 1
     elif isinstance(node, yaml.SequenceNode):
         children = node.value
