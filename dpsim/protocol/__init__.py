@@ -6,6 +6,7 @@
     data_parallel/   the program dp_batch: ranks agree on how each step runs
     overlap/         the program dbo: steps of data_parallel whose microbatches run in threads of their own
     pipeline/        the program pp_tokens: hidden states go forward through the stages, sampled tokens come back
+    startup/         the program startup: how all processes of an engine come up, or fail together
 
 The protocols know the graphs and the model and never each other: what needs two of them is a module of its own
 above both.
