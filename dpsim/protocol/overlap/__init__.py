@@ -9,6 +9,7 @@ all_to_all.py    dispatch and combine of the experts, high throughput and low la
 sm_control.py    streaming multiprocessors, shared out between computing and communicating
 library.py       what a library allocates for each thread and stream that uses it
 layers.py        the layers of a forward, which ask the forward context for all they need
+graph_keys.py    under which key a graph of microbatches is stored, and under which it is looked up
 wrapper.py       how a forward runs: in threads, alone, captured or replayed
 forward.py       from a batch and an agreement to the microbatches
 step.py          the program `dbo`

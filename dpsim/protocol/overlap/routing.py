@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from dpsim.protocol.model.arrays import of_host
+from dpsim.protocol.model.arrays import namespace, of_host
 
 
 def owner(token: int, layer: int, ranks: int) -> int:
@@ -69,7 +69,8 @@ def expert(received: Any, workspace: Any, outgoing: Any, added: int) -> None:
 
 def unpermute(combined: Any, hidden: Any, order: tuple[int, ...], marks: tuple[int, ...]) -> None:
     """Kernel: rows back in their places, without the marks."""
-    hidden[of_host(hidden, order)] = combined - of_host(combined, marks)
+    own = combined - of_host(combined, marks)
+    hidden[of_host(hidden, order)] = namespace(hidden).astype(own, hidden.dtype)  # torch puts in what is of its type
 
 
 __all__ = ["Route", "expert", "mark", "owner", "permute", "unpermute"]
