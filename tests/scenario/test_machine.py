@@ -1,4 +1,5 @@
-"""The machine of a scenario reaches the world: nodes, services, other programs, communicators made at their first use."""
+"""The machine of a scenario reaches the world: nodes, services, other programs, communicators made at their first
+use."""
 
 from __future__ import annotations
 
