@@ -11,10 +11,11 @@ Scalars are strict in Python as in YAML: `True` is no rank, "5" is no number of 
 
 from __future__ import annotations
 
-from typing import Annotated, NamedTuple, TypeAlias
+import re
+from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import ConfigDict, Discriminator, Field, Tag
-from pydantic_core import PydanticCustomError
+from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from dpsim import config
 from dpsim.scenario.errors import path_text
@@ -52,6 +53,19 @@ Index = Annotated[int, Field(ge=0, le=10**9, strict=True)]
 
 RankNumber = Annotated[int, Field(ge=0, lt=config.MAX_RANKS, strict=True)]
 """A global rank; that the topology has it is checked by the scenario."""
+
+
+def _decimal(key: Any) -> Any:
+    """A key of JSON is text; one spelling for each rank, or the later of 1 and 01 would replace the other."""
+    if isinstance(key, str):
+        if not re.fullmatch(r"-?(0|[1-9][0-9]*)", key):
+            raise PydanticKnownError("int_parsing")
+        return int(key) if len(key) < 19 else key
+    return key
+
+
+RankKey = Annotated[RankNumber, BeforeValidator(_decimal)]
+"""A global rank that is the key of a mapping: in decimal, without leading zeros or a fraction."""
 
 ServiceName = Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[a-z][!-~]*$")]
 """The name of a service of the program, as engine.1; that there is one is checked when the program is known."""

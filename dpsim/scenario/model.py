@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
-from dpsim.scenario.base import KeyPath, Problem, RankNumber, StrictModel, Word, refuse
+from dpsim.scenario.base import KeyPath, Problem, RankKey, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import path_text
 from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
@@ -114,7 +114,7 @@ class Scenario(StrictModel):
     """How many ranks, in vLLM's names."""
     config: EngineConfig = EngineConfig()
     """The engine's configuration, in vLLM's names."""
-    config_by_rank: dict[RankNumber, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
+    config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
     """Settings of single ranks, laid over `config`: a node that was started with another flag."""
     workload: Workload
     faults: Annotated[tuple[AnyFault, ...], Field(max_length=MAX_INJECTIONS)] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,36 @@ def test_stored_answers_as_json(answers: Path) -> None:
 def test_bad_input(words: list[str], said: str) -> None:
     answer = dpsim_("check-engine", "--stored", *words)
     assert (answer.code, answer.out, answer.err) == (2, "", f"dpsim: {said}\n")
+
+
+def rewrite(place: Path, old: str, new: str) -> Path:
+    """A folder with few answers of one file, in which a text is another one."""
+    folder = few(place / "rewritten", 3, ["need_mask"])
+    file = folder / "need_mask.jsonl.gz"
+    text = gzip.decompress(file.read_bytes()).decode()
+    assert old in text
+    file.write_bytes(gzip.compress(text.replace(old, new).encode()))
+    return folder
+
+
+def test_rows_that_nobody_answers_are_not_left_out_silently(tmp_path: Path) -> None:
+    """The mutant: releases for which nobody answers are passed over, and the rest is called equal."""
+    answer = dpsim_("check-engine", "--stored", "--answers", rewrite(tmp_path, '"0.24.0"', '"0.9.0"'))
+    assert "3 rows left out: dpsim knows this of releases 0.24.0 to now" in answer.out
+
+
+def test_a_version_that_is_no_release(tmp_path: Path) -> None:
+    """The mutant: its rows are passed over, and the rest is called equal."""
+    answer = dpsim_("check-engine", "--stored", "--answers", rewrite(tmp_path, '"0.24.0"', '"main"'))
+    assert (answer.code, answer.out) == (2, "")
+    assert "line 1 cannot be read: the version 'main' is no release; expected one such as 0.33.0" in answer.err
+
+
+def test_answers_that_are_nested_without_end(tmp_path: Path) -> None:
+    (tmp_path / "need_mask.jsonl.gz").write_bytes(gzip.compress(b"[" * 100_000))
+    answer = dpsim_("check-engine", "--stored", "--answers", tmp_path)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"dpsim: {tmp_path}/need_mask.jsonl.gz: line 1 cannot be read: ")
 
 
 def test_a_wheel_without_answers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -312,6 +312,11 @@ BAD_FILES = [
     ),
     Bad("a misspelt rank", f"{RANKS}config_by_rank:\n  §one: {{}}\n", ("expected a whole number, got the text 'one'",)),
     Bad(
+        "a rank with a leading zero",
+        f"{RANKS}config_by_rank:\n  1: {{}}\n  §01: {{}}\n",
+        ("expected a whole number, got the text '01'", "write it in decimal, without leading zeros"),
+    ),
+    Bad(
         "a misspelt setting of a rank",
         f"{RANKS}config_by_rank:\n  1: {{§enable_dbx: true}}\n",
         ("config_by_rank.1: unknown key 'enable_dbx'; did you mean 'enable_dbo'?",),

@@ -21,6 +21,8 @@ from dpsim.scenario.from_vllm.read import Settings
 from dpsim.words import did_you_mean
 
 HOST = ("ngram", "ngram_gpu", "suffix")
+ON_DEVICE = ("ngram_gpu",)
+"""Those of `HOST` that propose on the device in spite of it, so that scheduling can run ahead."""
 HEADS = ("medusa", "mlp_speculator")
 DRAFTERS = ("eagle", "eagle3", "draft_model")
 

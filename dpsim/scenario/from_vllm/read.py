@@ -24,6 +24,7 @@ from dpsim.scenario.from_vllm.nested import KEYS, fate, flat
 from dpsim.words import did_you_mean, printable, short
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+DASHES = ("\N{HYPHEN}", "\N{EN DASH}", "\N{EM DASH}", "\N{HORIZONTAL BAR}", "\N{MINUS SIGN}")
 _OTHERS_FIRST = ("env", "exec", "export", "nohup", "time", "sudo", "uv", "run")
 _SIZE = re.compile(r"(\d{1,18})|(\d{1,9}(?:\.\d{1,9})?)([kKmMgG])")
 _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
@@ -32,7 +33,8 @@ _UNITS = {"k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30
 @dataclass
 class Settings:
     """What a command says. `values`: by vLLM's name of the setting. `typed`: the same names, as they were typed.
-    `ignored`: flags as typed, and why; `checked` likewise.
+    `ignored`: flags as typed, and why; `checked` likewise. `overruled`: by name, a flag with its value that a variable
+    wins over.
     """
 
     model: str = ""
@@ -40,6 +42,7 @@ class Settings:
     typed: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, str] = field(default_factory=dict)
     checked: dict[str, str] = field(default_factory=dict)
+    overruled: dict[str, tuple[str, Any]] = field(default_factory=dict)
 
     def put(self, name: str, typed: str, value: Any) -> None:
         """A setting. Raises ScenarioError if it has another value already."""
@@ -96,13 +99,22 @@ def read(words: Sequence[str], release: str | None = None) -> Settings:
             at += 1
     models += [settings.values.pop("model")] if "model" in settings.values else []
     for name, (variable, value) in read_environment(environment, settings.ignored, release).items():
+        if settings.get(name, value) != value:
+            settings.overruled[name] = settings.typed[name], settings.values[name]
         settings.values[name], settings.typed[name] = value, variable  # it wins over the flag
     if len(models) > 1:
         raise ScenarioError(
             f"{shown(models[1])} belongs to no flag, and the model is {shown(models[0])}; expected one model"
+            f"{_dash(models)}"
         )
     settings.model = models[0] if models else ""
     return settings
+
+
+def _dash(words: Sequence[str]) -> str:
+    """What helps where a text processor has made one dash of two."""
+    other = any(word.startswith(DASHES) for word in words)
+    return "; a flag begins with the sign -" if other else ""
 
 
 def _read_flag(settings: Settings, given: Sequence[str], at: int) -> int:
@@ -208,7 +220,14 @@ def _read_value(flag: Flag, typed: str, value: str) -> Any:
     if flag.reads == "number" and re.fullmatch(r"-?\d{1,18}", value):
         return int(value)
     if flag.reads == "size" and (size := _SIZE.fullmatch(value)):
-        return int(size[1]) if size[1] else int(float(size[2]) * _UNITS[size[3]])
+        if size[1]:
+            return int(size[1])
+        if "." in size[2] and size[3].isupper():
+            smaller = f"{size[2]}{size[3].lower()}"
+            raise ScenarioError(
+                f"{typed}: vLLM takes no part of a {size[3]}, got {shown(value)}; did you mean {smaller}?"
+            )
+        return int(float(size[2]) * _UNITS[size[3]])
     if flag.field == "max_model_len" and value in ("auto", "-1"):
         return None
     variable = "; write what the variable stands for" if "$" in value else ""

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.config import EngineConfig, Topology, broken_rules
-from dpsim.scenario.from_vllm.read import Settings
+from dpsim.scenario.from_vllm.drafts import HEADS, HOST, ON_DEVICE
+from dpsim.scenario.from_vllm.read import Settings, plain
 from dpsim.words import did_you_mean
 
 Breaks: TypeAlias = Callable[[Settings], str | None]
@@ -32,6 +33,7 @@ class Rule(NamedTuple):
 
 
 EXECUTORS = ("ray", "mp", "uni", "external_launcher")
+ASYNC_EXECUTORS = ("mp", "uni", "external_launcher")
 OVERLAPPING = ("deepep_low_latency", "deepep_high_throughput", "nixl_ep")
 DEFAULT_BACKEND = EngineConfig().all2all_backend
 
@@ -87,7 +89,14 @@ def _microbatches(s: Settings) -> str | None:
 
 def _async_executor(s: Settings) -> str | None:
     name = s.get("distributed_executor_backend", "mp")
-    return _when(s.get("async_scheduling", False) and name == "ray", "--distributed-executor-backend ray")
+    asked = s.get("async_scheduling", False) and name not in ASYNC_EXECUTORS
+    return _when(asked, f"--distributed-executor-backend {plain(name)}")
+
+
+def _async_drafter(s: Settings) -> str | None:
+    method = s.get("speculative_config.method", None)
+    refused = method in (*HOST, *HEADS) and method not in ON_DEVICE
+    return _when(s.get("async_scheduling", False) and refused, f"method {method}")
 
 
 def _padded_drafter(s: Settings) -> str | None:
@@ -104,6 +113,7 @@ RULES = (
     Rule("ParallelConfig", "nodes divide evenly among replicas", _nodes_divide),
     Rule("VllmConfig", "microbatches need a backend that can overlap them", _microbatches),
     Rule("VllmConfig", "asynchronous scheduling needs the executor mp, uni or external_launcher", _async_executor),
+    Rule("VllmConfig", "asynchronous scheduling needs drafts of the device: MTP, EAGLE, a model", _async_drafter),
     Rule("VllmConfig", "asynchronous scheduling needs padded batches of the drafter", _padded_drafter),
 )
 

@@ -23,12 +23,12 @@ from dpsim.config import FORMS, EngineConfig, Topology
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.from_vllm.by_rank import by_rank
-from dpsim.scenario.from_vllm.drafts import drafts
+from dpsim.scenario.from_vllm.drafts import ON_DEVICE, drafts
 from dpsim.scenario.from_vllm.flags import USED
 from dpsim.scenario.from_vllm.graphs import graphs
 from dpsim.scenario.from_vllm.nodes import nodes
-from dpsim.scenario.from_vllm.read import Settings
-from dpsim.scenario.from_vllm.rules import parallel_problems, problems
+from dpsim.scenario.from_vllm.read import Settings, plain
+from dpsim.scenario.from_vllm.rules import ASYNC_EXECUTORS, parallel_problems, problems
 from dpsim.scenario.from_vllm.workload import workload
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import prepare
@@ -76,7 +76,8 @@ def from_vllm(text: str, release: str | None = None) -> Translated:
     if own:
         scenario = scenario_from({**dict(scenario), "config_by_rank": own})
         notes = [*notes, *of_ranks]
-    return Translated(scenario, tuple(_remarks(every, [*notes, *_of_defaults(settings)])))
+    notes = [*notes, *_of_environment(settings), *_of_models(every), *_of_defaults(settings, config)]
+    return Translated(scenario, tuple(_remarks(every, notes)))
 
 
 def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
@@ -121,7 +122,8 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
     config |= of_graphs.config | of_drafts.config
     notes = [*of_graphs.notes, *of_drafts.notes]
     if protocol == "pp_tokens":
-        config.pop("enable_lora", None)
+        if config.pop("enable_lora", None) is not None:
+            settings.ignored[settings.typed["enable_lora"]] = "of adapters, which pp_tokens does not have yet"
     elif config.pop("num_gpu_blocks_override", None) is not None:
         settings.ignored[settings.typed["num_gpu_blocks_override"]] = "of memory, of which there is enough here"
     if "async_scheduling" not in config and (why := _asynchronous(settings, of_drafts.config)):
@@ -130,7 +132,7 @@ def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dic
     tokens, most = config.get("max_num_batched_tokens"), EngineConfig().max_num_seqs
     if tokens is not None and "max_num_seqs" not in config and tokens < most:
         config["max_num_seqs"] = tokens
-        notes.append(f"max_num_seqs {tokens}: no more than a step has tokens")
+        notes.append(f"max_num_seqs {tokens}: dpsim's {most}, and no more than a step has tokens")
     return config, notes
 
 
@@ -148,9 +150,9 @@ def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
     method = settings.get("speculative_config.method", None) if drafted else None
     forbids = (
         settings.get("pipeline_parallel_size", 1) > 1,
-        settings.get("distributed_executor_backend", "mp") == "ray",
+        settings.get("distributed_executor_backend", "mp") not in ASYNC_EXECUTORS,
         settings.get("data_parallel_backend", "mp") == "ray",
-        drafted.get("speculative_method") == "ngram" and method != "ngram_gpu",
+        drafted.get("speculative_method") == "ngram" and method not in ON_DEVICE,
         settings.get("speculative_config.disable_padded_drafter_batch", False) is True,
     )
     return None if any(forbids) else "async_scheduling true: vLLM's default, as nothing here forbids it"
@@ -187,11 +189,27 @@ def _with_flags(problems: str, settings: Settings) -> str:
     return re.sub(r"^(?:config|topology)\.(\w+):", flag, problems, flags=re.MULTILINE)
 
 
-def _of_defaults(settings: Settings) -> list[str]:
-    """What is taken for granted where the command says nothing."""
+def _of_environment(settings: Settings) -> list[str]:
+    """Flags that lost to a variable."""
+    return [
+        f"{variable} {plain(settings.values[name])}: it wins over {flag} {plain(value)}"
+        for name, (flag, value) in settings.overruled.items()
+        for variable in (settings.typed[name],)
+    ]
+
+
+def _of_models(every: Sequence[Settings]) -> list[str]:
+    """Nodes that name different models: perhaps two places of the same one, perhaps a mistake."""
+    models = list(dict.fromkeys(one.model for one in every))
+    told = f"one model on all nodes: the commands name {', '.join(plain(model or 'none') for model in models)}"
+    return [told] if len(models) > 1 else []
+
+
+def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:
+    """What is taken for granted where the command says nothing, and `config` neither."""
     notes = []
     default = EngineConfig()
-    left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in settings.values]
+    left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in config]
     if left:
         values = ", ".join(f"{name} {getattr(default, name)}" for name in left)
         notes.append(f"{values}: dpsim's defaults, as vLLM's depend on the GPU")

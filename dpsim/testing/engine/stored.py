@@ -17,7 +17,7 @@ import os
 import zlib
 from pathlib import Path
 
-from dpsim.testing.engine.comparison import Row
+from dpsim.testing.engine.comparison import Row, numbers
 
 VARIABLE = "DPSIM_ENGINE_ANSWERS"
 SUFFIX = ".jsonl.gz"
@@ -65,7 +65,7 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
                 rows.append(_row(line))
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
     return rows if version is None else [row for row in rows if row["version"] == version]
 
@@ -74,6 +74,8 @@ def _row(line: str) -> Row:
     row = json.loads(line)
     if not isinstance(row, dict) or not isinstance(row.get("version"), str):
         raise ValueError("expected a JSON object with a version")
+    if not numbers(row["version"]):
+        raise ValueError(f"the version {row['version']!r} is no release; expected one such as 0.33.0")
     return row
 
 

@@ -33,7 +33,7 @@ def settings(flags: str) -> Settings:
         ("--no_async_scheduling", {"async_scheduling": False}),
         ("-ep", {"enable_expert_parallel": True}),
         ("--max-num-batched-tokens 8k", {"max_num_batched_tokens": 8000}),
-        ("--max-num-batched-tokens 1.5K", {"max_num_batched_tokens": 1536}),
+        ("--max-num-batched-tokens 1.5k", {"max_num_batched_tokens": 1500}),
         ("--max-model-len auto", {"max_model_len": None}),
         ("--cudagraph-capture-sizes 1 2 4 --enable-dbo", {"cudagraph_capture_sizes": (1, 2, 4), "enable_dbo": True}),
         ("--cuda-graph-sizes 1 256", {"cudagraph_capture_sizes": (1, 256)}),

@@ -21,6 +21,10 @@ OUR_RULES = [  # what breaks it, and its healthy twin
     (f"{DBO} naive", f"{DBO} deepep_low_latency"),
     ("--async-scheduling --distributed-executor-backend ray", "--async-scheduling --distributed-executor-backend mp"),
     (
+        "--async-scheduling -sc.method suffix -sc.num_speculative_tokens 2",
+        "--async-scheduling -sc.method ngram_gpu -sc.num_speculative_tokens 2",
+    ),
+    (
         "--async-scheduling --speculative-config.disable_padded_drafter_batch true",
         "--no-async-scheduling --speculative-config.disable_padded_drafter_batch true",
     ),
@@ -113,6 +117,15 @@ def test_piecewise_graphs_need_the_compiler() -> None:
         ("-dp 5000", "-dp: 5000 is too large; expected at most 4096"),
         ("-tp 8 -dcp 3", "-dcp: decode_context_parallel_size 3: a stage of 8"),
         ("--block-size x", "--block-size: expected a whole number, got 'x'"),
+        ("--max-model-len 1.5K", "--max-model-len: vLLM takes no part of a K, got '1.5K'; did you mean 1.5k?"),
+        (
+            "\u2014enable-dbo",
+            "'\u2014enable-dbo' belongs to no flag, and the model is 'm'; expected one model; a flag begins",
+        ),
+        (
+            "--async-scheduling --distributed-executor-backend own.Executor",
+            "vLLM refuses this (rule of VllmConfig: asynchronous scheduling needs the executor",
+        ),
         ("--performance-mode throughput", "--performance-mode: unknown value 'throughput'"),
     ],
 )

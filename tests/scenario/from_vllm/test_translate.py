@@ -37,6 +37,7 @@ def test_sizes_name_and_protocol() -> None:
         ("--no-async-scheduling", {"async_scheduling": False}),
         ("-pp 2", {"async_scheduling": False}),
         ("--distributed-executor-backend ray", {"async_scheduling": False}),
+        ("--distributed-executor-backend own.Executor", {"async_scheduling": False}),
         ("-sc.method ngram -sc.num_speculative_tokens 2", {"async_scheduling": False, "speculative_method": "ngram"}),
         (
             "-sc.method qwen3_next_mtp -sc.num_speculative_tokens 2",
@@ -103,6 +104,33 @@ def test_remarks_say_what_was_left_out_and_repeat_no_value() -> None:
     assert head[1:] == [f"# {line}" for line in made.remarks]
     assert "secret" not in made.text()
     assert parse_scenario(made.text()) == made.scenario
+
+
+def remarks(command: str) -> tuple[str, ...]:
+    return from_vllm(command).remarks
+
+
+def test_what_is_derived_is_said_once() -> None:
+    said = [line for line in remarks("vllm serve m --max-num-batched-tokens 64") if "max_num_seqs" in line]
+    assert said == ["taken as: max_num_seqs 64: dpsim's 128, and no more than a step has tokens"]
+
+
+def test_adapters_are_not_lost_silently_in_a_pipeline() -> None:
+    why = "ignored: --enable-lora: of adapters, which pp_tokens does not have yet"
+    assert why in remarks("vllm serve m -pp 2 --enable-lora")
+    assert why not in remarks("vllm serve m --enable-lora")
+
+
+def test_a_flag_that_loses_to_a_variable_is_said() -> None:
+    told = "taken as: VLLM_ALL2ALL_BACKEND naive: it wins over --all2all-backend pplx"
+    assert told in remarks("VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp 2 --all2all-backend pplx")
+    assert told not in remarks("VLLM_ALL2ALL_BACKEND=naive vllm serve m -dp 2 --all2all-backend naive")
+
+
+def test_nodes_that_name_different_models_are_said() -> None:
+    nodes = "vllm serve org/a -dp 4 -dpl 2\nvllm serve org/{} -dp 4 -dpl 2 -dpr 2 --headless"
+    assert "taken as: one model on all nodes: the commands name org/a, org/b" in remarks(nodes.format("b"))
+    assert not any("one model" in line for line in remarks(nodes.format("a")))
 
 
 def test_the_document_is_fresh_and_has_every_flag() -> None:
