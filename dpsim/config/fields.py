@@ -61,8 +61,8 @@ class EPLBConfig(StrictModel):
 class Microbatching(StrictModel):
     """Who splits a batch, and into how many parts (chapter 3.1)."""
 
-    enable_dbo: bool = False
-    ubatch_size: Annotated[int, Field(ge=0, le=64)] = 0
+    enable_dbo: Flag = False
+    ubatch_size: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
     dbo_decode_token_threshold: Threshold = 32
     dbo_prefill_token_threshold: Threshold = 512
 
@@ -81,7 +81,7 @@ class ParallelSettings(Microbatching):
 
     model_config = ConfigDict(populate_by_name=True)
 
-    disable_nccl_for_dp_synchronization: bool | None = None
+    disable_nccl_for_dp_synchronization: Flag | None = None
     """Whether ranks agree over gloo rather than NCCL. Unset: as async scheduling."""
 
     data_parallel_size_local: AtLeast0 = 1

@@ -12,16 +12,16 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from dpsim.config.base import StrictModel, Tokens
+from dpsim.config.base import Flag, StrictModel, Tokens
 
 
 class SchedulerConfig(StrictModel):
     """What a rank's scheduler may put into one step."""
 
-    async_scheduling: bool = False
+    async_scheduling: Flag = False
     max_num_seqs: Tokens = 128
     max_num_batched_tokens: Tokens = 8192
-    num_speculative_tokens: Annotated[int, Field(ge=0, le=64)] = 0
+    num_speculative_tokens: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
     speculative_method: Literal["ngram", "mtp"] = "ngram"
     """Who proposes tokens: the host, or layers of a model that have experts of their own."""
     speculative_max_model_len: Tokens | None = None

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic import ValidationError
 
-from dpsim.config import FORMS, ExactNodes, ParallelConfig, ParallelConfig033, Surroundings
+from dpsim.config import FORMS, EngineConfig, ExactNodes, ParallelConfig, ParallelConfig033, PartialConfig, Surroundings
 from dpsim.config import parallel as parallel_module
 from dpsim.config import rules as old
 from dpsim.config import rules_033 as new
@@ -342,3 +342,18 @@ def test_the_healthy_twin_refuses_what_source_003_miscounts() -> None:
         _ = ParallelConfig033(nnodes=2, data_parallel_size=16).nnodes_within_dp
     external = ParallelConfig033(nnodes=2, data_parallel_size=16, data_parallel_external_lb=True)
     assert external.nnodes_within_dp == 1
+
+
+@pytest.mark.parametrize("model", [EngineConfig, PartialConfig])
+def test_scalars_are_strict(model: type[EngineConfig]) -> None:
+    """A word or a number is no flag, and neither a flag nor a word nor a fraction is a number."""
+    wrong = {bool: ("yes", 1), int: (True, "1", 1.0)}
+    for name, field in model.model_fields.items():
+        for kind, values in wrong.items():
+            if type(field.default) is kind or field.annotation == kind | None:
+                for value in values:
+                    with pytest.raises(ValidationError, match=r"valid (boolean|integer)"):
+                        model.model_validate({field.alias or name: value})
+    for value in (True, "1", 1.0):
+        with pytest.raises(ValidationError):
+            model.model_validate({"cudagraph_capture_sizes": [value]})
