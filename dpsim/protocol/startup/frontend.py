@@ -57,7 +57,7 @@ class FrontEnd(Participant):
 
     async def come_up(self) -> None:
         self.rank.step = 1
-        store = await self.open(self.parallel.data_parallel_rpc_port, "data_parallel_rpc_port")
+        store = await self.open(self.handshake_port(), "data_parallel_rpc_port")
         parent = Parent(store, self.name)
         coordinator: Frozen = ()
         if self.layout.engines > 1:
@@ -80,6 +80,12 @@ class FrontEnd(Participant):
         self.rank.step = 20
         self.check_ready(await parent.hear_all(self.engines, "ready", READY_NS))
         parent.call("serve")
+
+    def handshake_port(self) -> int:
+        """Engines of other nodes know it from their command lines. Those of one node are told by whoever starts them, so
+        there any that is free will do, and two groups can start on one host.
+        """
+        return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
 
     def spawn(self, name: str, store: Store) -> None:
         """Start a process; it finds this front end at the store."""
