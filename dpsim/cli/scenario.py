@@ -56,5 +56,9 @@ def from_vllm(
         if output is None:
             say(translated.text().rstrip("\n"))
         else:
-            output.write_text(translated.text(), encoding="utf-8")
+            try:
+                output.write_text(translated.text(), encoding="utf-8")
+            except OSError as error:
+                error.filename = error.filename or str(output)  # a write that fails names no file
+                raise
             note(f"dpsim: wrote {output}; next: dpsim run {output}")

@@ -190,6 +190,19 @@ def test_a_decision_that_no_trace_can_hold_does_not_cost_the_verdict(
     assert answer.err == "dpsim: rank 0, step 0, decision plan[0]: not of set\n"
 
 
+def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> None:
+    """The mutant: a report of who waits for whom, which leaves out the flag that is the reason."""
+    text = "name: t\ntopology: {data_parallel_size: 3}\nconfig_by_rank: {0: OWN, 2: OWN}\n"
+    text += "workload: {requests: [{prompt_tokens: 9, output_tokens: 3}]}\n"
+    own = "{disable_nccl_for_dp_synchronization: true, enforce_eager: false}"
+    (tmp_path / "t.yaml").write_text(text.replace("OWN", own))
+    lines = dpsim_("run", tmp_path / "t.yaml").out.splitlines()
+    at = lines.index("settings of their own, by config_by_rank:")
+    assert lines[at + 1 : at + 3] == ["  ranks 0, 2: disable_nccl_for_dp_synchronization true (config: unset)", ""]
+    (tmp_path / "t.yaml").write_text(text.replace("OWN", "{}"))
+    assert "settings of their own" not in dpsim_("run", tmp_path / "t.yaml").out
+
+
 def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_protocol_of_a_test.py").write_text(
         "from dpsim.registry import Program, register_protocol\n"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
@@ -48,3 +50,15 @@ def test_errors_in_one_line() -> None:
         assert (answer.code, answer.out) == (2, "")
         assert says in answer.err
         assert "Traceback" not in answer.err
+
+
+def test_a_write_that_fails_names_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mutant: `Input/output error`, of nobody knows what."""
+
+    def fails(*_: object, **__: object) -> int:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "write_text", fails)
+    answer = dpsim_("scenario", "from-vllm", COMMAND, "-o", "mine.yaml")
+    assert answer.code == 2
+    assert answer.err.endswith("dpsim: mine.yaml: Input/output error\n")

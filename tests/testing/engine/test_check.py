@@ -41,7 +41,9 @@ def test_stored(tmp_path: Path) -> None:
     found = check.stored(few(tmp_path / "few", 5))
     assert found.verdict == "equal"
     assert len(found.compared) == sum(len(kind.ours) for kind in KINDS)
-    assert {one.kind: one.reason for one in found.unasked} == NOT_COMPARED
+    unasked = {one.kind: one.reason for one in found.unasked}
+    assert "rows left out: dpsim knows this of releases 0.33.0 to now" in unasked.pop("slices_v2")
+    assert unasked == NOT_COMPARED
 
 
 def test_a_wrong_answer_is_found(tmp_path: Path) -> None:
