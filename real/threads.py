@@ -170,7 +170,7 @@ class ThreadedRank(RealRank):
                 raise thread.error
 
     def journal_of(self, error: BaseException) -> Journal:
-        return next((one.own_journal for one in self._all if one.error is error), self.journal)
+        return next((one.own_journal for one in self._all if one.error is error and not one.heard), self.journal)
 
     def cut(self) -> None:
         self._over.set()

@@ -8,6 +8,7 @@ Both happen at the address of an op on one rank, and an address means the same o
     delays:
       - {rank: 2, by: 3ms, at: {site: dp.agree}}                              # every visit
       - {rank: 3, by: 1s}                                                     # the rank starts late
+      - {rank: 0, by: 1ms, at: {thread: ubatch.1}}                            # a host thread of it does
 
 Four kinds are what MPI verifiers (MUST, ISP) count as wrong use of collectives: left out, made twice, made differently,
 and dead processes. The fifth, `kill`, is a death that no op of the rank has to do with, on the simulation only:
@@ -33,8 +34,8 @@ from dpsim.world import At, Delay, Fault, Kill
 
 class OpAddress(StrictModel):
     """Where: `{site, ordinal}`, or for a collective `{communicator, seq}`. Counted per rank, from 0. A site is visited
-    by the host thread "main" unless `thread` names another one, which counts its own visits; `{thread}` alone is where
-    that thread starts, each time.
+    by the host thread "main" unless `thread` names another one, which counts its own visits. `{thread}` alone: where
+    that thread starts, for delays.
     """
 
     model_config = ConfigDict(
@@ -97,7 +98,9 @@ class Change(StrictModel):
 
 def _happens_once(at: OpAddress) -> None:
     if at.site is None and at.communicator is None:
-        refuse(Problem(("at",), "a fault happens at an op: add site and ordinal, the number of the visit, from 0"))
+        refuse(
+            Problem(("at",), "a fault happens at an op, and a thread alone is where it starts: add site and ordinal")
+        )
     if at.site is not None and at.ordinal is None:
         refuse(Problem(("at",), "a fault happens once: add ordinal, the number of the visit to the site, from 0"))
 
@@ -177,7 +180,7 @@ AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | KillSpec, Field(di
 
 
 class DelaySpec(StrictModel):
-    """A rank comes late to an op, to every visit of a site, or, without `at`, to the whole run."""
+    """A rank comes late to an op, to every visit of a site, to each start of a thread, or, without `at`, to the run."""
 
     rank: Actor
     by: PositiveDuration

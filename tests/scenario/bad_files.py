@@ -194,6 +194,11 @@ BAD_FILES = [
         "half an address", fault("kind: skip, rank: 1, at: §{site: dp.agree}"), ("a fault happens once", "add ordinal")
     ),
     Bad(
+        "a fault at a thread",
+        fault("kind: die, rank: 1, at: §{thread: ubatch.1}"),
+        ("a fault happens at an op", "add site and ordinal"),
+    ),
+    Bad(
         "two halves of addresses",
         fault("kind: skip, rank: 1, at: §{site: dp.agree, seq: 1}"),
         ("site and ordinal, or communicator and seq", "seq, site"),

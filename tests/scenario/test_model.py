@@ -209,7 +209,11 @@ def test_world() -> None:
     scenario = made(
         topology={"data_parallel_size": 2, "pipeline_parallel_size": 2},
         faults=[{"kind": "alter", "rank": 0, "at": {"communicator": "ep.0", "seq": 5}, "change": {"count": 7}}],
-        delays=[{"rank": 2, "by": "3ms", "at": {"site": "dp.agree"}}, {"rank": 3, "by": "1s"}],
+        delays=[
+            {"rank": 2, "by": "3ms", "at": {"site": "dp.agree"}},
+            {"rank": 3, "by": "1s"},
+            {"rank": 3, "by": "1s", "at": {"thread": "ubatch.1"}},
+        ],
         limits={"stall": "2s", "deadline": "1m"},
     )
     told = world(scenario)
@@ -229,7 +233,8 @@ def test_world() -> None:
         ("pp_broadcast", "pp_broadcast.1", "device", (2, 3)),
     ]
     assert told.faults == (Fault("alter", 0, At(communicator="ep.0", seq=5), {"count": 7}),)
-    assert told.delays == (Delay(2, At("dp.agree"), 3_000_000), Delay(3, At(), 1_000_000_000))
+    late = Delay(3, At(), 1_000_000_000), Delay(3, At(thread="ubatch.1"), 1_000_000_000)
+    assert told.delays == (Delay(2, At("dp.agree"), 3_000_000), *late)
     assert (told.stall_ns, told.deadline_ns) == (2_000_000_000, 60_000_000_000)
 
 

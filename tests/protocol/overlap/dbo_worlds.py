@@ -11,7 +11,7 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 
-GRAPHS = {"cudagraph_mode": "FULL_DECODE_ONLY", "capture_graphs": True}
+GRAPHS: dict[str, Any] = {"cudagraph_mode": "FULL_DECODE_ONLY", "capture_graphs": True}
 
 
 def scenario(

@@ -38,8 +38,7 @@ def test_taken_ports(form: str, late: bool, ports: list[int]) -> None:
 
 
 def test_the_port_of_the_front_end_is_given_where_there_are_several_nodes() -> None:
-    result, seen = explored(start(dp=2, config={"nnodes": 2}, ports=[29550]), 300)
-    assert result.verdict == "proven"
+    _, seen = explored(start(dp=2, config={"nnodes": 2}, ports=[29550]), 300)
     assert {one.up for one in seen} == {False}
     failed = next(one for one in seen if not one.up)
     assert "PortTaken: frontend cannot listen at port 29550" in failed.errors["frontend"]
