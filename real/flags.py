@@ -56,9 +56,11 @@ class RealFlag(JournaledFlag):
         return outcome
 
     def _query(self) -> Outcome:
+        yes = self._set_now  # as the journal has it
+
         def outcome() -> Generator[Any, Any, bool]:
             self._patience.check()  # a host that asks in a loop has to hear of it somewhere
-            return self._set_now
+            return yes
             yield
 
         return outcome
