@@ -25,6 +25,11 @@ def of_a_transfer(name: str, sender: int, receiver: int, number: int) -> str:
 FORMS: list[tuple[str, Callable[..., str]]] = [
     (rf"rank (\d+) (?:({VERBS}) )?([^\[]+)\[(\d+)\]", lambda r, verb, site, n: visit_label(r, site, n, verb or "")),
     (
+        rf"rank (\d+/\S+) (?:({VERBS}) )?([^\[]+)\[(\d+)\]",
+        lambda r, verb, site, n: visit_label(r, site, n, verb or ""),
+    ),
+    (r"rank (\d+/\S+) (starts|goes on|gets through) #(\d+)", lambda r, what, n: numbered_label(what, n, r)),
+    (
         r"rank (\d+) (goes on|gets through|\S+ joins|(?:starts|leaves|is served by \d+ in) \S+) #(\d+)",
         lambda r, what, n: numbered_label(what, n, r),
     ),

@@ -24,11 +24,11 @@ from dpsim.interface import Stream
 from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
 from dpsim.sim import buffers as sim_buffers
 from dpsim.sim import communicators as sim_communicators
+from dpsim.sim import flags as sim_flags
 from dpsim.sim import machine as sim_machine
 from dpsim.sim import rank as sim_rank
 from dpsim.sim import stores as sim_stores
 from dpsim.sim import streams as sim_streams
-from dpsim.sim import threads as sim_threads
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.chain import Chain
@@ -263,7 +263,7 @@ class LetsFlagsGo(Twin):
             return
             yield
 
-        self.patch.setattr(sim_threads.SimFlag, "_wait", lambda flag: passes)
+        self.patch.setattr(sim_flags.SimFlag, "_wait", lambda flag: passes)
 
 
 class NeverSleeps(Twin):
