@@ -432,7 +432,8 @@ class Flag(ABC):
     flags a baton, a lock, a barrier are made.
 
     Whoever waits when the flag is set goes on, also where it is cleared before it comes to do so. To wait does not
-    clear it. What a thread did before it set the flag lies before what goes on because of that.
+    clear it. A wait begins, and a query looks, where it is called, also if it is awaited later. What a thread did
+    before it set the flag lies before what goes on because of that.
     """
 
     __slots__ = ("name",)

@@ -60,10 +60,12 @@ class RealFlag(JournaledFlag):
         return outcome
 
     def _query(self, late_ns: int) -> Outcome:
+        yes = self._set_now  # as the journal has it
+
         def outcome() -> Generator[Any, Any, bool]:
             self._patience.sleep(late_ns)
             self._patience.check()  # a host that asks in a loop has to hear of it somewhere
-            return self._set_now
+            return yes
             yield
 
         return outcome

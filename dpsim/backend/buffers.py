@@ -115,6 +115,8 @@ class JournaledBuffer(Buffer):
             name = on.name
         except AttributeError:
             name = of_this_backend(on, OwnStream).name  # which says what is wrong
+        if journal.turn is not None:
+            journal.come(site)
         if on.capture is not None:  # type: ignore[attr-defined]  # whatever the mode
             on.capture.refuse(900, f"{site}: the host reads a buffer", INSTEAD)  # type: ignore[attr-defined]
         delay = journal.note("read", site, (name, self.count, self.dtype, ref_of(self)))
@@ -128,7 +130,10 @@ class JournaledBuffer(Buffer):
             name = stream.name
         except AttributeError:
             name = of_this_backend(stream, OwnStream).name
-        self.stream.journal.note("used", "record_stream", (name, refs([base])[0][0]))
+        journal = self.stream.journal
+        if journal.turn is not None:
+            journal.come("record_stream")
+        journal.note("used", "record_stream", (name, refs([base])[0][0]))
         if stream is base.stream:
             return
         if base.held is None:
@@ -139,12 +144,15 @@ class JournaledBuffer(Buffer):
     def free(self) -> None:
         if self.base is not None:
             raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
+        journal = self.stream.journal
+        if journal.turn is not None:
+            journal.turn(f"free.{self._site}", self._ordinal)
         if self.held is not None:
-            self._give_back(self.held, self.stream.journal.place(self._site))
+            self._give_back(self.held, journal.place(self._site))
             return
         if self.freed:
             raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice, first at {self.freed[0]}")
-        self.freed.append(self.stream.journal.free(self.home, self._site, self._ordinal, self.ref[0]))
+        self.freed.append(journal.free(self.home, self._site, self._ordinal, self.ref[0]))
         self._release()
 
     def _give_back(self, memory: PoolMemory, where: str) -> None:

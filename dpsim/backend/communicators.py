@@ -154,6 +154,8 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         except AttributeError:
             on = of_this_backend(stream, OwnStream).name  # which says what is wrong
         site = site or f"{self.name}.{issue.op}"
+        if self.journal.turn is not None:
+            self.journal.come(site)
         root, rank = issue.root, self.journal.rank
         reads = ref_of(source) if root is None or root == rank else ()
         writes = ref_of(output) if root != rank else ()
@@ -172,13 +174,15 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
             on = stream.name
         except AttributeError:
             on = of_this_backend(stream, OwnStream).name
+        site = site or f"{self.name}.{issue.op}"
+        if self.journal.turn is not None:
+            self.journal.come(site)
         memory = ref_of(buffer)
         reads, writes = (memory, ()) if issue.op == "send" else ((), memory)
         if self._group is not None:
             issue = issue._replace(group=self._group)
             if stream is not self._together:
                 raise ValueError(f"{self.name}: a transfer on stream {on} within a group on another stream")
-        site = site or f"{self.name}.{issue.op}"
         capture = stream.capture  # type: ignore[attr-defined]
         if capture is not None:
             self._refuse_unmade(issue, site, stream)

@@ -58,6 +58,10 @@ class GraphRecords(ABC):
         """The thread comes to a site for the first time."""
 
     @abstractmethod
+    def _take_turn(self, site: str) -> None:
+        """Stand still until it is the thread's turn, if it has not come to it before."""
+
+    @abstractmethod
     def _again(self, site: str) -> int:
         """The ordinal of an op that is repeated."""
 
@@ -75,7 +79,7 @@ class GraphRecords(ABC):
         """Journal a call that a capture keeps: at which place of the source, and its delay in ns, are the answer."""
         where = self._arrive(site, frame)
         if self.turn is not None:
-            self.turn(site, self.ordinal)
+            self._take_turn(site)
         delay = self._meet(site, self.ordinal, where) if self._injections else 0
         self._keep(stream, graph, call, site, self.ordinal, where, fields)
         return where, delay
@@ -93,7 +97,7 @@ class GraphRecords(ABC):
         """The same of a collective or transfer: the answer says what to keep. `form`: the fields of its record."""
         where = self._arrive(site, frame)
         if self.turn is not None:
-            self.turn(site, self.ordinal)
+            self._take_turn(site)
         issues = self._admit(site, None, 0, where, issue, stream) if self._injections else [issue]
         for number, one in enumerate(issues):
             self._keep(stream, graph, call, site, self._again(site) if number else self.ordinal, where, form(one))

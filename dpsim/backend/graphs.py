@@ -197,6 +197,8 @@ class Capturing(AbstractAsyncContextManager[None]):
         branches = {name for one in graph.rank.graphs.values() for name in one.branches()}  # joined by their replays
         for one in [stream for name, stream in graph.rank.streams.items() if name not in branches]:
             with journal.shared.issuing:
+                if journal.turn is not None:
+                    journal.come("record")
                 work = one._record_else(None, frame).synchronize_at(site, frame)
             await work
         with journal.shared.issuing:

@@ -209,10 +209,8 @@ class Journal(Planted):
         return issues
 
     def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
-        """A free has the address of its alloc. The answer is where it was called."""
+        """A free has the address of its alloc, and came to its turn before. The answer is where it was called."""
         where = place_of(site, _getframe(2))
-        if self.turn is not None:
-            self.turn(f"free.{site}", ordinal)
         self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
         return where
 

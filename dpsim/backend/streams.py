@@ -39,12 +39,16 @@ class JournaledEvent(Event):
         """Where it was recorded, if that was in a capture."""
 
     def query(self, site: str) -> Work:
+        if self.journal.turn is not None:
+            self.journal.come(site)
         if self.point is not None:
             raise captured_event(self, site, self.journal.shared.capture)
         self.journal.note("ask", site, ("query", self.number))
         return Work(self.journal, self._query())
 
     def synchronize(self, site: str) -> Work:
+        if self.journal.turn is not None:
+            self.journal.come(site)
         if self.point is not None:
             raise captured_event(self, site, self.journal.shared.capture)
         self.journal.note("ask", site, ("synchronize", self.number))
@@ -111,6 +115,8 @@ class JournaledStream(OwnStream):
             check_plain(tuple(args), "an argument of the kernel", site, compared=False)
         if cost is not None and (type(cost) is not int or cost < 0):
             cost = whole(cost, "the cost", site, 0)
+        if self.journal.turn is not None:
+            self.journal.come(site)
         if self.capture is not None:
             check_buffers(site, reads, writes)
             self.capture.launch(self, site, kernel, reads, writes, args, cost)
@@ -129,11 +135,11 @@ class JournaledStream(OwnStream):
         self._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
 
     def record(self, event: Event | None = None) -> Event:
-        if event is not None or self.capture is not None:
-            return self._record_else(event, _getframe(1))
         journal = self.journal
         if journal.turn is not None:
             journal.come("record")
+        if event is not None or self.capture is not None:
+            return self._record_else(event, _getframe(1))
         number = next(journal.events)
         point = self._record(number)
         journal.note("mark", "record", (self.name, number))
@@ -141,6 +147,8 @@ class JournaledStream(OwnStream):
 
     def wait(self, event: Event) -> None:
         own: JournaledEvent = event if isinstance(event, JournaledEvent) else of_this_backend(event, JournaledEvent)
+        if self.journal.turn is not None:
+            self.journal.come("wait")
         if own.point is not None or self.capture is not None:
             self._wait_within(own, _getframe(1))
             return
@@ -150,15 +158,20 @@ class JournaledStream(OwnStream):
     def wait_stream(self, other: Stream) -> None:
         # As `record` and `wait`, and not by calling them: both records tell the program's line.
         source: JournaledStream = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
-        if source.capture is not None or self.capture is not None:
-            frame = _getframe(1)
-            self._wait_within(source._record_else(None, frame), frame)
-            return
         if source.journal.turn is not None:
             source.journal.come("record")
-        number = next(source.journal.events)
-        event = source._record(number)
-        source.journal.note("mark", "record", (source.name, number))
+        if source.capture is not None:
+            event = source._record_else(None, _getframe(1))
+            number = event.number
+        else:
+            number = next(source.journal.events)
+            event = source._record(number)
+            source.journal.note("mark", "record", (source.name, number))
+        if self.journal.turn is not None:
+            self.journal.come("wait")
+        if event.point is not None or self.capture is not None:
+            self._wait_within(event, _getframe(1))
+            return
         self.journal.note("wait", "wait", (self.name, number))
         self._wait(event)
 
@@ -166,8 +179,6 @@ class JournaledStream(OwnStream):
         """Record an event that was recorded before, or one within a capture."""
         if self.capture is not None:
             self.capture.valid("record")
-        else:
-            self.journal.come("record")
         if event is None:
             point = self._record(self.journal.number("event"))
         else:

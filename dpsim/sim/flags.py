@@ -1,6 +1,8 @@
 """Flags between the host threads of a rank.
 
-A flag is an edge: what waits for it comes after the turn in which it was set. It takes no time.
+A flag is an edge: what waits for it comes after the turn in which it was set. It takes no time. A wait begins, and a
+query looks, when it is issued: that is the turn that a search orders against others, and what comes until the await has
+turns of its own.
 """
 
 from __future__ import annotations
@@ -51,10 +53,8 @@ class SimFlag(JournaledFlag):
     def _wait(self, late_ns: int) -> Outcome:
         host = self._host
         late = host.address("is late for") if late_ns else ""
-
-        def outcome() -> Generator[Any, Any, None]:
-            if self._set_now and self._by is None:
-                return
+        op = None
+        if not self._set_now or self._by is not None:
             op = Op(host.address("passes"), life=~host.rank)
             if host.chained:
                 host.before(op)
@@ -63,22 +63,24 @@ class SimFlag(JournaledFlag):
                 host.machine.submit(op)
             else:
                 self._waiting.append(op)
-            yield from host.wait(op)
+
+        def outcome() -> Generator[Any, Any, None]:
+            if op is not None:
+                yield from host.wait(op)
             if late_ns:
                 yield from host.pause(late_ns, late)
 
         return outcome
 
     def _query(self, late_ns: int) -> Outcome:
-        host = self._host
+        host, yes, by = self._host, self._set_now, self._by
         late = host.address("is late for") if late_ns else ""
 
         def outcome() -> Generator[Any, Any, bool]:
             if late_ns:
                 yield from host.pause(late_ns, late)
-            if self._set_now and isinstance(host, TurningHost) and self._by is not None:
-                host._learn(self._by)
-            yes = self._set_now
+            if by is not None and isinstance(host, TurningHost):
+                host._learn(by)
             if not yes and host.machine.timed:
                 yield from host.spin()
             return yes

@@ -59,6 +59,8 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         raise host.machine.halt(error) from error
     except (Exception, SystemExit, ForeignAwait) as error:  # to leave the process is to break off this rank alone
         raised: BaseException = error
+        if rank.threads is not None:
+            rank.threads.main.breaks()
         try:
             await _Await(host.get_through())
         except KernelError as earlier:

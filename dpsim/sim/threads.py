@@ -200,7 +200,7 @@ class SimThread(JournaledThread):
 
     def _join(self) -> Outcome:
         def outcome() -> Generator[Any, Any, str | None]:
-            yield from self._threads.host.wait(self.ended)
+            yield from self._threads.host.wait(self.ended, joined=self.name)
             self.heard = True
             return self.message or None
 

@@ -51,6 +51,9 @@ class TurningHost(Host):
         self.by_object = by_object
         self.mortal = self.lives or ()
         self.lives = ((("turns", self.rank), "w"), *self.mortal)
+        if by_object:  # that main raises cuts off whatever the others would have done
+            self.mortal = ((("over", self.rank), "r"), *self.mortal)
+            self.lives = ((("over", self.rank), "r"), *self.lives)
         self._gone_on = self._starts = 0
         self._held_up: Sequence[Op] = ()
         self.last: Op | None = None
@@ -76,10 +79,21 @@ class TurningHost(Host):
             op.footprint = (*touched, *self.mortal)
         self._pass(op)
 
-    def alone(self, op: Op) -> Op:
-        """That this thread goes on by itself is nothing to the others, where flags order what they share."""
+    def breaks(self) -> None:
+        """Main has raised, and stands still until it is its turn to end the rank."""
+        if self.by_object and not self.killed:
+            op = self.op(numbered_label("breaks", 0, self.word) if self.machine.visible else "", host=True)
+            op.footprint = ((("over", self.rank), "w"), (("turns", self.rank), "w"), *self.mortal[1:])
+            self._pass(op)
+
+    def alone(self, op: Op, joined: str = "") -> Op:
+        """That this thread goes on by itself is nothing to the others, where flags order what they share; but that it
+        has `joined` a thread is something to whoever takes its name again.
+        """
         if self.by_object:
             op.footprint = ((("thread", self.rank, self.journal.thread, "goes on"), "w"), *self.mortal)
+            if joined:
+                op.footprint = ((("thread", self.rank, joined, "name"), "r"), *op.footprint)
         return op
 
     def _pass(self, op: Op) -> None:
@@ -143,12 +157,12 @@ class TurningHost(Host):
                 raise self.error
         self._learn(gate)
 
-    def wait(self, op: Op, result: Any = None) -> Generator[Any, Any, Any]:
+    def wait(self, op: Op, result: Any = None, joined: str = "") -> Generator[Any, Any, Any]:
         machine = self.machine
         if self._held_up:
             self._stand()
         label = numbered_label("goes on", self._gone_on, self.word) if machine.visible else ""
-        after = self.alone(self.op(label, host=True))
+        after = self.alone(self.op(label, host=True), joined)
         self._gone_on += 1
         machine.edge(op, after)
         machine.submit(after)

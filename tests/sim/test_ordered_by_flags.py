@@ -51,15 +51,17 @@ class Ordered(Flags):
     ordered_by_flags = True
 
 
-def outcomes(program: Program[Any], threads: tuple[Calls, ...]) -> tuple[set[Any], int]:
-    """How runs can end: of each thread, what it learned in order, and whether it came to its end."""
+def outcomes(program: Program[Any], threads: tuple[Calls, ...], by_itself: bool = False) -> tuple[set[Any], int]:
+    """How runs can end: of each thread, what it learned in order, and whether it came to its end. `by_itself`: only
+    what queries found, and how the rank ended.
+    """
     seen: set[Any] = set()
     subject = Subject(World(1, ()), program, threads, repeats=False)
     machine = subject.machine()
 
     def once(asked: Any) -> list[Any]:
         run, _ = subject.on(machine, asked)
-        seen.add(told(run))
+        seen.add((queried(run), tuple(run.ends)) if by_itself else told(run))
         return []
 
     result = explore(once, search("dpor"), Budget(schedules=5000))
@@ -73,6 +75,82 @@ def told(run: Run) -> tuple[Any, ...]:
         if raw[0] in ("learned", "ended", "finished"):
             by_thread.setdefault(raw[2], []).append((raw[0], *raw[3:5], raw[6:]))
     return tuple(sorted((name, tuple(map(str, records))) for name, records in by_thread.items()))
+
+
+def queried(run: Run) -> tuple[Any, ...]:
+    return tuple(sorted((*raw[2:4], raw[6]) for raw in run.journals[0] if raw[0] == "learned" and type(raw[6]) is bool))
+
+
+# ---- what threads share beyond flags, and share without Python
+
+
+class Split(Flags):
+    """A wait and a query are issued, and awaited after another call."""
+
+    async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+        f, g, h = (rank.flag(name) for name in "fgh")
+
+        async def thread(rank: Rank) -> None:
+            await h.wait("h.wait")
+            f.set("f.set")
+            f.clear("f.clear")
+            f.set("f.set")
+
+        rank.start("t", thread)
+        asked, waits = f.query("f.query"), f.wait("f.wait")
+        h.set("h.set")
+        g.set("g.set")
+        await asked
+        await waits
+
+
+class SplitOrdered(Split):
+    ordered_by_flags = True
+
+
+class TakesName(Flags):
+    """A name is free when a third thread has gone on behind its join."""
+
+    async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+        async def ends(rank: Rank) -> None:
+            pass
+
+        async def joins(rank: Rank) -> None:
+            await thread.join("join")
+
+        thread = rank.start("t", ends)
+        rank.start("joins", joins)
+        try:
+            rank.start("t", ends)
+        except RuntimeError:
+            await rank.flag("refused").query("refused")
+
+
+class TakesNameOrdered(TakesName):
+    ordered_by_flags = True
+
+
+class Raises(Flags):
+    """Main raises, and cuts off what the other one does."""
+
+    async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+        rank.start("t", self.thread((("set", "f"), ("set", "g"), ("query", "g"))))
+        await rank.flag("f").wait("wait")
+        raise ValueError
+
+
+class RaisesOrdered(Raises):
+    ordered_by_flags = True
+
+
+@pytest.mark.parametrize(
+    ("full", "ordered", "number"),
+    [(Split, SplitOrdered, 1), (TakesName, TakesNameOrdered, 2), (Raises, RaisesOrdered, 2)],
+)
+def test_what_is_no_python_is_never_hidden(full: type[Flags], ordered: type[Flags], number: int) -> None:
+    everything, _ = outcomes(full(), (), by_itself=True)
+    assert len(everything) == number
+    assert outcomes(ordered(), (), by_itself=True)[0] == everything
 
 
 class Draws(Flags):

@@ -82,8 +82,8 @@ class FrontEnd(Participant):
         parent.call("serve")
 
     def handshake_port(self) -> int:
-        """Engines of other nodes know it from their command lines. Those of one node are told by whoever starts them, so
-        there any that is free will do, and two groups can start on one host.
+        """Engines of other nodes know it from their command lines. Those of one node are told by whoever starts them,
+        so there any that is free will do, and two groups can start on one host.
         """
         return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
 

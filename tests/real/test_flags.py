@@ -1,0 +1,28 @@
+"""Flags of a real rank: what a wait and a query are about is settled where they are called."""
+
+from __future__ import annotations
+
+import threading
+
+from dpsim.backend.journal import RankJournal
+from dpsim.ops import RawRecord
+from real.flags import RealFlag
+from real.threads import drive
+from real.waiting import Patience
+from tests.programs import world_of
+
+
+def test_what_happens_until_the_await_is_none_of_it() -> None:
+    records: list[RawRecord] = []
+    flag = RealFlag(RankJournal(0, world_of(1), records.append).thread(), "f", Patience(threading.Event(), True))
+    found: list[bool] = []
+
+    async def program() -> None:
+        asked, waits = flag.query("query"), flag.wait("wait")
+        flag.set("set")
+        found.append(await asked)
+        flag.clear("clear")
+        await waits
+
+    drive(program())
+    assert found == [False]

@@ -1,0 +1,114 @@
+"""What a call looks at before it is journaled, it looks at in its turn: whether a buffer is freed, a stream captured.
+
+Each world has two threads of which one stands before a call while the other changes what that call looks at. The twin
+looks before it stands: then a buffer is freed twice, and a kernel is lost to a capture that had begun.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.backend.journal import Journal
+from dpsim.campaign.subject import Subject
+from dpsim.explore import search
+from dpsim.explore.explorer import Budget, explore
+from dpsim.interface import Buffer, Rank
+from dpsim.program import Program
+from tests.programs import Script, set_to, world_of
+
+
+class Two(Program[Any]):
+    threaded = True
+    ordered_by_flags = True
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await self.script(rank)
+
+
+def seen(script: Script) -> set[tuple[Any, ...]]:
+    """How the runs ended, and what they decided."""
+    subject = Subject(world_of(1, hosts=["own"]), Two(script), switched_off=("RACE:*", "STALE:*"), repeats=False)
+    machine, found = subject.machine(), set[tuple[Any, ...]]()
+
+    def once(asked: Any) -> list[Any]:
+        run, _ = subject.on(machine, asked)
+        found.add((run.ends[0], *[raw[-1] for raw in run.journals[0] if raw[0] == "decision"]))
+        return []
+
+    assert explore(once, search("dpor"), Budget(schedules=3000)).verdict == "proven"
+    return found
+
+
+def frees(rank: Rank, buffer: Buffer) -> None:
+    try:
+        buffer.free()
+    except RuntimeError:
+        rank.decide("refused", rank.thread, "own")
+
+
+async def freed_twice(rank: Rank) -> None:
+    buffer = rank.stream("main").alloc(1, "int32", "buffer")
+
+    async def other(rank: Rank) -> None:
+        frees(rank, buffer)
+
+    rank.start("t", other)
+    frees(rank, buffer)
+
+
+async def launched_and_freed(rank: Rank) -> None:
+    main, flag = rank.stream("main"), rank.flag("f")
+    buffer = main.alloc(1, "int32", "buffer")
+
+    async def other(rank: Rank) -> None:
+        flag.set("set")
+        try:
+            main.launch("kernel", set_to, writes=[buffer], args=(1,))
+        except RuntimeError:
+            rank.decide("refused", rank.thread, "own")
+
+    rank.start("t", other)
+    await flag.wait("wait")
+    buffer.free()
+
+
+async def launched_and_captured(rank: Rank) -> None:
+    main, flag, done = rank.stream("main"), rank.flag("f"), rank.flag("done")
+    buffer = main.alloc(1, "int32", "buffer")
+    main.launch("begin", set_to, writes=[buffer], args=(0,))
+
+    async def other(rank: Rank) -> None:
+        flag.set("set")
+        main.launch("kernel", set_to, writes=[buffer], args=(1,))
+        done.set("done")
+
+    rank.start("t", other)
+    await flag.wait("wait")
+    async with rank.graph("g").capture(main, mode="thread_local"):
+        await done.wait("done.wait")
+    rank.decide("left", int((await buffer.read("read"))[0]), "own")
+
+
+CASES: list[tuple[Script, set[tuple[Any, ...]]]] = [
+    (launched_and_freed, {("finished",), ("finished", "t")}),
+    (launched_and_captured, {("finished", 1), ("finished", 0)}),
+]
+
+
+@pytest.mark.parametrize(("script", "everything"), CASES)
+def test_it_looks_in_its_turn(
+    script: Script, everything: set[tuple[Any, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert seen(script) == everything
+    monkeypatch.setattr(Journal, "come", lambda self, site: None)
+    assert seen(script) < everything
+
+
+def test_one_of_two_frees_is_refused() -> None:
+    assert seen(freed_twice) == {("finished", "t"), ("finished", "main")}
