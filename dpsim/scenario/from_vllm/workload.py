@@ -52,9 +52,11 @@ def _many_at_once(config: EngineConfig, replicas: int, longest: int | None) -> d
 
 
 def _most(config: EngineConfig, longest: int | None) -> int | None:
-    """Tokens of the longest request that fits, as far as there is a limit."""
-    blocks = config.num_gpu_blocks_override
-    limits = [longest, None if blocks is None else blocks * config.block_size]
+    """Tokens of the longest request that fits, as far as there is a limit. In a pipeline two decodes of a request may be
+    under way beside its tokens, and they have blocks, too.
+    """
+    blocks, ahead = config.num_gpu_blocks_override, 2 * config.uniform_decode_query_len
+    limits = [longest, None if blocks is None else max(blocks * config.block_size - ahead, 2)]
     return min((limit for limit in limits if limit is not None), default=None)
 
 

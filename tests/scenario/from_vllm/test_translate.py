@@ -12,6 +12,7 @@ from dpsim.scenario.from_vllm.flags import FLAGS
 from dpsim.scenario.from_vllm.nested import KEYS
 from dpsim.scenario.from_vllm.table import text
 from dpsim.scenario.model import Scenario
+from dpsim.scenario.to_world import prepare
 from tests import ROOT
 
 
@@ -138,3 +139,9 @@ def test_the_document_is_fresh_and_has_every_flag() -> None:
     assert document == text(), "run python -m dpsim.scenario.from_vllm.table > docs/vllm-flags.md"
     assert all(f"`{' '.join(flag.names)}" in document for flag in FLAGS)
     assert all(f"`{key}`" in document for keys in KEYS.values() for key in keys)
+
+
+@pytest.mark.parametrize("blocks", [1, 2, 9])
+def test_requests_fit_into_the_blocks_that_are_given(blocks: int) -> None:
+    """A pipeline refuses a request that may not fit alone."""
+    prepare(scenario(f"-pp 2 --num-gpu-blocks-override {blocks}"))
