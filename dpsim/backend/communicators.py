@@ -147,8 +147,6 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
                 self._close(stream)
 
     def _collective(self, issue: Issue, output: Buffer, source: Buffer, stream: Stream, site: str | None) -> None:
-        if self._group is not None:
-            raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
         try:
             on = stream.name
         except AttributeError:
@@ -156,6 +154,8 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         site = site or f"{self.name}.{issue.op}"
         if self.journal.turn is not None:
             self.journal.come(site)
+        if self._group is not None:
+            raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
         root, rank = issue.root, self.journal.rank
         reads = ref_of(source) if root is None or root == rank else ()
         writes = ref_of(output) if root != rank else ()

@@ -30,6 +30,11 @@ class Planted(GraphRecords):
             self._inject("delay", "start", 0, "", late)
         return late
 
+    def dies(self, site: str, ordinal: int) -> bool:
+        """Whether the rank is to die at an op of this thread, by its address."""
+        fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
+        return fault is not None and fault.kind == "die"
+
     def _admit(
         self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
     ) -> list[Issue]:

@@ -77,14 +77,21 @@ class TurningHost(Host):
         if self.by_object and kind:
             touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
             op.footprint = (*touched, *self.mortal)
+        if self.own_journal.dies(site, ordinal):
+            self._for_all(op)
         self._pass(op)
 
     def breaks(self) -> None:
         """Main has raised, and stands still until it is its turn to end the rank."""
-        if self.by_object and not self.killed:
+        if not self.killed:
             op = self.op(numbered_label("breaks", 0, self.word) if self.machine.visible else "", host=True)
+            self._pass(self._for_all(op))
+
+    def _for_all(self, op: Op) -> Op:
+        """The rank ends by it: whatever another thread does comes before, or not at all."""
+        if self.by_object:
             op.footprint = ((("over", self.rank), "w"), (("turns", self.rank), "w"), *self.mortal[1:])
-            self._pass(op)
+        return op
 
     def alone(self, op: Op, joined: str = "") -> Op:
         """That this thread goes on by itself is nothing to the others, where flags order what they share; but that it

@@ -14,9 +14,10 @@ from dpsim.explore.explorer import Budget, explore
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.sim.turns import TOUCHED
-from dpsim.world import Run, World
+from dpsim.world import At, Fault, Run, World
 
 FLAGS = ("f", "g")
+ALONE = World(1, ())
 Calls = tuple[tuple[str, str], ...]
 
 
@@ -51,12 +52,14 @@ class Ordered(Flags):
     ordered_by_flags = True
 
 
-def outcomes(program: Program[Any], threads: tuple[Calls, ...], by_itself: bool = False) -> tuple[set[Any], int]:
+def outcomes(
+    program: Program[Any], threads: tuple[Calls, ...], by_itself: bool = False, world: World = ALONE
+) -> tuple[set[Any], int]:
     """How runs can end: of each thread, what it learned in order, and whether it came to its end. `by_itself`: only
     what queries found, and how the rank ended.
     """
     seen: set[Any] = set()
-    subject = Subject(World(1, ()), program, threads, repeats=False)
+    subject = Subject(world, program, threads, repeats=False)
     machine = subject.machine()
 
     def once(asked: Any) -> list[Any]:
@@ -141,6 +144,36 @@ class Raises(Flags):
 
 class RaisesOrdered(Raises):
     ordered_by_flags = True
+
+
+class Naps(Flags):
+    """Main may die where it sleeps, and takes the other one with it."""
+
+    async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+        rank.start("t", self.thread((("set", "f"), ("query", "f"))))
+        await rank.sleep(1, "nap")
+
+
+class NapsOrdered(Naps):
+    ordered_by_flags = True
+
+
+def test_a_death_is_ordered_against_everything() -> None:
+    dying = World(1, (), faults=(Fault("die", 0, At("nap", 0)),))
+    everything, _ = outcomes(Naps(), (), by_itself=True, world=dying)
+    assert len(everything) == 2
+    assert outcomes(NapsOrdered(), (), by_itself=True, world=dying)[0] == everything
+
+
+def test_that_main_raises_is_a_turn() -> None:
+    """Others go on meanwhile, also where main has no call between its start of them and that."""
+
+    class AtOnce(Flags):
+        async def run(self, rank: Rank, prepared: tuple[Calls, ...]) -> None:
+            rank.start("t", self.thread((("query", "f"),)))
+            raise ValueError
+
+    assert len(outcomes(AtOnce(), (), by_itself=True)[0]) == 2
 
 
 @pytest.mark.parametrize(

