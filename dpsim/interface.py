@@ -339,7 +339,7 @@ class DeviceCommunicator(ABC):
         """Transfers made within go out as one, in no order among themselves, so that two ranks may both send first.
         Each comes after what the stream and the communicator had before the group; what comes behind the group comes
         after all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group
-        within a group.
+        within a group. It is open for all host threads of the rank.
         """
 
 
