@@ -52,8 +52,8 @@ def _many_at_once(config: EngineConfig, replicas: int, longest: int | None) -> d
 
 
 def _most(config: EngineConfig, longest: int | None) -> int | None:
-    """Tokens of the longest request that fits, as far as there is a limit. In a pipeline two decodes of a request may be
-    under way beside its tokens, and they have blocks, too.
+    """Tokens of the longest request that fits, as far as there is a limit. In a pipeline two decodes of a request may
+    be under way beside its tokens, and they have blocks, too.
     """
     blocks, ahead = config.num_gpu_blocks_override, 2 * config.uniform_decode_query_len
     limits = [longest, None if blocks is None else max(blocks * config.block_size - ahead, 2)]
