@@ -67,8 +67,9 @@ def test_a_service_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"ports": [{"port": 5}]}, "ports: the gloo backend starts no other programs"),
-        ({"limits": {"lazy_communicators": True}}, "limits.lazy_communicators: the gloo backend has no such limit"),
+        ({"ports": [{"port": 5, "late": True}]}, "ports[0].late: the gloo backend starts no other program in the midst"),
+        ({"ports": [{"port": 5}]}, ""),
+        ({"limits": {"lazy_communicators": True}}, ""),
         ({}, ""),
     ],
 )
