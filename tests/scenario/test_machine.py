@@ -67,7 +67,7 @@ def test_a_service_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("sections", "said"),
     [
-        ({"ports": [{"port": 5, "late": True}]}, "ports[0].late: the gloo backend starts no other program in the midst"),
+        ({"ports": [{"port": 5, "late": True}]}, "ports[0].late: the gloo backend starts no other program"),
         ({"ports": [{"port": 5}]}, ""),
         ({"limits": {"lazy_communicators": True}}, ""),
         ({}, ""),
