@@ -162,6 +162,7 @@ def test_no_space_for_the_output(words: tuple[str, ...]) -> None:
     assert done.stderr.startswith("dpsim: cannot write to standard output: No space left on device")
 
 
+@pytest.mark.slow
 def test_text_does_not_depend_on_the_width_or_on_colours(broken: Path) -> None:
     for words in (("run", str(broken)), ("list",)):
         said = []

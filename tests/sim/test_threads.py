@@ -371,7 +371,9 @@ def test_what_a_timed_run_did_the_untimed_machine_can_do(monkeypatch: pytest.Mon
 
 
 @pytest.mark.runs_once
-@pytest.mark.parametrize("choose", FIRST, ids=["timed", "untimed"])
+@pytest.mark.parametrize(
+    "choose", [pytest.param(FIRST[0], marks=pytest.mark.slow, id="timed"), pytest.param(FIRST[1], id="untimed")]
+)
 def test_a_run_leaves_no_cycles(choose: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor does one in which a thread stands for ever. The twin leaves threads as they are."""
 

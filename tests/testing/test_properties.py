@@ -70,7 +70,7 @@ def shrunk(variant: str, folder: Path) -> tuple[Scenario, int, str]:
     return examples[-1][0], len(examples) - first, str(raised.value)
 
 
-@pytest.mark.parametrize("variant", ["M-DP-1", "M-DP-9"])
+@pytest.mark.parametrize("variant", ["M-DP-1", pytest.param("M-DP-9", marks=pytest.mark.slow)])
 def test_a_planted_bug_shrinks_to_the_smallest_world(variant: str, tmp_path: Path) -> None:
     scenario, examples, told = shrunk(variant, tmp_path)
     assert scenario == smallest(protocol={"variant": variant})

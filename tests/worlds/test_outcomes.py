@@ -106,6 +106,7 @@ def test_dpor_sees_every_outcome_of_many_worlds_with_threads(first: int) -> None
         assert (outcomes, twice) == (0, 0), case.name
 
 
+@pytest.mark.slow
 def test_where_no_wait_is_tried_outcomes_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin. What decides which waits are tried has worlds of its own, in tests/explore/test_draws.py."""
     monkeypatch.setattr(dpor_module, "lasting", lambda waits: [])

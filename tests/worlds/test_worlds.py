@@ -80,6 +80,7 @@ def test_each_target_is_one_class_and_together_they_are_all() -> None:
     assert len(seen) == len(last_class.targets()) == 9
 
 
+@pytest.mark.slow
 def test_unrelated_ranks_add_schedules_and_no_classes() -> None:
     case = CASES["residency 2 ranks 1 slots 2 streams"]
     alone, beside = enumerate_schedules(case), enumerate_schedules(unrelated(case, 1))
