@@ -25,7 +25,7 @@ from dpsim.protocol.startup.errors import ConfigMismatch
 
 SHAPING = (
     *("max_num_seqs", "max_num_batched_tokens", "num_speculative_tokens", "cudagraph_mode"),
-    *("cudagraph_capture_sizes", "max_cudagraph_capture_size", "capture_graphs"),
+    *("cudagraph_capture_sizes", "max_cudagraph_capture_size", "capture_graphs", "enforce_eager"),
 )
 """Fields of other configurations that decide how often, and with what sizes, all ranks run before they serve."""
 

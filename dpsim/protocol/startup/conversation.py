@@ -33,7 +33,7 @@ class Parent:
         self.store.set(key, value, f"call.{key.partition('/')[0]}")
 
     async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
-        """The next answer of a child. Raises OneFailed and NobodyCame."""
+        """The next answer of a child. Raises OneFailed, NobodyCame, and Stopped if the child was stopped by another."""
         number = self._heard.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
@@ -42,7 +42,8 @@ class Parent:
         self._heard[child] = number + 1
         assert isinstance(answer, tuple)
         if answer[0] == FAILED:
-            raise OneFailed(*map(str, answer[1:]))
+            _, who, of, text = map(str, answer)
+            raise Stopped if of == Stopped.__name__ else OneFailed(who, of, text)
         return answer[1]
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:

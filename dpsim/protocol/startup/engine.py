@@ -19,11 +19,12 @@ from dpsim.config.kv_memory import UNKNOWN, offer, reduced
 from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.compared import Compared
 from dpsim.protocol.startup.conversation import Child, Parent
-from dpsim.protocol.startup.errors import NobodyCame
+from dpsim.protocol.startup.errors import NobodyCame, Stopped
 from dpsim.protocol.startup.frontend import frontend_name
 from dpsim.protocol.startup.layout import (
     COORDINATOR,
     FRONTEND,
+    HANDSHAKE_NS,
     WORKERS_NS,
     Layout,
     engine_name,
@@ -90,12 +91,24 @@ class EngineCore(Participant):
         if own != FRONTEND:
             head = await self.child_of(FRONTEND, 0, self.parallel.data_parallel_rpc_port)
         head.say(True, "hello")
-        init = await head.obey(f"init/{self.engine}")
-        assert isinstance(init, tuple)
-        self.written(*init)
+        self.written(*await self.hear_init(head))
         head.say(self.told(), "config")
         await head.obey("agreed")
         return head
+
+    async def hear_init(self, head: Child) -> tuple[Frozen, ...]:
+        """The port is that of a command line, so another program may listen there, which never answers. The front end
+        waits for one HELLO after another, and this engine for all of them. Raises NobodyCame and Stopped.
+        """
+        store, patience = head.store, (1 + self.layout.engines) * HANDSHAKE_NS
+        init = await store.get(f"init/{self.engine}", "obey.init", timeout_ns=patience)
+        if init is None:
+            if await self.rank.join_store(store.node, store.port, "front_end.listens", timeout_ns=0) is None:
+                raise Stopped
+            where = f"to answer at port {store.port} of node {store.node}"
+            raise NobodyCame(self.name, FRONTEND, where, patience, "another program listens there")
+        assert isinstance(init, tuple)
+        return init
 
     def written(self, coordinator: Any, node: Any, master: Any, ports: Any, store: Any, size: Any) -> None:
         """What INIT says is written into the configuration. `ParallelConfig` is not completed again: that would pop one

@@ -49,9 +49,7 @@ class Forwards:
         self.rank.step = 17
         for size in self.sizes():
             await self.forward(size, "warm_up")
-        if self.config.cudagraph_mode.has_mode(RuntimeMode.FULL) or self.config.cudagraph_mode.has_mode(
-            RuntimeMode.PIECEWISE
-        ):
+        if self.captures():
             for size in self.sizes():
                 await self.capture(size)
         if self.warms_sampler():
@@ -64,6 +62,12 @@ class Forwards:
         """What is captured, the largest first."""
         given = self.config.cudagraph_capture_sizes
         return tuple(sorted(set(SIZES if given is None else given), reverse=True))
+
+    def captures(self) -> bool:
+        """Whether there are graphs at all."""
+        mode = self.config.cudagraph_mode
+        graphs = mode.has_mode(RuntimeMode.FULL) or mode.has_mode(RuntimeMode.PIECEWISE)
+        return graphs and not self.config.enforce_eager
 
     def warms_sampler(self) -> bool:
         """The last stage of every replica does."""

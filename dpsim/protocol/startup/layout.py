@@ -13,7 +13,8 @@ services. Their workers are the ranks, replica after replica.
 
 Time-outs are in nanoseconds of waiting. Inner ones are shorter than outer ones, so whoever is nearest to what went
 wrong says so first. A child waits for its parent without a time-out: the parent's own waits are bounded, and its end
-ends theirs. Sources: specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
+ends theirs. INIT is the exception: who listens at the port of a command line may be no parent at all. Sources:
+specification chapters 9.1 and 9.2 (rank layout, I-CF-4).
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@
     stopped   its parent gave up or another one failed, and so it ends, without an error (probe startup.stopped)
 
 Whoever fails or stops leaves its stores, the youngest first, so its children hear of it, and the engine DP group, which
-was the first to come, goes last (I-ST-12). So either all come up or all end: a child waits for its parent as long as
-that lives, everybody else for a bounded time (I-ST-10).
+was the first to come, goes last (I-ST-12). An engine tells the front end of its node that it stops, which then stops
+as well. So either all come up or all end: a child waits for its parent as long as that lives, everybody else for a
+bounded time (I-ST-10).
 
 XX: a worker that stands in a collective whose peer has died stands there for ever: nothing ends it from outside, as an
 engine would. It is found as a hang. Sources: specification chapters 9.1 and 9.3.
@@ -47,7 +48,9 @@ class Participant(ABC):
             await self.come_up()
             self.rank.probe(SERVES)
             await self.serve()
-        except Stopped:
+        except Stopped as why:
+            for parent in self.parents[:-1]:  # the last one is gone; a front end of an engine's node is not
+                parent.fail(why)
             self.stop()
         except Exception as error:
             lines: list[Meeting | Child] = [*self.groups, *self.parents]

@@ -229,3 +229,17 @@ def test_a_mismatch_is_told_with_engine_and_fields_before_any_group_is_made() ->
 def test_fields_that_may_differ_refuse_nothing() -> None:
     """I-CF-2."""
     assert run(start(config_by_rank={1: {"disable_custom_all_reduce": True, "worker_cls": "mine"}})).up
+
+
+def test_engines_that_are_eager_capture_nothing_and_all_are_or_none() -> None:
+    """`enforce_eager` decides how many forwards there are before an engine serves (I-ST-8), so it is compared, too."""
+
+    def captures(seen: Seen) -> int:
+        return sum(1 for rank in ranks(seen) for _ in of(seen, rank, "capture"))
+
+    eager = run(start(config={"enforce_eager": True}))
+    assert eager.up
+    assert captures(eager) == 0 < captures(run(start()))
+    one = run(start(config_by_rank={1: {"enforce_eager": True}}))
+    assert one.wrong() == []
+    assert "engine.1: enforce_eager: true there, false here" in one.errors["frontend"]

@@ -101,6 +101,25 @@ def test_a_death_anywhere_ends_all_but_workers_in_collectives(part: int) -> None
         assert seen.run.elapsed_ns <= 2 * READY_NS
 
 
+@pytest.mark.parametrize("form", ["0.33", "0.14"])
+def test_a_start_that_fails_ends_the_front_ends_of_other_nodes_at_once(form: str) -> None:
+    """They do not wait an hour for engines that have stopped, and blame those."""
+    seen = run(start(form, config={"nnodes": 2}, config_by_rank={1: {"enable_dbo": True}}))
+    assert seen.wrong() == []
+    assert list(seen.errors) == ["frontend"]
+    assert "frontend.1" in seen.gave_up
+    assert seen.run.elapsed_ns < 5_000_000_000
+
+
+@pytest.mark.parametrize("form", ["0.33", "0.14"])
+def test_an_engine_does_not_wait_for_ever_for_a_program_that_is_not_its_front_end(form: str) -> None:
+    seen = run(start(form, config={"nnodes": 2}, ports=[29550]))
+    assert seen.wrong() == []
+    assert "frontend cannot listen at port 29550" in seen.errors["frontend"]
+    assert "at port 29550 of node 0; another program listens there" in seen.errors["engine.1"]
+    assert seen.run.elapsed_ns <= READY_NS
+
+
 # ---- twins
 
 
