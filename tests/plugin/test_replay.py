@@ -236,10 +236,11 @@ def test_a_token_is_for_one_test(pytester: pytest.Pytester) -> None:
         result.stderr.fnmatch_lines([f"ERROR: --dpsim-replay: expected one test, as in the line *; selected: {got}"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "file",
     [
-        pytest.param(BROKEN + PROPERTY + "\n\ndef test_two(): pass\n", marks=pytest.mark.slow, id="several"),
+        pytest.param(BROKEN + PROPERTY + "\n\ndef test_two(): pass\n", id="several"),
         pytest.param("def test_ranks_agree(): pass\n", id="unregistered"),
     ],
 )

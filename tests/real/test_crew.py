@@ -63,6 +63,7 @@ def test_the_reserve_steps_in_and_there_is_a_new_one(warm: AbortingGloo, world: 
     assert len(reserve(warm)) == 2
 
 
+@pytest.mark.slow
 def test_mail_is_for_those_that_work(warm: AbortingGloo, world: World) -> None:
     """The reserve has the same ranks, and no socket before its first job."""
     for _ in range(2):
@@ -109,6 +110,7 @@ def test_a_job_begins_when_those_that_left_are_gone(
     assert all(is_gone(process) for process in before)
 
 
+@pytest.mark.slow
 def test_a_pool_keeps_none_by_itself(backends: Callable[[str], TorchBackend], world: World) -> None:
     backend = backends("aborting")
     assert backend.run(world, "real_rounds", {"rounds": 1}).finished

@@ -51,6 +51,7 @@ def test_a_listener_on_all_interfaces_is_seen(family: socket.AddressFamily, ever
     assert f"{everywhere}:{port}" not in outside([os.getpid()])
 
 
+@pytest.mark.slow
 def test_after_a_set_up_that_failed_there_is_a_new_store(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody on this machine may have filled the old one."""
     backend = GlooBackend()

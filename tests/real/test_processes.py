@@ -186,6 +186,7 @@ def test_what_forks_them_outlives_the_workers_of_a_hang(backend: TorchBackend, w
     assert backend.pool.crew.server is server
 
 
+@pytest.mark.slow
 @forked
 def test_what_forks_them_was_killed(backend: TorchBackend, world: World) -> None:
     """Then nobody is left who could say how the workers ended."""
