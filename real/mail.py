@@ -59,6 +59,11 @@ class Mail:
             self._job, self._size = job, size
             self._boxes = {}
 
+    @property
+    def job(self) -> str:
+        """The job, told apart from those of other pools on this machine."""
+        return f"{self._folder} {self._job}"
+
     def box(self, name: str) -> queue.SimpleQueue[Frozen]:
         """The messages of a box, in the order in which they arrived."""
         with self._lock:

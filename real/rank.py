@@ -154,7 +154,7 @@ class RealRank(JournaledRank):
         self._mail = mail
         self._size = size
         self.patience = patience
-        self.stores = Stores()
+        self.stores = Stores(mail.job)
         self.taken: set[RealBuffer] = set()
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None

@@ -2,14 +2,16 @@
 
 Whoever uses a store, its own listener too, has a connection to it, one line of JSON a message:
 
+    ["job", name]                       first of all
     ["set", key, value]                 no answer
     ["get", number, key]                answered by [number, value] as soon as the key has a value
 
 So what one rank sets arrives in order. A store is there as long as the connection of its listener: when that is closed,
 or its process is gone, however that ended, the socket is closed, and those that wait learn None. A stranger takes
-connections and never answers.
+connections and never answers, and so does the store of another job: whoever meets it passes his time as on the
+simulation, and no job takes another one's members for its own.
 
-    stores = Stores()
+    stores = Stores("job 3")
     store = yield from stores.open(rank, 0)             # None: somebody listens there
     other = yield from stores.join(rank, 0, store.port, None)
 
@@ -51,9 +53,12 @@ CLOSE_SECONDS = 10.0
 class Server(threading.Thread):
     """A table, and who waits for a key of it. Runs until the connection of its owner has come to its end."""
 
-    def __init__(self, listener: socket.socket, owner: Any) -> None:
+    def __init__(self, listener: socket.socket, owner: Any, job: str) -> None:
         """`owner`: the address from which the owner calls."""
         super().__init__(name="store", daemon=True)
+        self._job = job
+        self._strange: set[Any] = set()
+        """Connections of other jobs."""
         self._listener = listener
         self._owner = owner
         self._values: dict[str, Frozen] = {}
@@ -84,6 +89,7 @@ class Server(threading.Thread):
             if not self._hear(connection):
                 selector.unregister(connection)
                 del self._beginnings[connection]
+                self._strange.discard(connection)
                 connection.close()
                 if key.data == self._owner:
                     return False
@@ -97,7 +103,12 @@ class Server(threading.Thread):
         *lines, self._beginnings[connection] = (self._beginnings[connection] + data).split(b"\n")
         for line in lines:
             what, *told = json.loads(line)
-            if what == "set":
+            if what == "job":
+                if told != [self._job]:
+                    self._strange.add(connection)
+            elif connection in self._strange:
+                continue
+            elif what == "set":
                 key, value = told
                 self._values[key] = value
                 for asker, number in self._waiting.pop(key, ()):
@@ -121,13 +132,15 @@ class Server(threading.Thread):
 class Line:
     """A connection to a store. Answers are read by a thread of its own."""
 
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, job: str) -> None:
         self.name = connection.getsockname()
         self._socket = connection
         self._lock = threading.Lock()
         self._asked: dict[int, queue.SimpleQueue[Frozen]] = {}
         self._number = 0
         self._over = False
+        with contextlib.suppress(OSError):  # who listened is gone, which the reader hears
+            connection.sendall(line_of(["job", job]))
         threading.Thread(target=self._read, name="store answers", daemon=True).start()
 
     def ask(self, key: str, patience: Patience) -> queue.SimpleQueue[Frozen]:
@@ -225,9 +238,10 @@ class RealStore(JournaledStore):
 
 
 class Stores:
-    """Those of a rank, for one job. True while one of them listens."""
+    """Those of a rank, for one job, by its name. True while one of them listens."""
 
-    def __init__(self) -> None:
+    def __init__(self, job: str) -> None:
+        self._job = job
         self._stores: list[RealStore] = []
 
     def __bool__(self) -> bool:
@@ -240,15 +254,15 @@ class Stores:
         port = listener.getsockname()[1]
         own = reach(rank.node, port)
         assert own is not None, "somebody listens there"
-        line = Line(own)
-        server = Server(listener, line.name)
+        line = Line(own, self._job)
+        server = Server(listener, line.name, self._job)
         server.start()
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
     def join(self, rank: Owner, node: int, port: int, timeout_ns: int | None) -> Generator[Any, Any, RealStore | None]:
         found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
-        return None if found is None else self._kept(RealStore(rank, node, port, Line(found), None))
+        return None if found is None else self._kept(RealStore(rank, node, port, Line(found, self._job), None))
         yield
 
     def close(self) -> None:

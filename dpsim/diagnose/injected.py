@@ -36,6 +36,13 @@ CHANGES = frozenset({"skip", "repeat", "alter"})
 CHANGED = frozenset({"collective", "transfer", "replay"})
 """Where somebody may mean one: a replay has such calls."""
 
+_HOST = frozenset({"launch", "read", "alloc", "flag", "thread", "ask", "sleep", "post", "take", "store"})
+NAMED = CHANGED | _HOST | {"decision", "kept", "capture"}
+"""Kinds of record whose site is a word of the protocol's source."""
+
+SHOWN = 20
+"""So many sites of a rank or service are told where none is near; nobody reads more."""
+
 
 def never_applied(world: World, run: Run) -> list[str]:
     """One line for each fault, kill or delay of the world that left no trace in the journals. Empty if all happened."""
@@ -45,10 +52,10 @@ def never_applied(world: World, run: Run) -> list[str]:
         *(("delay", "delay", delay.rank, delay.at) for delay in world.delays),
     ]:
         if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
-            lines.append(f"{said}: {_why(run, rank, at, kind)}")
+            lines.append(f"{said}: {_why(world, run, rank, at, kind)}")
     for kill in world.kills:
         if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
-            lines.append(f"kill: {_lived(run, kill)}")
+            lines.append(f"kill: {_lived(world, run, kill)}")
     return lines
 
 
@@ -75,55 +82,59 @@ def _stands_for(raw: RawRecord, kind: str, at: At) -> bool:
     return (raw[THREAD], raw[SITE]) == (at.thread, site) and at.ordinal in (None, raw[ORDINAL])
 
 
-def _lived(run: Run, kill: Kill) -> str:
+def _lived(world: World, run: Run, kill: Kill) -> str:
     if kill.at is not None:
-        why = _why(run, kill.rank, kill.at, "kill")
+        why = _why(world, run, kill.rank, kill.at, "kill")
         if any(said in why for said in ("never came", "no host thread", "in replay")):
             return why
-    return f"rank {kill.rank} {_ENDED[run.ends[kill.rank]]} before it died"
+    return f"{world.actor(kill.rank)} {_ENDED[run.ends[kill.rank]]} before it died"
 
 
 _ENDED = {"finished": "had ended", "blocked": "stood still", "raised": "had raised", "died": "had died otherwise"}
 
 
-def _why(run: Run, rank: int, at: At, kind: str) -> str:
-    journal = run.journals[rank]
+def _why(world: World, run: Run, rank: int, at: At, kind: str) -> str:
+    journal, who = run.journals[rank], world.actor(rank)
     if at.communicator is not None:
         calls = sum(_is_collective(raw, at) for raw in journal)
         if at.seq is not None and at.seq < calls:
-            return _in_vain(rank, journal, at, kind, lambda raw: _is_collective(raw, at) and raw[SEQ] == at.seq)
-        return f"rank {rank} never came to {at}; it made {calls} collectives on {at.communicator}"
+            return _in_vain(who, journal, at, kind, lambda raw: _is_collective(raw, at) and raw[SEQ] == at.seq)
+        return f"{who} never came to {at}; it made {calls} collectives on {at.communicator}"
     threads = sorted({raw[THREAD] for raw in journal})
     if threads and at.thread not in threads:
-        return f"rank {rank} has no host thread {at.thread!r}; it has {', '.join(threads)}"
+        return f"{who} has no host thread {at.thread!r}; it has {', '.join(threads)}"
     others = ("learned", "free", "injected")
     here = (at.thread, at.site)
     visits = [raw[ORDINAL] for raw in journal if (raw[THREAD], raw[SITE]) == here and raw[KIND] not in others]
     if visits and (at.ordinal is None or at.ordinal in visits):
         return _in_vain(
-            rank, journal, at, kind, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)
+            who, journal, at, kind, lambda raw: (raw[THREAD], raw[SITE], raw[ORDINAL]) == (*here, at.ordinal)
         )
     if visits:
-        return f"rank {rank} never came to {at}; its last visit was {at.site}[{max(visits)}]"
-    named = ("collective", "launch", "read", "alloc", "decision", "kept", "capture", "replay", "flag", "thread")
-    sites = sorted({raw[SITE] for raw in journal if raw[KIND] in named and raw[THREAD] == at.thread})
+        return f"{who} never came to {at}; its last visit was {at.site}[{max(visits)}]"
+    sites = sorted({raw[SITE] for raw in journal if raw[KIND] in NAMED and raw[THREAD] == at.thread})
     near = nearest(str(at.site), sites)
-    hint = f"did you mean {near[0]}?" if near else f"its sites: {', '.join(sites) or 'none'}"
-    return f"rank {rank} never came to {at}; {hint}"
+    hint = f"did you mean {near[0]}?" if near else f"its sites: {_some(sites)}"
+    return f"{who} never came to {at}; {hint}"
+
+
+def _some(sites: list[str]) -> str:
+    more = [f"{len(sites) - SHOWN} more"] if len(sites) > SHOWN else []
+    return ", ".join([*sites[:SHOWN], *more]) or "none"
 
 
 def _is_collective(raw: RawRecord, at: At) -> bool:
     return bool(raw[KIND] == "collective" and raw[COMMUNICATOR] == at.communicator)
 
 
-def _in_vain(rank: int, journal: list[RawRecord], at: At, kind: str, is_there: Callable[[RawRecord], bool]) -> str:
+def _in_vain(who: str, journal: list[RawRecord], at: At, kind: str, is_there: Callable[[RawRecord], bool]) -> str:
     """Why nothing was done at a place that the rank came to."""
     index = next((index for index, raw in enumerate(journal) if raw[KIND] in REPLAYED and is_there(raw)), None)
     of = None if index is None else replay_at(journal, index)
     meant = index != of if kind not in CHANGES else index is not None and journal[index][KIND] in CHANGED
     if index is None or of is None or not meant:
-        return f"rank {rank} came to {at}, but there it changes nothing"
-    came = f"rank {rank} came to {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
+        return f"{who} came to {at}, but there it changes nothing"
+    came = f"{who} came to {at}" + (f" in {within(journal, index)}" if of != index else ", a replay")
     if kind not in CHANGES:
         return f"{came}, and a replay goes out as one: name the replay, or the call where it was captured"
     return (

@@ -139,6 +139,18 @@ class Scenario(StrictModel):
         own = self.config_by_rank.get(rank)
         return self.config if own is None else own.over(self.config)
 
+    def named(self) -> Iterator[tuple[KeyPath, int | str]]:
+        """All ranks and services that are named, with the place of each."""
+        for i, fault in enumerate(self.faults):
+            yield ("faults", i, "rank"), fault.rank
+            if isinstance(fault, Alter) and fault.change.root is not None:
+                yield ("faults", i, "change", "root"), fault.change.root
+        yield from ((("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays))
+        yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
+        for path, expect in self._expected():
+            if expect.culprit is not None:
+                yield (*path, "culprit", "rank"), expect.culprit.rank
+
     def _broken_rules(self) -> Iterator[Problem]:
         """What the configuration's own release has against it, and against that of single ranks."""
         for found in broken_rules(self.config, self.topology):
@@ -159,21 +171,10 @@ class Scenario(StrictModel):
     def _wrong_ranks(self) -> Iterator[Problem]:
         """Ranks that the topology does not have."""
         size = self.topology.world_size
-        ranks: list[tuple[KeyPath, int | str]] = [
-            (("faults", i, "rank"), fault.rank) for i, fault in enumerate(self.faults)
-        ]
-        for i, fault in enumerate(self.faults):
-            if isinstance(fault, Alter) and fault.change.root is not None:
-                ranks.append((("faults", i, "change", "root"), fault.change.root))
-        ranks += [(("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays)]
-        ranks += [(("config_by_rank", str(rank)), rank) for rank in self.config_by_rank]
-        for path, expect in self._expected():
-            if expect.culprit is not None:
-                ranks.append(((*path, "culprit", "rank"), expect.culprit.rank))
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
         yield from (
             Problem(path, f"rank {rank}: the topology has {has}")
-            for path, rank in ranks
+            for path, rank in self.named()
             if isinstance(rank, int) and rank >= size
         )
 

@@ -100,7 +100,7 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
     for number in range(1, sizes.requests + 1):
         for topology in _topologies(base.topology, sizes):
             injected = {
-                what: [one for one in rest.get(what, ()) if one["rank"] < topology.world_size] for what in INJECTED
+                what: [one for one in rest.get(what, ()) if _is_there(one["rank"], topology)] for what in INJECTED
             }
             own = {rank: one for rank, one in rest.get("config_by_rank", {}).items() if int(rank) < topology.world_size}
             for requests in _requests(sizes, number, step_ns):
@@ -115,6 +115,11 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
                         "expect": expect,
                     }
                 )
+
+
+def _is_there(rank: int | str, topology: Topology) -> bool:
+    """Whether a small world has that rank. What services it has its program knows."""
+    return isinstance(rank, str) or rank < topology.world_size
 
 
 def _topologies(base: Topology, sizes: Scope) -> list[Topology]:

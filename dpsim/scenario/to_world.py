@@ -11,13 +11,15 @@ by the model.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.registry import prepared
+from dpsim.scenario.base import Problem
 from dpsim.scenario.communicators import communicators, named
-from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.requests import requests_of
@@ -27,28 +29,26 @@ from dpsim.world import World
 
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
     """The machine: ranks, communicators, and what to inject. `program`: what it says of services, nodes and groups, by
-    what it has prepared.
+    what it has prepared. Raises ScenarioError for services and nodes that there are not.
     """
     groups = None if program is None else program.groups(prepared)
     services = () if program is None else program.services(prepared)
 
-    def number(path: str, rank: int | str) -> int:
-        if isinstance(rank, int):
-            return rank
-        if rank in services:
-            return scenario.topology.world_size + services.index(rank)
-        known = ", ".join(services) or f"none of {scenario.protocol.name}"
-        hint = did_you_mean(rank, services)
-        raise ScenarioError(
-            f"{scenario.name}: {path}.rank: no service {rank!r}; expected a rank or one of: {known}{hint}"
-        )
+    wrong = [
+        f"{scenario.name}: {path_text(path)}: {message}" for path, message in misnamed(scenario, program, prepared)
+    ]
+    if wrong:
+        raise scenario_error(wrong)
 
-    faults = [(fault, number(f"faults[{i}]", fault.rank)) for i, fault in enumerate(scenario.faults)]
+    def number(rank: int | str) -> int:
+        return rank if isinstance(rank, int) else scenario.topology.world_size + services.index(rank)
+
+    faults = [(fault, number(fault.rank)) for fault in scenario.faults]
     return World(
         size=scenario.topology.world_size,
         communicators=communicators(scenario.topology) if groups is None else named(groups),
         faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
-        delays=tuple(one.delay(number(f"delays[{i}]", one.rank)) for i, one in enumerate(scenario.delays)),
+        delays=tuple(one.delay(number(one.rank)) for one in scenario.delays),
         kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),
         residency=scenario.limits.residency,
         launch_queue=scenario.limits.launch_queue,
@@ -60,6 +60,38 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
         strangers=tuple(one.stranger() for one in scenario.ports),
         lazy=scenario.limits.lazy_communicators,
     )
+
+
+def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = None) -> list[Problem]:
+    """Services that the program has not, and nodes that it does not use, by what it has prepared."""
+    services = () if program is None else program.services(prepared)
+    nodes = 1 + max(() if program is None else program.nodes(prepared), default=0)
+    known = f", or one of: {', '.join(services)}" if services else f": {scenario.protocol.name} has no services"
+    has = f"{nodes} nodes, 0 to {nodes - 1}" if nodes > 1 else "one node, 0"
+    return [
+        *(
+            Problem(path, f"no service {rank!r}; expected a rank{known}{did_you_mean(rank, services)}")
+            for path, rank in scenario.named()
+            if isinstance(rank, str) and rank not in services
+        ),
+        *(
+            Problem(("ports", i, "node"), f"node {taken.node}: this world has {has}")
+            for i, taken in enumerate(scenario.ports)
+            if taken.node >= nodes
+        ),
+    ]
+
+
+def misnamed_in(scenario: Scenario) -> list[Problem]:
+    """As `misnamed`, for a scenario that has just been read: without the file of its workload, and silent about what
+    its program has against it, which whoever runs it is told. It costs nothing where there is nothing to look for.
+    """
+    if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
+        return []
+    given = requests(scenario) if scenario.workload.requests is not None else ()
+    with suppress(Exception):  # of a program of somebody's own
+        return misnamed(scenario, *prepared(scenario.protocol.name, program_args(scenario, given)))
+    return []
 
 
 class OnlySimulated(ScenarioError):

@@ -35,7 +35,7 @@ VIOLATED = Expected("violated")
 OWN = CommunicatorSpec("own", "own", "host", (0,))
 DIES, SKIPS = (Fault(kind, 0, At("late", 0)) for kind in ("die", "skip"))
 NOWHERE = Fault("skip", 1, At("nowhere", 0))
-SAID = "skip: rank 1 never came to nowhere[0]; its sites: none"
+SAID = "skip: rank 1 never came to nowhere[0]; its sites: wake"
 DIES_AT_ONCE = Fault("die", 0, At("look", 0))
 LATE = Delay(1, At("nowhere"), 5)
 

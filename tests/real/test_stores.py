@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from real.backend import TorchBackend
 from real.journal_reader import read_journal
 from real.pool import Pool
 from real.ports import address, listen, listening, reach
+from real.stores import Line, Server
+from real.waiting import Patience
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.listeners import listeners, outside
 from tests.real.worlds import NCCL
@@ -58,6 +61,33 @@ def test_what_is_published_is_read_as_on_the_simulation(backend: TorchBackend, w
     assert learned(run, 1, "value") == [("value", (1, 2.5, None))]
     assert learned(run, 1, "large") == [3_000_000]
     assert learned(run, 1, "nothing") == learned(run, 1, "closed") == [None]
+
+
+def asked(job: str) -> list[Any]:
+    """What somebody of a job learns of two keys, the first of which he set himself, from a store of job 1."""
+    listener = listen(0, 0)
+    assert listener is not None
+    patience, number = Patience(threading.Event(), polls=True), listener.getsockname()[1]
+    own, other = (Line(connection, name) for name in ("job 1", job) if (connection := reach(0, number)) is not None)
+    server = Server(listener, own.name, "job 1")
+    server.start()
+    own.set("theirs", 1, patience)
+    while patience.answer(own.ask("theirs", patience), None) != 1:
+        pass
+    other.set("ours", 2, patience)
+    wait = None if job == "job 1" else 100_000_000
+    found = [patience.answer(other.ask(key, patience), wait) for key in ("ours", "theirs")]
+    found.append(patience.answer(own.ask("ours", patience), wait))
+    for line in (other, own):
+        line.close()
+    server.join()
+    return found
+
+
+def test_the_store_of_another_job_is_a_stranger_s() -> None:
+    """It takes no keys, and never answers. The twin is one of the same job."""
+    assert asked("job 2") == [None, None, None]
+    assert asked("job 1") == [2, 1, 2]
 
 
 @on_each

@@ -28,6 +28,65 @@ workload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}
 JOBS = 2
 
 
+START = """
+name: start
+protocol: {{name: t_hurried, form: "{form}"}}
+topology: {{data_parallel_size: 2}}
+config: {{max_num_batched_tokens: 3, max_num_seqs: 1, cudagraph_capture_sizes: [1], cudagraph_mode: FULL{ports}}}
+limits: {{stall: 30s}}
+workload: {{requests: [{{prompt_tokens: 1, output_tokens: 1}}]}}
+"""
+
+
+def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> list[tuple[int, str]]:
+    """Run each file as a job of its own: how it ended, and what it said."""
+    for name in ("told", "temporary", "work"):
+        (tmp_path / name).mkdir()
+    before = set(Path("/dev/shm").glob("dpsim-*"))
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": str(ROOT), **environ}
+    command = [sys.executable, "-m", "dpsim.cli", "run", "--module", module, "--backend", "gloo"]
+    jobs = [
+        subprocess.Popen(
+            [*command, str(file)],
+            env=environment,
+            cwd=tmp_path / "work",
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        for file in files
+    ]
+    said = [job.communicate(timeout=120)[0].decode() for job in jobs]
+    assert list((tmp_path / "temporary").iterdir()) == []
+    assert set(Path("/dev/shm").glob("dpsim-*")) <= before
+    return [(job.returncode, text) for job, text in zip(jobs, said, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("form", "ports", "up"),
+    [
+        ("0.33", ("", ""), True),
+        ("0.14", ("", ""), False),
+        ("0.14", ("", ", _data_parallel_master_port_list: [41001, 41002, 41003, 41004, 41005]"), True),
+    ],
+    ids=["published", "one list", "lists of their own"],
+)
+def test_two_groups_on_one_host(tmp_path: Path, form: str, ports: tuple[str, str], up: bool) -> None:
+    """In form 0.14 with the same list, members of one come to the port of the other: that fails in time, and is told."""
+    texts = [START.format(form=form, ports=own) for own in ports]
+    files = [write(tmp_path / f"start{number}.yaml", text) for number, text in enumerate(texts)]
+    folder = tmp_path / "told"
+    done = at_once(tmp_path, "tests.real.hurried", files, HURRIED_FOLDER=str(folder), HURRIED_JOBS=str(JOBS))
+    codes, said = [code for code, _ in done], "\n".join(text for _, text in done)
+    assert "HANG" not in said
+    if up:
+        assert codes == [0, 0], said
+    else:
+        assert set(codes) <= {0, 1}, said
+        assert 1 in codes, said
+        assert "the others come to port 4000" in said
+        assert "another program listens" in said
+
+
 @pytest.mark.parametrize("turn", range(3))
 def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
     """Rank 0 of each job opens it, and keeps it until both have tried."""
@@ -35,21 +94,10 @@ def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
     assert free is not None
     with free:
         port = free.getsockname()[1]
-    for name in ("told", "temporary", "work"):
-        (tmp_path / name).mkdir()
-    before = set(Path("/dev/shm").glob("dpsim-*"))
     file = write(tmp_path / "clash.yaml", SCENARIO)
-    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": str(ROOT)}
-    environment |= {"CLASH_PORT": str(port), "CLASH_FOLDER": str(tmp_path / "told"), "CLASH_JOBS": str(JOBS)}
-    command = [sys.executable, "-m", "dpsim.cli", "run", str(file), "--module", "tests.real.clash", "--backend", "gloo"]
-    jobs = [
-        subprocess.Popen(
-            command, env=environment, cwd=tmp_path / "work", stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        for _ in range(JOBS)
-    ]
-    said = [job.communicate(timeout=120)[0].decode() for job in jobs]
-    assert [job.returncode for job in jobs] == [0] * JOBS, said
+    environment = {"CLASH_PORT": str(port), "CLASH_FOLDER": str(tmp_path / "told"), "CLASH_JOBS": str(JOBS)}
+    done = at_once(tmp_path, "tests.real.clash", [file] * JOBS, **environment)
+    assert [code for code, _ in done] == [0] * JOBS, done
     told = [json.loads(one.read_text()) for one in (tmp_path / "told").glob("job-*")]
     assert sorted(opened for opened, _ in told) == [False, True]
     # Of the job that has no store, the other rank has reached that of the first: a port says nothing of who listens.
@@ -57,5 +105,3 @@ def test_of_two_jobs_one_gets_the_port(tmp_path: Path, turn: int) -> None:
     again = listen(0, port)
     assert again is not None, "somebody is left that listens"
     again.close()
-    assert list((tmp_path / "temporary").iterdir()) == []
-    assert set(Path("/dev/shm").glob("dpsim-*")) <= before

@@ -209,6 +209,26 @@ BAD_FILES = [
         ("no communicator 'dp_gpu'", "dp, dp_cpu, ep", "did you mean 'dp_cpu'?"),
     ),
     Bad(
+        "a service that there is not",
+        after("protocol: startup\ndelays: [{rank: §engine.7, by: 1ms}]"),
+        ("delays[0].rank: no service 'engine.7'", "one of: frontend, engine.0", "did you mean 'engine.0'?"),
+    ),
+    Bad(
+        "a service of a protocol that has none",
+        fault("kind: die, rank: §coordinator, at: {site: dp.agree, ordinal: 0}"),
+        ("no service 'coordinator'; expected a rank: dp_batch has no services",),
+    ),
+    Bad(
+        "a culprit that is nobody",
+        after("protocol: startup\nexpect: {explored: {class: HANG, culprit: {rank: §engine}}}"),
+        ("expect.explored.culprit.rank: no service 'engine'", "did you mean 'engine.0'?"),
+    ),
+    Bad(
+        "another program on a node that there is not",
+        after("protocol: startup\nports: [{port: 29550, node: 0}, {port: 29550, node: §1}]"),
+        ("ports[1].node: node 1: this world has one node, 0",),
+    ),
+    Bad(
         "two faults at one op",
         fault("kind: die, rank: 1, at: {site: x, ordinal: 0}")
         + "  - §{kind: skip, rank: 1, at: {site: x, ordinal: 0}}\n",

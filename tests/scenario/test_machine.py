@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.scenario import Scenario, ScenarioError, prepare, scenario_from, world
+from dpsim.scenario import Scenario, ScenarioError, parse_scenario, prepare, scenario_from, world
 from dpsim.scenario.to_world import only_simulated
 from dpsim.world import Stranger, World
 
@@ -45,7 +45,8 @@ def test_nodes_follow_from_the_configuration(config: dict[str, Any], nodes: tupl
 
 
 def test_ports_and_lazy_communicators_are_told() -> None:
-    scenario = made(ports=[{"port": 5}, {"port": 6, "node": 1, "late": True}], limits={"lazy_communicators": True})
+    ports = [{"port": 5}, {"port": 6, "node": 1, "late": True}]
+    scenario = made(config={"nnodes": 2}, ports=ports, limits={"lazy_communicators": True})
     assert told(scenario).strangers == (Stranger(5), Stranger(6, 1, True))
     assert told(scenario).lazy
     assert not told(made()).lazy
@@ -60,8 +61,30 @@ def test_a_service_is_named_where_a_rank_is() -> None:
 def test_a_service_that_is_none_is_refused() -> None:
     with pytest.raises(ScenarioError, match=r"delays\[0\].rank: no service 'engine.7'.*did you mean 'engine"):
         told(made(delays=[{"rank": "engine.7", "by": "1ms"}]))
-    with pytest.raises(ScenarioError, match="expected a rank or one of: none of dp_batch"):
+    with pytest.raises(ScenarioError, match=r"expected a rank: dp_batch has no services"):
         told(made(protocol="dp_batch", delays=[{"rank": "engine.1", "by": "1ms"}]))
+    for expect in ({"culprit": {"rank": "fronted"}}, {"explored": {"culprit": {"rank": "fronted"}}}):
+        place = r"culprit\.rank: no service 'fronted'; expected a rank, or one of: frontend, coordinator, engine\.0"
+        with pytest.raises(ScenarioError, match=rf"^made: expect\.(explored\.)?{place}.*did you mean 'frontend'"):
+            told(made(expect=expect))
+
+
+def test_a_node_that_is_none_is_refused() -> None:
+    ports = [{"port": 5, "node": 1}, {"port": 5, "node": 2}]
+    with pytest.raises(ScenarioError, match=r"^made: ports\[1\]\.node: node 2: this world has 2 nodes, 0 to 1$"):
+        told(made(config={"nnodes": 2}, ports=ports))
+    with pytest.raises(ScenarioError, match="has one node, 0"):
+        told(made(protocol="dp_batch", ports=ports))
+
+
+def test_a_file_is_read_where_nobody_knows_its_program_s_services() -> None:
+    """Whoever runs it is told what the program has against it."""
+    scenario = parse_scenario(
+        "name: odd\nprotocol: startup\ntopology: {data_parallel_size: 3}\nconfig: {nnodes: 2}\n"
+        "faults: [{kind: kill, rank: no_such}]\nworkload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}\n"
+    )
+    with pytest.raises(ScenarioError, match="nnodes: 2 nodes for 3 replicas"):
+        told(scenario)
 
 
 @pytest.mark.parametrize(

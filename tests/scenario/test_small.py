@@ -90,6 +90,12 @@ def test_faults_count_the_ranks_of_other_dimensions() -> None:
     assert kept == [[1], [1, 2]]
 
 
+def test_faults_of_services_are_kept() -> None:
+    given = base(protocol="startup", faults=[{"kind": "kill", "rank": "engine.0"}])
+    kept = [[fault.rank for fault in one.faults] for one in small_scenarios(given, Scope(2, 1, 1, 1, 1))]
+    assert kept == [["engine.0"], ["engine.0"]]
+
+
 def test_ranks_and_stages_are_those_of_base_unless_they_are_named() -> None:
     given = base(topology={"data_parallel_size": 2, "pipeline_parallel_size": 3})
 

@@ -12,20 +12,34 @@ that as `Stopped`. Sources: specification chapter 9.2, steps 3, 4, 14 and 20 (so
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from dpsim.interface import Frozen, Store
-from dpsim.protocol.startup.errors import NobodyCame, OneFailed, StartupError, Stopped, root_of
+from dpsim.protocol.startup.errors import LATE, NobodyCame, OneFailed, StartupError, Stopped, root_of
 
 OK, FAILED = "ok", "failed"
+NO_TITLES: Mapping[str, str] = MappingProxyType({})
 
 
 class Parent:
-    """A parent's side. `name`: its own; `doing`: what its children are about, for errors."""
+    """A parent's side. `name`: its own; `doing`: what its children are about. For errors: `titles` of children, `where`
+    they should come, and the `cure` if one does not.
+    """
 
-    def __init__(self, store: Store, name: str) -> None:
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        titles: Mapping[str, str] = NO_TITLES,
+        where: str = "",
+        cure: str = LATE,
+    ) -> None:
         self.store = store
         self.name = name
+        self._titles = titles
+        self._where = where
+        self._cure = cure
         self._heard: dict[str, int] = {}
 
     def call(self, key: str, value: Frozen = True) -> None:
@@ -37,8 +51,8 @@ class Parent:
         number = self._heard.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
-            cure = "it is late, has died, or was never started"
-            raise NobodyCame(self.name, child, f"({doing})", timeout_ns, cure)
+            who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
+            raise NobodyCame(self.name, who, where, timeout_ns, self._cure)
         self._heard[child] = number + 1
         assert isinstance(answer, tuple)
         if answer[0] == FAILED:

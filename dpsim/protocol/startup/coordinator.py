@@ -33,6 +33,7 @@ class Coordinator(Participant):
                 raise Stopped
             if what == "subscribe":
                 subscribed.append(number)
+                store.set("subscribed", tuple(sorted(subscribed)), "subscribed")  # for whoever waits in vain
                 if len(subscribed) == self.expected():
                     store.set("ready", True, "ready")
             else:

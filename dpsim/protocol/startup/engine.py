@@ -19,8 +19,7 @@ from dpsim.config.kv_memory import UNKNOWN, offer, reduced
 from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.compared import Compared
 from dpsim.protocol.startup.conversation import Child, Parent
-from dpsim.protocol.startup.errors import NobodyCame, Stopped
-from dpsim.protocol.startup.frontend import frontend_name
+from dpsim.protocol.startup.errors import LATE, NobodyCame, Stopped
 from dpsim.protocol.startup.layout import (
     COORDINATOR,
     FRONTEND,
@@ -28,6 +27,7 @@ from dpsim.protocol.startup.layout import (
     WORKERS_NS,
     Layout,
     engine_name,
+    frontend_name,
     worker_name,
 )
 from dpsim.protocol.startup.participant import Participant
@@ -197,8 +197,14 @@ class EngineCore(Participant):
     async def all_subscribed(self, store: Store) -> None:
         """Wait for the coordinator's READY (I-ST-9)."""
         if await store.get("ready", "coordinator.ready", timeout_ns=WORKERS_NS) is None:
-            where = "to say READY, for which all engines have to subscribe"
-            raise NobodyCame(self.name, COORDINATOR, where, WORKERS_NS)
+            raise NobodyCame(self.name, await self.unsubscribed(store), "to subscribe", WORKERS_NS, LATE)
+
+    async def unsubscribed(self, store: Store) -> str:
+        """Who keeps the coordinator from saying READY, in words."""
+        subscribed = await store.get("subscribed", "coordinator.subscribed", timeout_ns=0)
+        there = subscribed if isinstance(subscribed, tuple) else ()
+        missing = [self.layout.title(engine) for engine in range(self.layout.engines) if engine not in there]
+        return " and ".join(missing) or COORDINATOR
 
     def say_ready(self, head: Child) -> None:
         self.rank.step = 20

@@ -43,6 +43,9 @@ class NoMemory(StartupError):
     """A device has less memory than was asked for."""
 
 
+LATE = "it is late, has died, or was never started"
+"""What is known of one who does not come."""
+
 LEFT = "Left"
 """In place of an error's name: all that is known is that somebody has left."""
 

@@ -20,7 +20,6 @@ from dpsim.protocol.startup.conversation import Parent
 from dpsim.protocol.startup.layout import (
     COORDINATOR,
     COORDINATOR_NS,
-    FRONTEND,
     HANDSHAKE_NS,
     READY_NS,
     Layout,
@@ -55,10 +54,15 @@ class FrontEnd(Participant):
     def engines(self) -> list[str]:
         return [engine_name(engine) for engine in range(self.layout.engines)]
 
+    @property
+    def titles(self) -> dict[str, str]:
+        """Engines in words."""
+        return {name: self.layout.title(engine) for engine, name in enumerate(self.engines)}
+
     async def come_up(self) -> None:
         self.rank.step = 1
         store = await self.open(self.handshake_port(), "data_parallel_rpc_port")
-        parent = Parent(store, self.name)
+        parent = Parent(store, self.name, titles=self.titles)
         coordinator: Frozen = ()
         if self.layout.engines > 1:
             self.spawn(COORDINATOR, store)
@@ -94,7 +98,7 @@ class FrontEnd(Participant):
     def compare(self, told: Sequence[Frozen]) -> None:
         """Raises ConfigMismatch."""
         if self.layout.engines > 1:
-            others = {name: _told(one) for name, one in zip(self.engines, told, strict=True)}
+            others = {name: _told(one) for name, one in zip(self.titles.values(), told, strict=True)}
             self.compared.refuse(self.compared.told(self.config, self.parallel), others)
 
     def check_ready(self, ready: Sequence[Frozen]) -> None:
@@ -103,7 +107,7 @@ class FrontEnd(Participant):
             own = self.compared.told(self.config, self.parallel)
             others = {
                 name: own._replace(hash=str(one[0]))
-                for name, one in zip(self.engines, ready, strict=True)
+                for name, one in zip(self.titles.values(), ready, strict=True)
                 if isinstance(one, tuple)
             }
             self.compared.refuse(own, others)
@@ -141,8 +145,3 @@ def _told(value: Frozen) -> Told:
     first, fields = value
     assert isinstance(fields, tuple)
     return Told(str(first), tuple((str(one[0]), str(one[1])) for one in fields if isinstance(one, tuple)))
-
-
-def frontend_name(node: int) -> str:
-    """The front end that starts the engines of a node."""
-    return f"{FRONTEND}.{node}" if node else FRONTEND

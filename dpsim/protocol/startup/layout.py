@@ -63,7 +63,7 @@ class Layout:
     @cached_property
     def services(self) -> tuple[str, ...]:
         """Names, in the order of their numbers."""
-        frontends = [FRONTEND, *(f"{FRONTEND}.{node}" for node in range(1, self.num_nodes))]
+        frontends = map(frontend_name, range(self.num_nodes))
         coordinator = [COORDINATOR] * (self.engines > 1)
         return (*frontends, *coordinator, *map(engine_name, range(self.engines)))
 
@@ -87,6 +87,11 @@ class Layout:
         frontends = list(range(self.num_nodes))
         return (*ranks, *frontends, *[0] * (self.engines > 1), *map(self.node_of, range(self.engines)))
 
+    def title(self, engine: int) -> str:
+        """An engine in words, for errors: with the front end that starts it, where there are several."""
+        name, node = engine_name(engine), self.node_of(engine)
+        return name if self.num_nodes == 1 else f"{name} of node {node} (started by {frontend_name(node)})"
+
     def name(self, number: int) -> str:
         """A rank or service in words."""
         size = self.topology.world_size
@@ -95,6 +100,11 @@ class Layout:
 
 def engine_name(engine: int) -> str:
     return f"engine.{engine}"
+
+
+def frontend_name(node: int) -> str:
+    """The front end that starts the engines of a node."""
+    return f"{FRONTEND}.{node}" if node else FRONTEND
 
 
 def worker_name(worker: int) -> str:

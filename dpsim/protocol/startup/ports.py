@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 
 from dpsim.config import InitPorts
 from dpsim.interface import Rank, Store
-from dpsim.protocol.startup.errors import NobodyCame, PortTaken
+from dpsim.protocol.startup.errors import LATE, NobodyCame, PortTaken
 from dpsim.protocol.startup.layout import GROUP_NS
 
 TRIES = 5
@@ -33,6 +33,8 @@ class GroupPorts(ABC):
 
     coordinated: bool
     """Whether there is a coordination store."""
+    cure: str = LATE
+    """What the first member tells who waits in vain for the others."""
 
     def __init__(self, rank: Rank, name: str, ports: InitPorts, store: Store | None, node: int) -> None:
         self.rank = rank
@@ -68,11 +70,19 @@ class ListedPorts(GroupPorts):
             tried.append(self.ports.get_next_dp_init_port())
             store = await self.rank.open_store(tried[-1], f"{group}.open")
             if store is not None:
+                self.note(tried)
                 return store
         raise PortTaken(
             f"{self.name} found {TRIES} ports of node {self.node} taken by other programs, for {group}: "
             f"{', '.join(map(str, tried))}"
         )
+
+    def note(self, tried: list[int]) -> None:
+        """The others take the first port that was tried, and know nothing of the next ones."""
+        *taken, port = tried
+        if taken:
+            others = f"the others come to port {taken[0]}, where another program listens"
+            self.cure = f"{others}: end it, as {self.name} had to go on to port {port}"
 
     async def find(self, group: str, first: str) -> Store:
         return await self.join(group, first, self.ports.get_next_dp_init_port())

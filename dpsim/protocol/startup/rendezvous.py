@@ -19,21 +19,23 @@ from typing import Any
 
 from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.conversation import FAILED, OK, Child, Parent
-from dpsim.protocol.startup.errors import LEFT, NobodyCame, OneFailed, StartupError
+from dpsim.protocol.startup.errors import LATE, LEFT, NobodyCame, OneFailed, StartupError
 from dpsim.protocol.startup.layout import GROUP_NS
 from dpsim.protocol.startup.ports import GroupPorts
 
 
 class Meeting:
-    """One member's part. `index`: its position among `members`."""
+    """One member's part. `index`: its position among `members`. `cure`: for the first one, who waits in vain."""
 
-    def __init__(self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int) -> None:
+    def __init__(
+        self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int, cure: str = LATE
+    ) -> None:
         self.rank = rank
         self.store = store
         self.group = group
         self.members = members
         self.index = index
-        self._first = Parent(store, members[index])
+        self._first = Parent(store, members[index], where=f"in {group} at port {store.port}", cure=cure)
         self._other = Child(store, members[index])
         self._number = 0
 
@@ -92,4 +94,4 @@ class Meeting:
 async def come(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
     """One member's part of a group; the others may not be there before its first barrier. Raises StartupError."""
     store = await (ports.find(group, members[0]) if index else ports.bind(group))
-    return Meeting(ports.rank, store, group, members, index)
+    return Meeting(ports.rank, store, group, members, index, ports.cure)

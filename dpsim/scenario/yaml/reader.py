@@ -9,9 +9,10 @@ Whatever the file holds, the outcome is a `Scenario` or a `ScenarioError` whose 
 
 Three stages, each with its own kind of problem: bytes to text (missing, a folder, too large, not UTF-8), text to
 nodes (`dpsim.scenario.yaml.nodes`: not YAML, duplicate keys, tags, bombs), nodes to the model
-(`dpsim.scenario.yaml.messages`: unknown keys, wrong types, contradictions). The last one validates strictly: "4" is no
-number and 1 is not true. But a field that wants text takes the source text of a number, so `form: 0.14` is the
-form 0.14; only words that YAML 1.1 reads as truth values (on, off, yes, no) need quotes there.
+(`dpsim.scenario.yaml.messages`: unknown keys, wrong types, contradictions; services and nodes that the program has
+not). The last one validates strictly: "4" is no number and 1 is not true. But a field that wants text takes the source
+text of a number, so `form: 0.14` is the form 0.14; only words that YAML 1.1 reads as truth values (on, off, yes, no)
+need quotes there.
 
 Prior art: `yaml.compose` marks; Rust's and dagster's located errors; strictyaml.
 """
@@ -28,6 +29,7 @@ from pydantic import ValidationError
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.model import Scenario
+from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
 from dpsim.scenario.yaml.writer import dump_scenario
@@ -55,7 +57,11 @@ def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
         raise _located(name, problems)
     if not isinstance(root, Mapping):
         raise _located(name, [_not_a_mapping(root)])
-    return _validated(root, name)
+    scenario = _validated(root, name)
+    found = [_placed(root, Explained(*problem)) for problem in misnamed_in(scenario)]
+    if found:
+        raise _located(name, found)
+    return scenario
 
 
 # ---- bytes to text
