@@ -87,6 +87,11 @@ class Pieces(NamedTuple):
     def runner(self) -> str:
         return self.names["runner"]
 
+    @property
+    def syncs_on_host(self) -> bool:
+        """Whether ranks agree over gloo: the V2 runner always, the V1 runner by a flag or by how it schedules (1.4)."""
+        return self.runner == "v2" or self.config.syncs_on_host
+
 
 def resolve(
     stack: str,

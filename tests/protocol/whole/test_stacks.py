@@ -72,6 +72,14 @@ def test_microbatches_run_on_the_v1_runner_unless_asked_for() -> None:
     assert resolve("current", {"runner": "v2"}, TWO, SPLIT).runner == "v2"
 
 
+def test_what_ranks_agree_over() -> None:
+    """The V2 runner knows gloo alone; the V1 runner takes it where it schedules ahead, unless a flag says otherwise."""
+    for ahead, flag, on_v1 in (False, None, False), (True, None, True), (False, True, True), (True, False, False):
+        config = EngineConfig(async_scheduling=ahead, disable_nccl_for_dp_synchronization=flag)
+        assert resolve("source", {}, TWO, config).syncs_on_host is on_v1
+        assert resolve("current", {}, TWO, config).syncs_on_host
+
+
 SWAPS = [
     ("agreement", "v1-0.14", lambda pieces: pieces.agreement[:2] == (Release014, Flow014)),
     ("graphs", "v1-0.14", lambda pieces: pieces.agreement.graphs is Dispatcher014),
