@@ -27,7 +27,7 @@ from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signatu
 from io import BytesIO
 from pickle import DEFAULT_PROTOCOL, Pickler
 from types import FunctionType
-from typing import Any, Generic, NamedTuple, TypeVar, cast
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
 
 from dpsim.interface import Rank
 from dpsim.ops import Domain, RawRecord
@@ -65,7 +65,8 @@ class Arguments:
 
     `topology` and `config` are the fields of `dpsim.config.Topology` and `dpsim.config.EngineConfig`. `step_ns`: how
     far apart the ticks of the step clock are. `variant` is the name of a registered variant, if one is to run.
-    `config_by_rank` has the fields that single ranks have in place of those of `config`.
+    `config_by_rank` has the fields that single ranks have in place of those of `config`. `pieces`: of single pieces of
+    the form (`Program.pieces`) another one, by name. `allow_refused`: what the engine refuses is wanted.
     """
 
     topology: Mapping[str, Any]
@@ -75,6 +76,8 @@ class Arguments:
     form: str
     variant: str | None = None
     config_by_rank: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
+    pieces: Mapping[str, str] = field(default_factory=dict)
+    allow_refused: bool = False
 
     def config_of(self, rank: int) -> Mapping[str, Any]:
         """The fields of one rank's `dpsim.config.EngineConfig`."""
@@ -97,6 +100,9 @@ class Program(ABC, Generic[P]):
     calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other. It is
     a promise: a proof says that it assumes it."""
     honours_config_by_rank: bool = False
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """What its forms are put together of: pieces that a scenario may swap one by one, and the names of each one's
+    forms."""
 
     def __init_subclass__(cls, **more: Any) -> None:
         """Raises TypeError for a `run` that nobody can await, as it would have done all it does before the first await,

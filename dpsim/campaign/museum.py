@@ -120,8 +120,8 @@ def exhibit(entry: VariantEntry, file: Path) -> Scenario:
 def without_variant(scenario: Scenario) -> Scenario:
     """The twin: the same world, in the form that the variant was made from, or with the healthy variant that was."""
     twin = registry.variant(scenario.protocol.variant).twin if scenario.protocol.variant else ""
-    choice = {"name": scenario.protocol.name, "form": scenario.protocol.resolved_form, "variant": twin or None}
-    return scenario_from({**dict(scenario), "protocol": choice})
+    choice = {"form": scenario.protocol.resolved_form, "variant": twin or None}
+    return scenario_from({**dict(scenario), "protocol": {**dict(scenario.protocol), **choice}})
 
 
 # ---- exploring them

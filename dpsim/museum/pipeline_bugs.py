@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from dpsim.interface import Buffer, HostArray
-from dpsim.museum.tokens import FinishedByBound, ReceivesWidest, mutant
+from dpsim.museum.tokens import mutant
 from dpsim.protocol.model import kernels
 from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row
+from dpsim.protocol.pipeline.page_002 import Page002Tokens
 from dpsim.protocol.pipeline.request_table import gather
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.stage import Stage
@@ -32,7 +33,7 @@ TABLE = 10_000  # numbers of 8 bytes, more than gloo or the simulation sends eag
 
 
 @mutant("page-002", "MISMATCH:COLLECTIVE:COUNT")
-class Page002(FinishedByBound, ReceivesWidest):
+class Page002(Page002Tokens):
     """Source page 002 as it stands: its width and its mask, both of which fail with speculative decoding.
 
     Pull requests 46994 and 54436 of vllm.

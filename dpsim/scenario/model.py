@@ -14,7 +14,7 @@ checker separate) and Chaos Mesh. A protocol is named, never imported (`dpsim.re
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
 from dpsim.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
-from dpsim.scenario.base import KeyPath, Problem, RankKey, StrictModel, Word, refuse
+from dpsim.scenario.base import Flag, KeyPath, Problem, RankKey, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import path_text
 from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
@@ -43,6 +43,10 @@ class ProtocolChoice(StrictModel):
     """A published form of it. Left out: the variant's, else the protocol's default."""
     variant: Word | None = None
     """A mutant or historical bug, by its registered name. Left out: healthy."""
+    pieces: dict[Word, Word] = Field(default_factory=dict, max_length=100)
+    """Pieces of the form that are to be others, each by the name of another form of it."""
+    allow_refused: Flag = False
+    """Whether a mix of pieces and settings is run that the engine refuses, to see what breaks."""
 
     @model_validator(mode="after")
     def _registered(self) -> Self:
@@ -56,7 +60,21 @@ class ProtocolChoice(StrictModel):
             self._refuse("form", f"{self.name} has no form {self.form!r}; expected one of {known}{hint}")
         if self.variant is not None:
             self._check_variant(self.variant, entry.forms)
+        self._check_pieces(entry.program.pieces)
         return self
+
+    def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
+        """Refuse a piece that there is none of, or a form of one."""
+        if not known and (self.pieces or self.allow_refused):
+            key = "pieces" if self.pieces else "allow_refused"
+            self._refuse(key, f"the forms of {self.name} have no pieces to swap; remove it")
+        for piece, form in self.pieces.items():
+            if piece not in known:
+                message = f"no piece {piece!r} in {self.name}; expected one of {', '.join(known)}"
+                refuse(Problem(("pieces",), message + did_you_mean(piece, known)))
+            elif form not in known[piece]:
+                message = f"{piece} has no form {form!r}; expected one of {', '.join(known[piece])}"
+                refuse(Problem(("pieces", piece), message + did_you_mean(form, known[piece])))
 
     def _check_variant(self, name: str, forms: tuple[str, ...]) -> None:
         try:

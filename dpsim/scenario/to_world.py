@@ -144,6 +144,8 @@ def program_args(scenario: Scenario, requests: Sequence[Request]) -> Arguments:
             rank: scenario.config_of(rank).model_dump(mode="json", include=own.model_fields_set)
             for rank, own in scenario.config_by_rank.items()
         },
+        pieces=scenario.protocol.pieces,
+        allow_refused=scenario.protocol.allow_refused,
     )
 
 

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dpsim.config import EngineConfig, RuntimeMode, Topology
+from dpsim.config import EngineConfig, RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel.microbatch import wants_microbatching
 from dpsim.protocol.graphs.candidates import BatchDescriptor, CandidateTable
@@ -177,23 +177,6 @@ class AgreementV2:
         return chosen, state
 
 
-def unsupported(config: EngineConfig, topology: Topology) -> list[str]:
-    """The settings with which the V2 runner refuses to split batches (10.0), by name. `AgreementV2` asks for none of
-    them, so that a search may combine what no engine does.
-    """
-    if not config.use_ubatching:
-        return []
-    in_the_way = {
-        "enable_lora": config.enable_lora,
-        "num_speculative_tokens": config.num_speculative_tokens > 0,
-        "cudagraph_mode": config.cudagraph_mode.has_mode(RuntimeMode.PIECEWISE),
-        "pipeline_parallel_size": topology.pipeline_parallel_size > 1,
-        "prefill_context_parallel_size": topology.prefill_context_parallel_size > 1,
-        "decode_context_parallel_size": topology.decode_context_parallel_size > 1,
-    }
-    return [name for name, is_so in in_the_way.items() if is_so]
-
-
 class PaddingV2017:
     """Release 0.17 of the same: ranks tell sizes of graphs, and the largest size in the smallest mode is run."""
 
@@ -224,4 +207,4 @@ class PaddingV2017:
         return 1
 
 
-__all__ = ["AgreementV2", "LocalV2", "PaddingV2017", "SyncState", "Told", "unsupported"]
+__all__ = ["AgreementV2", "LocalV2", "PaddingV2017", "SyncState", "Told"]

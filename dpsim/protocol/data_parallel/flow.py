@@ -23,7 +23,6 @@ Sources: specification chapters 1.6, 1.8, 3.3 and 10.2.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar
 
 from dpsim.config import EngineConfig, RuntimeMode
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
@@ -42,11 +41,19 @@ class BatchFlow(ABC):
     """One rank's way through a step's decisions. Methods in the order in which a step calls them.
 
     `tensor_parallel_size`: ranks among which sequence parallelism cuts a batch; counts are then multiples of it, and
-    graphs of other sizes do not exist.
+    graphs of other sizes do not exist. `graphs`: others than the release's own.
     """
 
-    def __init__(self, config: EngineConfig, form: BatchForm, tensor_parallel_size: int = 1) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        form: BatchForm,
+        tensor_parallel_size: int = 1,
+        graphs: type[Dispatcher] | None = None,
+    ) -> None:
         self.config, self.form = config, form
+        if graphs is not None:
+            self.graphs = graphs
         self.parts = tensor_parallel_size if config.enable_sp else 1
         self.dispatcher = self.graphs(config, self.sizes())
 
@@ -61,7 +68,7 @@ class BatchFlow(ABC):
 
     # ---- what releases differ in
 
-    graphs: ClassVar[type[Dispatcher]]
+    graphs: type[Dispatcher]
 
     @abstractmethod
     def dummy_tokens(self) -> int:
@@ -131,7 +138,7 @@ class BatchFlow(ABC):
 class Flow017(BatchFlow):
     """As in 0.17 (source 000): dummies of one token, and no FULL graph for cascade attention."""
 
-    graphs: ClassVar[type[Dispatcher]] = Dispatcher017
+    graphs: type[Dispatcher] = Dispatcher017
 
     def dummy_tokens(self) -> int:
         return 1
@@ -146,7 +153,7 @@ class Flow017(BatchFlow):
 class Flow014(Flow017):
     """As in 0.14: as in 0.17, but for the form of the agreement and the graphs."""
 
-    graphs: ClassVar[type[Dispatcher]] = Dispatcher014
+    graphs: type[Dispatcher] = Dispatcher014
 
 
 class Flow033(BatchFlow):
@@ -154,7 +161,7 @@ class Flow033(BatchFlow):
     a request reads cache blocks that another one still writes.
     """
 
-    graphs: ClassVar[type[Dispatcher]] = Dispatcher033
+    graphs: type[Dispatcher] = Dispatcher033
 
     def dummy_tokens(self) -> int:
         return self.q

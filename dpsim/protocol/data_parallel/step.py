@@ -13,7 +13,7 @@ A rank's rows hold the tokens that its scheduler gave it, then padding, and a wi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from dpsim.protocol.data_parallel.microbatch import slice_sizes
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
 from dpsim.protocol.data_parallel.witness import Witness
 from dpsim.protocol.graphs.dispatcher import Descriptor
+from dpsim.protocol.graphs.managed import V1_GRAPHS
 from dpsim.protocol.model import rows
 from dpsim.registry import register_protocol, with_variant
 
@@ -240,6 +241,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
     """
 
     honours_config_by_rank = True
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"graphs": tuple(V1_GRAPHS)}
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Arguments) -> DataParallelSetup:
@@ -262,9 +264,10 @@ class DataParallelBatch(Program[DataParallelSetup]):
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
         pieces = with_variant(self, args, pieces)
         form, parts = pieces[BatchForm](), topology.tensor_parallel_size
+        graphs = V1_GRAPHS[args.pieces["graphs"]] if "graphs" in args.pieces else None
         try:
-            flow = pieces[BatchFlow](config, form, parts)
-            own = {rank: pieces[BatchFlow](one, form, parts) for rank, one in configs.items()}
+            flow = pieces[BatchFlow](config, form, parts, graphs)
+            own = {rank: pieces[BatchFlow](one, form, parts, graphs) for rank, one in configs.items()}
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)

@@ -62,7 +62,10 @@ class GraphManager:
 
     def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         """Mode and padded token count of a batch; None: no padding. `max_query_len`: tokens of the longest request."""
-        uniform = self.is_uniform_decode(num_reqs, num_tokens, max_query_len)
+        return self.graph(num_tokens, self.is_uniform_decode(num_reqs, num_tokens, max_query_len))
+
+    def graph(self, num_tokens: int, uniform: bool) -> tuple[RuntimeMode, int | None]:
+        """The same for a batch of which one knows whether it is a uniform decode."""
         size = (self.decode_sizes if uniform and self.decode_sizes else self.sizes).get(num_tokens)
         if size is None:
             return RuntimeMode.NONE, None

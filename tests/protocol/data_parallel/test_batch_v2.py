@@ -11,12 +11,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.config import EngineConfig, RuntimeMode, Topology
+from dpsim.config import EngineConfig, RuntimeMode
 from dpsim.protocol.data_parallel.batch_v2 import (
     AgreementV2,
     LocalV2,
     PaddingV2017,
-    unsupported,
 )
 from dpsim.testing.engine import comparison
 from dpsim.testing.engine.comparison import Difference
@@ -132,20 +131,6 @@ def test_a_rank_that_needs_to_run_eagerly() -> None:
 def test_nobody_has_work() -> None:
     idle = Group(SMALL, [LocalV2(0, 0), LocalV2(0, 0)])
     assert idle.decided(AgreementV2) == [((NONE, 0, 0, None, 1), None)] * 2
-
-
-# ---- where batches may be split at all
-
-
-def test_what_the_v2_runner_does_not_split() -> None:
-    """10.0."""
-    assert unsupported(SPLIT, Topology(data_parallel_size=2)) == []
-    refused = EngineConfig(enable_dbo=True, enable_lora=True, num_speculative_tokens=1)
-    names = ["enable_lora", "num_speculative_tokens", "cudagraph_mode", "pipeline_parallel_size"]
-    assert unsupported(refused, Topology(pipeline_parallel_size=2)) == names
-    assert unsupported(refused.model_copy(update={"enable_dbo": False}), Topology(pipeline_parallel_size=2)) == []
-    context = Topology(prefill_context_parallel_size=2, decode_context_parallel_size=2)
-    assert unsupported(SPLIT, context) == ["prefill_context_parallel_size", "decode_context_parallel_size"]
 
 
 # ---- 0.17
