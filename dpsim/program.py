@@ -57,6 +57,13 @@ class Request(NamedTuple):
     force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
     prefix: str | None = None  # requests of one prefix begin with the same tokens
     encoder_inputs: bool = False  # its first step brings inputs for an encoder
+    stop_after: int | None = None  # the model says a stop token so many output tokens on: nobody knows it before
+    drafts: tuple[int, ...] | None = None  # of its decodes in turn, at most; the last is that of all that follow
+
+    @property
+    def length(self) -> int:
+        """Output tokens that its client is told."""
+        return self.output_tokens if self.stop_after is None else min(self.stop_after, self.output_tokens)
 
 
 @dataclass(frozen=True)

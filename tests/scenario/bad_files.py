@@ -303,6 +303,11 @@ BAD_FILES = [
         ("the abort at 20ms is not after the arrival at 20ms",),
     ),
     Bad(
+        "a stop token after the end",
+        one("prompt_tokens: 1, output_tokens: 2, stop_after: §3"),
+        ("3: it ends after 2 output tokens; expected at most so many",),
+    ),
+    Bad(
         "an adapter without LoRA",
         one("prompt_tokens: 1, output_tokens: 1, lora: §a"),
         ("needs config.enable_lora: true",),

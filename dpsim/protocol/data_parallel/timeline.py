@@ -141,7 +141,7 @@ class _Running:
         self.request = request
         self.computed = cached
         self.prompt = request.prompt_tokens - cached
-        self.remaining = request.output_tokens
+        self.remaining = request.length  # a stop token is known at once here
 
     def next_tokens(self, q: int) -> int:
         return self.prompt or q

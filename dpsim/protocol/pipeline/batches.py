@@ -56,12 +56,16 @@ class Admission(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What every stage does next: requests whose slots are given back, requests that get one, rows to run."""
+    """What every stage does next: requests whose slots are given back, requests that get one, rows to run.
+
+    `preempted`: those of `freed` that had to give their slot back, and begin anew later.
+    """
 
     number: int
     freed: tuple[int, ...]
     admitted: tuple[Admission, ...]
     rows: tuple[Row, ...]
+    preempted: tuple[int, ...] = ()
 
     @property
     def num_tokens(self) -> int:

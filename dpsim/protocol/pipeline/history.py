@@ -78,7 +78,15 @@ class History:
         self.calls: list[Call] = []
         self.ticks: list[int] = []  # of the calls
         numbers = range(len(requests)) if mine is None else mine
-        self._play(scheduler(stages, config), step_ns, sorted(numbers, key=lambda n: (requests[n].arrival_ns, n)))
+        self.mine = sorted(numbers, key=lambda n: (requests[n].arrival_ns, n))
+        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
+        self._play(scheduler(stages, config), step_ns, self.mine)
+
+    @property
+    def ends(self) -> dict[int, tuple[int, bool]]:
+        """Of each request: how many tokens its client is told, and whether they may be fewer, as it goes away."""
+        own = {number: self.requests[number] for number in self.mine}
+        return {number: (request.length, request.abort_ns is not None) for number, request in own.items()}
 
     @property
     def most_tokens(self) -> int:
@@ -127,6 +135,7 @@ class History:
             self.calls.append(Call(batch, takes))
             self.ticks.append(tick)
             tick += 1
+        self.told = scheduler.told
 
 
 def histories(

@@ -7,7 +7,8 @@ is not full it waits for nothing unless the scheduler has no requests left). A b
 
 So the scheduler knows a result some steps late. What it counts as computed is an upper bound while drafts may still be
 rejected (6.4), requests end steps after their last token was sampled, and a slot can be given back, by an end, an abort
-or a preemption, at any point between the launch of a step and the arrival of its tokens.
+or a preemption, at any point between the launch of a step and the arrival of its tokens. Where the model says a stop
+token before a request has all its tokens, steps were started for it that nobody needs: what comes of them is dropped.
 
 Sources: specification chapters 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
 """
@@ -31,6 +32,10 @@ class RequestState:
         self.number = number
         self.oracle = Oracle(number, request.prompt_tokens)
         self.num_prompt_tokens, self.max_tokens = request.prompt_tokens, request.output_tokens
+        self.length = request.length  # tokens until it ends: only the results of batches say so
+        self.drafts = request.drafts
+        self.decodes = 0  # so far
+        self.ended = False
         self.num_output_tokens = 0  # as far as the results of batches are known
         self.num_computed_tokens = 0
         self.prefill = request.prompt_tokens
@@ -59,6 +64,7 @@ class PipelineScheduler:
         self.waiting: deque[RequestState] = deque()
         self.running: list[RequestState] = []
         self.finished: list[int] = []  # the stages learn it with the next batch
+        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
         self.steps = 0
 
     @property
@@ -80,6 +86,8 @@ class PipelineScheduler:
     def abort(self, number: int) -> None:
         """Drop a request, wherever it is."""
         self.finished += [state.number for state in self.running if state.number == number]
+        for state in (*self.running, *self.waiting):
+            state.ended = state.ended or state.number == number
         self.running = [state for state in self.running if state.number != number]
         self.waiting = deque(state for state in self.waiting if state.number != number)
 
@@ -100,7 +108,7 @@ class PipelineScheduler:
                 budget -= tokens
                 state.num_computed_tokens += tokens
         admitted = []
-        while self.waiting and budget and not preempted and len(self.running) < self.config.max_num_seqs:
+        while self.waiting and budget and self.may_admit(preempted) and len(self.running) < self.config.max_num_seqs:
             state = self.waiting[0]
             state.prefill = state.num_prompt_tokens + state.num_output_tokens
             # After a preemption all its tokens are its prompt, so those on their way are waited for.
@@ -119,22 +127,43 @@ class PipelineScheduler:
             row = Row(state.number, computed, tokens, state.prefill, state.limit, state.position)
             scheduled.append(row)
             results.append(self._run(state, row, number))
-        return Batch(number, freed, tuple(admitted), tuple(scheduled)), results
+        return Batch(number, freed, tuple(admitted), tuple(scheduled), tuple(sorted(preempted))), results
+
+    def may_admit(self, preempted: Sequence[int]) -> bool:
+        """Whether requests that wait may get a slot: not in a step in which others had to give theirs back."""
+        return not preempted
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
-        """The result of a batch. That of a request that was aborted meanwhile changes nothing (I-PS-12)."""
-        for state, sampled, rejected in results:
-            if not sampled:
-                continue
-            state.in_flight -= 1
-            state.num_output_tokens = min(state.num_output_tokens + sampled, state.max_tokens)
-            if state in self.running:  # one that was preempted begins anew, when none is in flight
-                state.num_computed_tokens -= rejected
-            if state.num_output_tokens == state.max_tokens:
-                if state in self.running:
-                    self.finished.append(state.number)
-                self.running = [other for other in self.running if other is not state]
-                self.waiting = deque(other for other in self.waiting if other is not state)
+        """The result of a batch."""
+        self.told.append(tuple(self._take(*one) if one.sampled else 0 for one in results))
+
+    def drops(self, state: RequestState) -> bool:
+        """Whether what comes of a row is for nobody: its request ended or was aborted meanwhile (I-PS-12)."""
+        return state.ended
+
+    def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
+        """The result of a row. Returns how many tokens its client is told."""
+        state.in_flight -= 1
+        if self.drops(state):
+            return 0
+        told = min(sampled, self.ends_at(state) - state.num_output_tokens)
+        state.num_output_tokens += told
+        if state in self.running:  # one that was preempted begins anew, when none is in flight
+            state.num_computed_tokens -= rejected
+        if state.num_output_tokens == self.ends_at(state):
+            self._end(state)
+        return told
+
+    def ends_at(self, state: RequestState) -> int:
+        """Output tokens with which a request ends: those that it wants, or as many as there are up to a stop token."""
+        return state.length
+
+    def _end(self, state: RequestState) -> None:
+        state.ended = True
+        if state in self.running:
+            self.finished.append(state.number)
+        self.running = [other for other in self.running if other is not state]
+        self.waiting = deque(other for other in self.waiting if other is not state)
 
     def _may_run(self, state: RequestState, number: int) -> bool:
         """Whether its last token is there, by the clock, and, unless scheduling is asynchronous, is known; and
@@ -145,11 +174,17 @@ class PipelineScheduler:
         return state.num_output_tokens + state.in_flight < state.max_tokens
 
     def _tokens(self, state: RequestState, budget: int) -> int:
-        """Tokens of its next step: a chunk of its prompt, or one and its drafts, all of them or none."""
+        """Tokens of its next step: a chunk of its prompt, or one and its drafts, as many as the budget still holds."""
         if state.num_computed_tokens < state.prefill:
             return min(state.prefill - state.num_computed_tokens, budget)
-        q = self.config.uniform_decode_query_len
-        return q if q <= budget else 0
+        return min(1 + self._drafts(state), budget)
+
+    def _drafts(self, state: RequestState) -> int:
+        """Drafts that there are for its next decode."""
+        most = self.config.num_speculative_tokens
+        if state.drafts is None:
+            return most
+        return min(most, state.drafts[min(state.decodes, len(state.drafts) - 1)])
 
     def _fits(self, state: RequestState, tokens: int) -> bool:
         """Whether the KV cache has blocks for so many more tokens of a request."""
@@ -170,6 +205,7 @@ class PipelineScheduler:
         if not row.samples:
             state.position += row.scheduled
             return RowOutput(state, 0, 0)
+        state.decodes += not row.prefilling
         accepted = state.oracle.accepted(state.position, row.drafts)
         state.position += row.scheduled if row.prefilling else accepted + 1
         state.eligible = number + self.cadence()

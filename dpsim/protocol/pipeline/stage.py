@@ -67,7 +67,7 @@ class Stage:
         self.slots = RequestSlots(slots)
         self.results: deque[StepResult] = deque()
         self.taken = 0  # batches whose results were taken
-        self.witness = Witness(history.oracles)
+        self.witness = Witness(history.oracles, history.ends if self.is_last else {})
         self.left: dict[str, Buffer] = {}  # what the last forward left, by name
         own = rank, config, self.layers, self.cache, self.hidden, self.is_first, tensor_parallel_size
         self.model = layers(*own)
@@ -109,7 +109,7 @@ class Stage:
             result.tokens.free()
             result.counts.free()
             self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(counts)), self.mirrors)
-            self.witness.sampled(result.step, result.batch.rows, tokens, counts)
+            self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.history.told[number])
 
     async def drain(self) -> None:
         """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""
@@ -141,6 +141,7 @@ class Stage:
         received = None
         if self.transfer is not None and self.transfers(batch) and not self.is_first:
             received = await self.transfer.receive()
+        self.witness.scheduled(batch)
         self.before_inputs(batch)
         if not batch.rows:
             self.results.append(StepResult(self.rank.step, batch, None, None, None, (), self.main.record()))

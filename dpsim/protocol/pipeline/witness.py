@@ -9,14 +9,17 @@ What differs is raised. Each thing has a class of its own, since findings are na
     WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
     WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next
     LostTokens      tokens that were sent, are needed, and were never taken over
+    WrongEnd        what a client is told: more or fewer tokens than its request has
+    WrongAdmission  a request gets a slot in a step in which another one lost its own
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from dpsim.protocol.model.oracle import Oracle
-from dpsim.protocol.pipeline.batches import Row
+from dpsim.protocol.pipeline.batches import Batch, Row
 
 
 class Wrong(AssertionError):
@@ -51,6 +54,14 @@ class LostTokens(Wrong):
     """Tokens that somebody needs are left in the queue at the end."""
 
 
+class WrongEnd(Wrong):
+    """A client is told more or fewer tokens than its request has, up to a stop token."""
+
+
+class WrongAdmission(Wrong):
+    """A request gets a slot in a step in which another one had to give its own back."""
+
+
 def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
     """Raise what differs in a row of the inputs of a step: of each token the token itself, its position, the length of
     its request, a digest of all its request's tokens, and how many are settled. `delivered`: by which op tokens came
@@ -82,9 +93,21 @@ def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]]
 class Witness:
     """Looks at the steps of one stage, and raises what is not as the oracles say."""
 
-    def __init__(self, oracles: Sequence[Oracle]) -> None:
-        self.oracles = oracles
+    def __init__(self, oracles: Sequence[Oracle], ends: Mapping[int, tuple[int, bool]]) -> None:
+        """`ends`: of each request how many tokens its client is told in the end, and whether they may be fewer."""
+        self.oracles, self.ends = oracles, ends
         self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
+        self._told: Counter[int] = Counter()
+
+    def scheduled(self, batch: Batch) -> None:
+        """What the scheduler says. Who gets a slot in a step that preempts takes the room of those that run (vLLM's
+        scheduler admits nobody then).
+        """
+        if batch.preempted and batch.admitted:
+            raise WrongAdmission(
+                f"batch {batch.number} preempts the requests {list(batch.preempted)} and admits "
+                f"{[one.request for one in batch.admitted]}; expected one or the other"
+            )
 
     def inputs(
         self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None]
@@ -96,16 +119,26 @@ class Witness:
             compare(self.oracles[row.request], row, step, [line[start:end] for line in inputs], by)
             start = end
 
-    def sampled(self, step: int, rows: Sequence[Row], tokens: Sequence[Sequence[int]], counts: Sequence[int]) -> None:
-        """What was sampled in a step. It is compared at the end."""
-        for row, new, count in zip(rows, tokens, counts, strict=True):
+    def sampled(
+        self,
+        step: int,
+        rows: Sequence[Row],
+        tokens: Sequence[Sequence[int]],
+        counts: Sequence[int],
+        told: Sequence[int],
+    ) -> None:
+        """What was sampled in a step, and how much of it clients are told. It is compared at the end."""
+        for row, new, count, heard in zip(rows, tokens, counts, told, strict=True):
+            self._told[row.request] += heard
             if row.samples:
                 first = row.position + (row.scheduled if row.prefilling else 1)
                 said = self._sampled.setdefault(row.request, [])
                 said += [(step, first + place, token) for place, token in enumerate(new[:count])]
 
     def end(self) -> None:
-        """Raise WrongOutput for the first token that the model would not say."""
+        """Raise WrongOutput for the first token that the model would not say, WrongEnd for the first client that was
+        told too much or too little.
+        """
         for request, said in sorted(self._sampled.items()):
             for step, position, token in said:
                 right = self.oracles[request].token(position)
@@ -114,3 +147,7 @@ class Witness:
                         f"request {request} got token {token} at position {position} from step {step}, "
                         f"the model says {right}"
                     )
+        for request, (length, fewer) in sorted(self.ends.items()):
+            told = self._told[request]
+            if told > length or (told < length and not fewer):
+                raise WrongEnd(f"the client of request {request} was told {told} tokens, the request has {length}")

@@ -29,6 +29,7 @@ from dpsim.scenario.duration import Duration, PositiveDuration, format_duration
 MAX_REQUESTS = 1_000_000
 
 TokenCount: TypeAlias = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
+DraftCount: TypeAlias = Annotated[int, Field(ge=0, le=MAX_TOKENS, strict=True)]
 RequestCount: TypeAlias = Annotated[int, Field(ge=1, le=MAX_REQUESTS, strict=True)]
 
 SOURCES = ("requests", "synthetic", "azure_csv")
@@ -52,12 +53,25 @@ class RequestSpec(StrictModel):
     """Requests of one prefix begin with the same tokens, as far as the shorter prompt goes: dp_batch caches them."""
     encoder_inputs: Flag = False
     """Its first step brings inputs for an encoder: dp_batch runs that without a FULL graph."""
+    stop_after: TokenCount | None = None
+    """The model says a stop token as the last of so many output tokens: at most output_tokens. The scheduler learns it
+    with the result of that step; what was started for the request meanwhile is wasted.
+    """
+    drafts: Annotated[tuple[DraftCount, ...], Field(min_length=1, max_length=MAX_TOKENS)] | None = None
+    """How many drafts its decodes have at most, one after the other; the last is that of all that follow. pp_tokens."""
 
     @model_validator(mode="after")
     def _abort_after_arrival(self) -> Self:
         if self.abort is not None and self.abort <= self.arrival:
             abort, arrival = format_duration(self.abort), format_duration(self.arrival)
             refuse(Problem(("abort",), f"the abort at {abort} is not after the arrival at {arrival}"))
+        return self
+
+    @model_validator(mode="after")
+    def _stops_in_time(self) -> Self:
+        if self.stop_after is not None and self.stop_after > self.output_tokens:
+            ends = f"it ends after {self.output_tokens} output tokens"
+            refuse(Problem(("stop_after",), f"{self.stop_after}: {ends}; expected at most so many"))
         return self
 
 

@@ -49,6 +49,8 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
             spec.force_eager,
             spec.prefix,
             spec.encoder_inputs,
+            spec.stop_after,
+            spec.drafts,
         )
         for spec in (workload.requests or ())[: workload.limit]
     ]

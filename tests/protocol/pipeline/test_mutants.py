@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpsim.checks import matches
 from dpsim.registry import variant, variants
 from tests.properties import breaks, holds
-from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces
+from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces, varied_worlds
 
 CAPTURED = "dpsim.museum.captures", "dpsim.museum.offloading", "dpsim.museum.graph_bugs"
 """Their variants need graphs that are captured: see test_graphs.py."""
@@ -22,16 +22,17 @@ HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
 OTHERS = {
     "dpsim.museum.steps": drawn_worlds(stages=(2, 2, 3), most=4, replicas=2),
+    "dpsim.museum.requests": varied_worlds(stages=(2, 2, 3), most=5),
     "dpsim.museum.tensor_parallel": drawn_worlds(stages=(2, 2, 3), most=2, tensor_parallel_size=2),
 }
 
 
 def worlds(name: str) -> st.SearchStrategy[Drawn]:
-    """Dummy steps need replicas, slices need tensor parallelism."""
+    """Dummy steps need replicas, slices need tensor parallelism, and some mutants requests of all kinds."""
     return OTHERS.get(variant(name).make.__module__, SEVERAL)
 
 
-RARE = ["M-PP-15", "M-PS-8-deep"]
+RARE = ["M-PP-15", "M-PS-8-deep", "pp-admits-preempting"]
 """In hundreds of random worlds there is hardly one that shows them; their exhibits do in every run."""
 
 

@@ -15,7 +15,7 @@ from dpsim.protocol.pipeline.transfer import TRANSFERS
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
-from tests.protocol.pipeline.token_worlds import DRAFTS, STAGES, fixed_worlds, pieces
+from tests.protocol.pipeline.token_worlds import DRAFTS, STAGES, fixed_varied_worlds, fixed_worlds, pieces
 from tests.records import unplaced
 
 pytest.importorskip("torch")
@@ -25,6 +25,10 @@ QUICK, SLOW = 30, 200
 WORLDS = fixed_worlds(QUICK + SLOW)
 WORLDS[:QUICK] = sorted(WORLDS[:QUICK], key=lambda drawn: -drawn.stages)  # so that all workers start at once
 NUMBERS = [*range(QUICK), *(pytest.param(number, marks=pytest.mark.slow) for number in range(QUICK, QUICK + SLOW))]
+
+
+VARIED_WORLDS = fixed_varied_worlds(5 + 60)
+VARIED_NUMBERS = [*range(5), *(pytest.param(number, marks=pytest.mark.slow) for number in range(5, 65))]
 
 
 @pytest.fixture
@@ -45,6 +49,11 @@ def same_as_simulated(scenario: Scenario, backend: str, really: Scenario | None 
 def test_on_gloo(gloo: str, number: int) -> None:
     """That no finding is there says that tokens are the oracle's and that nothing is left in the queue."""
     same_as_simulated(WORLDS[number].scenario(), gloo)
+
+
+@pytest.mark.parametrize("number", VARIED_NUMBERS)
+def test_requests_of_all_kinds_on_gloo(gloo: str, number: int) -> None:
+    same_as_simulated(VARIED_WORLDS[number].scenario(), gloo)
 
 
 def test_fixed_worlds_have_something_in_them() -> None:

@@ -35,6 +35,9 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.communicators import communicators
 from dpsim.world import Run, World
 
+VARIED = "stop_after", "drafts"
+"""What requests may have beside lengths and times."""
+
 
 class Drawing(Fifo):
     """First in, first out; every send is eager, or none is."""
@@ -128,6 +131,7 @@ class Drawn(NamedTuple):
                 "prompt_tokens": one.prompt_tokens,
                 "output_tokens": one.output_tokens,
                 **({} if one.abort_ns is None else {"abort": f"{one.abort_ns}ns"}),
+                **{key: value for key in VARIED if (value := getattr(one, key)) not in (None, False)},
             }
             for one in self.requests
         ]
@@ -193,6 +197,20 @@ def a_request(pick: Pick) -> Request:
     return Request(arrival * STEP_NS, prompt, output, (arrival + abort) * STEP_NS if abort else None)
 
 
+def varied(pick: Pick, drawn: Drawn) -> Drawn:
+    """The same world with requests of all kinds: some stop early, some have fewer drafts at times, and the budget may
+    be so small that drafts are cut off.
+    """
+    q, slots = 1 + drawn.config["num_speculative_tokens"], drawn.config["max_num_seqs"]
+    budget = pick([drawn.config["max_num_batched_tokens"], max(q, slots), slots + q])
+    requests = []
+    for one in drawn.requests:
+        stop = pick([None, *range(1, one.output_tokens + 1)])
+        drafts = pick([None, (0, q), (1,), (0, 1, 2, 0), (2, 0)])
+        requests.append(one._replace(stop_after=stop, drafts=drafts))
+    return drawn._replace(requests=requests, config={**drawn.config, "max_num_batched_tokens": budget})
+
+
 STAGES, DRAFTS, MOST = (2, 2, 3, 1, 4), (0, 1, 2, 3), 8
 
 
@@ -210,16 +228,28 @@ def drawn_worlds(
     return drawn._replace(replicas=replicas, tensor_parallel_size=tensor_parallel_size)
 
 
+@st.composite
+def varied_worlds(draw: st.DrawFn, **world: Any) -> Drawn:
+    """Worlds whose requests are of all kinds. `world`: as for `drawn_worlds`."""
+    return varied(lambda options: draw(st.sampled_from(options)), draw(drawn_worlds(**world)))
+
+
 def fixed_worlds(count: int) -> list[Drawn]:
     """The same worlds in every run, with every Python, and whatever modules there are: Hypothesis, derandomized or
     not, draws constants of modules that it finds, and `Random.random` is the one method whose sequence Python
     promises to keep.
     """
-    random = Random(5)
-    return [
-        a_world(lambda options: options[int(random.random() * len(options))], STAGES, DRAFTS, MOST)
-        for _ in range(count)
-    ]
+    return [a_world(die, STAGES, DRAFTS, MOST) for die in [_die(5)] for _ in range(count)]
+
+
+def fixed_varied_worlds(count: int) -> list[Drawn]:
+    """The same worlds in every run, with requests of all kinds."""
+    return [varied(die, a_world(die, STAGES, DRAFTS, MOST)) for die in [_die(6)] for _ in range(count)]
+
+
+def _die(seed: int) -> Pick:
+    random = Random(seed)
+    return lambda options: options[int(random.random() * len(options))]
 
 
 def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = PipelineScheduler) -> Iterator[Drawn]:
