@@ -423,8 +423,10 @@ class Mailbox(ABC):
         """The next message, or None if there is none yet."""
 
     @abstractmethod
-    def get(self, site: str, *, idle: bool = False) -> Awaitable[Frozen]:
-        """Wait for the next message. `idle` marks a wait that may last for ever: to stand there is no hang."""
+    def get(self, site: str, *, idle: bool = False, timeout_ns: int | None = None) -> Awaitable[Frozen]:
+        """Wait for the next message; None when the time is up. Without a time-out it may wait for ever, and `idle` says
+        that it should: to stand there is no hang. ValueError for both.
+        """
 
 
 class Flag(ABC):

@@ -360,7 +360,9 @@ class Post(NamedTuple):
 
 
 class Take(NamedTuple):
-    """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait for ever)."""
+    """The host looks into a mailbox of its rank: `poll`, `get`, or `idle` (a get that may wait for ever). `timeout_ns`:
+    of a get that learns None when the time is up.
+    """
 
     kind: Literal["take"]
     step: int
@@ -370,9 +372,11 @@ class Take(NamedTuple):
     where: str
     mailbox: str
     how: str
+    timeout_ns: int | None = None
 
     def describe(self) -> str:
-        return f"{self.how} {self.mailbox}"
+        limit = "" if self.timeout_ns is None else f" for at most {self.timeout_ns} ns"
+        return f"{self.how} {self.mailbox}{limit}"
 
 
 class Sleep(NamedTuple):
@@ -657,6 +661,7 @@ POST_MAILBOX = _position("mailbox", Post)
 POST_CONTENT = _position("content", Post)
 TAKE_MAILBOX = _position("mailbox", Take)
 TAKE_HOW = _position("how", Take)
+TAKE_TIMEOUT = _position("timeout_ns", Take)
 SLEEP_NS = _position("ns", Sleep)
 STORE_NODE = _position("node", Stored)
 STORE_PORT = _position("port", Stored)

@@ -31,6 +31,7 @@ from dpsim.ops import (
     STORE_VALUE,
     STREAM,
     TAKE_HOW,
+    TAKE_TIMEOUT,
     THREAD,
     THREAD_HOW,
     THREAD_NAME,
@@ -137,6 +138,8 @@ def _pause_ns(record: RawRecord) -> int:
     """How long a host may stand there without any fault."""
     if record[KIND] == "sleep":
         return int(record[SLEEP_NS])
+    if record[KIND] == "take":
+        return int(record[TAKE_TIMEOUT] or 0)
     return int(record[STORE_VALUE] or 0) if record[KIND] == "store" else 0
 
 

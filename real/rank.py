@@ -213,7 +213,7 @@ class RealRank(JournaledRank):
         self.patience.sleep(delay_ns)
         self._mail.post(to, mailbox, message, self.patience)
 
-    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+    def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         def outcome() -> Generator[Any, Any, Frozen]:
             self.patience.sleep(delay_ns)
             box = self._mail.box(mailbox)
@@ -223,6 +223,8 @@ class RealRank(JournaledRank):
                     return box.get_nowait()
                 except Empty:
                     return None
+            if timeout_ns is not None:
+                return self.patience.answer(box, timeout_ns)
             return self.patience.message(box, idle=how == "idle")
             yield  # a generator, as the contract has it, that never suspends
 

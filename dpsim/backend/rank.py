@@ -44,14 +44,18 @@ class JournaledMailbox(Mailbox):
 
     def poll(self, site: str) -> Work:
         journal = self.rank.journal
-        delay = journal.note("take", site, (self.name, "poll"))
-        return Work(journal, self.rank._take(self.name, "poll", delay))
+        delay = journal.note("take", site, (self.name, "poll", None))
+        return Work(journal, self.rank._take(self.name, "poll", delay, None))
 
-    def get(self, site: str, *, idle: bool = False) -> Work:
+    def get(self, site: str, *, idle: bool = False, timeout_ns: int | None = None) -> Work:
         how = "idle" if idle else "get"
+        if timeout_ns is not None:
+            timeout_ns = whole(timeout_ns, "the time-out", site, 0)
+            if idle:
+                raise ValueError(f"{site}: a get with a time-out does not wait for ever; leave out idle or timeout_ns")
         journal = self.rank.journal
-        delay = journal.note("take", site, (self.name, how))
-        return Work(journal, self.rank._take(self.name, how, delay))
+        delay = journal.note("take", site, (self.name, how, timeout_ns))
+        return Work(journal, self.rank._take(self.name, how, delay, timeout_ns))
 
 
 class JournaledRank(Rank):
@@ -217,9 +221,9 @@ class JournaledRank(Rank):
         """Send; does not wait. ValueError if there is no such rank."""
 
     @abstractmethod
-    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+    def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         """Look into a mailbox, `how` as in the record `Take`; learns the message, or None for a poll that finds
-        none.
+        none and for a get whose time is up.
         """
 
     @abstractmethod

@@ -154,12 +154,12 @@ def _idle(run_index: RunIndex, rank: int) -> bool:
 
 
 def _letters(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that stands in a `get`, of a mailbox or of a store."""
+    """A finding for each rank that stands for ever in a `get`, of a mailbox or of a store."""
     findings = []
     blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
     for last in (last for rank in blocked for last in run_index.living(rank)):
         rank, record = last.rank, last.record
-        if isinstance(record, Take) and record.how == "get":
+        if isinstance(record, Take) and record.how == "get" and record.timeout_ns is None:
             posts = sum(
                 raw[KIND] == "post" and (raw[POST_TO], raw[POST_MAILBOX]) == (rank, record.mailbox)
                 for journal in run_index.run.journals

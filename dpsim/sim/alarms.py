@@ -3,7 +3,9 @@
 A time-out is longer than all that goes on by itself. Where there is time it is an op with a cost, taken back when it is
 not needed, so that the run does not last until then. Where there is none it happens when nothing else can but deaths,
 the shortest first, and which of several as short is a choice: a run in which a time-out strikes while what it waits for
-is under way is one with a time-out that is too short, and no order to explore.
+is under way is one with a time-out that is too short, and no order to explore. All else takes no time, so that of one
+which is set when another has passed begins there: who asks every second does not keep those from coming to their end
+who wait ten.
 
     machine.alarms.set(op, 30_000_000_000)
     machine.alarms.cancel(op)
@@ -39,7 +41,8 @@ class Alarms:
 
     def __init__(self, machine: Clockwork) -> None:
         self._machine = machine
-        self._waiting: dict[Op, int] = {}
+        self._waiting: dict[Op, int] = {}  # untimed, and when each is up: all time that passes is that of time-outs
+        self._now = 0
         self._offered: set[Op] = set()
         self._past = self._deaths = 0  # causes of all that was picked, and of the deaths
         self._taken = 0  # and of the deaths that took time-outs away: others change nothing of what is next
@@ -51,7 +54,7 @@ class Alarms:
             self._machine.submit(op)
         else:
             op.footprint = (*PASSING, *lives)
-            self._waiting[op] = ns
+            self._waiting[op] = self._now + ns
 
     def cancel(self, op: Op) -> None:
         """What it was for has happened."""
@@ -90,4 +93,10 @@ class Alarms:
             self._deaths |= op.causes
         else:
             self._past |= op.causes
-        return self._waiting.pop(op, None) is not None
+        up = self._waiting.pop(op, None)
+        self._now = self._now if up is None else up
+        return up is not None
+
+    def ahead(self) -> list[Op]:
+        """Untimed: those that have not passed."""
+        return list(self._waiting)

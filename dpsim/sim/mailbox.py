@@ -4,6 +4,8 @@ A delivery is an op: deliveries from one sender to one box are a chain, those of
 A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k,
 a poll that looks at position k reads it, so a poll races only with the delivery that it just missed. Which delivery is
 the k-th the deliveries settle among themselves: all of them write the box.
+
+A get with a time-out waits as any other does, and its time is up when nothing else can happen (`dpsim.sim.alarms`).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ class _Box:
         self.taken = 0
         self.delivered = 0
         self.getters: deque[Op] = deque()
+        self.alarms: dict[Op, Op] = {}  # of the getters that do not wait for ever
 
 
 class Mailboxes:
@@ -52,9 +55,10 @@ class Mailboxes:
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)
 
-    def take(self, op: Op, rank: int, name: str, how: str) -> None:
+    def take(self, op: Op, rank: int, name: str, how: str, alarm: Op | None = None) -> None:
         """Let the value of `op` be the next message; for a poll, None if there is none. A poll can be early or late; a
-        get comes after its message, and is no choice.
+        get comes after its message, and is no choice. `alarm`: of a get that has None when its time is up, with its
+        time-out as a cost.
         """
         box, machine = self._boxes.get((rank, name)) or self._box(rank, name), self._machine
         op.effect, op.args = self._next, (box, op)
@@ -65,6 +69,10 @@ class Mailboxes:
         elif not box.messages:
             op.pending += 1
             box.getters.append(op)
+            if alarm is not None:
+                box.alarms[op] = alarm
+                alarm.effect, alarm.args = self._in_vain, (box, op)
+                self._machine.alarms.set(alarm, alarm.cost, op.touches())
         else:
             self._give(box, op)
         machine.submit(op)
@@ -74,6 +82,7 @@ class Mailboxes:
         for box in self._boxes.values():
             for getter in box.getters:
                 getter.effect, getter.args = None, ()
+            box.alarms.clear()
         self._chains.clear()
 
     def _box(self, rank: int, name: str) -> _Box:
@@ -86,8 +95,19 @@ class Mailboxes:
         box.delivered += 1
         if box.getters:
             getter = box.getters.popleft()
+            alarm = box.alarms.pop(getter, None)
+            if alarm is not None:
+                self._machine.alarms.cancel(alarm)
             self._give(box, getter)
             self._machine.submit(getter)
+
+    def _in_vain(self, box: _Box, getter: Op) -> None:
+        """The time of a get is up."""
+        alarm = box.alarms.pop(getter)
+        box.getters.remove(getter)
+        getter.effect, getter.args = None, ()
+        self._learn(getter, alarm)
+        self._machine.submit(getter)
 
     def _give(self, box: _Box, getter: Op) -> None:
         """The next message is for this get, also where another thread comes to take one before it goes on."""
@@ -103,10 +123,10 @@ class Mailboxes:
         return message
 
     @staticmethod
-    def _learn(op: Op, delivery: Op) -> None:
-        """Who takes a message comes after it."""
-        op.seen_marks |= delivery.seen_marks
-        op.causes |= delivery.causes
+    def _learn(op: Op, after: Op) -> None:
+        """Who takes a message comes after its delivery, and who has waited in vain after the time-out."""
+        op.seen_marks |= after.seen_marks
+        op.causes |= after.causes
 
 
 def _same(message: Frozen) -> Frozen:

@@ -105,13 +105,15 @@ class SimRank(JournaledRank):
             host.before(delivery)
         self._boxes.post(delivery, self.rank, to, mailbox, message)
 
-    def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
+    def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         host = self.host_thread
         label, late = host.address(), host.address("is late for") if delay_ns else ""
+        vain = "" if timeout_ns is None else host.address("waits in vain at")
 
         def look() -> Generator[Any, Any, Any]:
             op = host.op(label, host=True)
-            self._boxes.take(op, self.rank, mailbox, how)
+            alarm = None if timeout_ns is None else Op(vain, timeout_ns, life=~self.rank)
+            self._boxes.take(op, self.rank, mailbox, how, alarm)
             if how == "poll" and op.value is None and host.machine.timed:
                 return host.in_vain(op)
             return host.wait(op)

@@ -5,6 +5,7 @@ has *changed* for long: no rank did anything but repeat itself. To repeat is to 
 with an outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to
 pass a probe. All else is progress, whoever makes it, and all counts begin anew.
 
+* A get whose time is up is a poll that has found nothing.
 * A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
   it. It is given REPEATS records.
 * A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
@@ -36,7 +37,7 @@ from functools import cached_property
 import simpy
 
 from dpsim.backend.whereabouts import FEW, whereabouts
-from dpsim.ops import ASK_HOW, DECISION_VALUE, FLAG_HOW, KIND, LEARNED_OUTCOME, SITE, TAKE_HOW, RawRecord
+from dpsim.ops import ASK_HOW, DECISION_VALUE, FLAG_HOW, KIND, LEARNED_OUTCOME, SITE, TAKE_HOW, TAKE_TIMEOUT, RawRecord
 from dpsim.schedule import Outgrown
 from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
@@ -98,7 +99,7 @@ class Repetition:
     def _repeats(self, raw: RawRecord) -> bool:
         kind = raw[KIND]
         if kind == "take":
-            return bool(raw[TAKE_HOW] == "poll")
+            return bool(raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] is not None)
         if kind == "ask":
             return bool(raw[ASK_HOW] == "query")
         if kind == "flag":
@@ -202,7 +203,8 @@ class Watch:
         if epoch != self._epoch:
             return []
         machine, waiters = self._machine, {waiter for rank in moving for waiter in self._waiters(rank)}
-        ahead = [*machine.env.due, *(entry[-1] for entry in machine.env._queue), *machine.enabled]
+        timed = (entry[-1] for entry in machine.env._queue)
+        ahead = [*machine.env.due, *timed, *machine.enabled, *machine.alarms.ahead()]
         alone = all(one in waiters or (isinstance(one, Op) and self._is_of(one, moving)) for one in ahead)
         return sorted(moving) if alone else []
 

@@ -32,7 +32,7 @@ from dpsim.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
 from dpsim.words import printable
 
 FORMAT = "dpsim-trace"
-VERSION = 2
+VERSION = 3
 
 UNWRITTEN = "injected"
 """The kind of record that a body leaves out."""

@@ -1,6 +1,6 @@
 """The first line of a trace: what ran, where, and how it ended; and the promise of what follows.
 
-    {"format":"dpsim-trace","version":2,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
+    {"format":"dpsim-trace","version":3,"digest":"9f2c...","records":21548,"backend":"sim","verdict":"held","class":null,
     ...}
 
 Only `digest` (SHA-256 of the body) and `records` (its length) speak of the body; the rest may differ between two
@@ -26,6 +26,9 @@ PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 """What a trace of this version begins with; the digest follows."""
 
 NO_DIGEST = "0" * 64
+
+_LACKS = {1: "which host thread did what", 2: "how long a get waits for a message"}
+"""What traces of older versions do not say."""
 
 _VERDICTS = ("held", "violated", "lost")
 _ENDS = get_args(End)
@@ -146,9 +149,10 @@ def parse(line: bytes) -> Header:
         raise ValueError(f"the header is no JSON object ({error})") from None
     if not isinstance(row, dict) or row.get("format") != FORMAT:
         raise ValueError(f'expected a header with "format":"{FORMAT}"')
-    if row.get("version") == 1:
+    if row.get("version") in _LACKS:
+        lacks = _LACKS[row["version"]]
         raise ValueError(
-            f"a trace of format 1, which does not say which host thread did what; this dpsim reads format {VERSION}. "
+            f"a trace of format {row['version']}, which does not say {lacks}; this dpsim reads format {VERSION}. "
             "Record the run again: dpsim run SCENARIO --trace FILE (the header holds the scenario)"
         )
     if row.get("version") != VERSION:

@@ -65,9 +65,9 @@ def _groups_are_in_order(patch: pytest.MonkeyPatch) -> None:
 def _polls_do_not_race(patch: pytest.MonkeyPatch) -> None:
     real = Mailboxes.take
 
-    def take(self: Mailboxes, op: Op, rank: int, name: str, how: str) -> None:
+    def take(self: Mailboxes, op: Op, rank: int, name: str, how: str, *more: Any) -> None:
         lives = op.touches()
-        real(self, op, rank, name, how)
+        real(self, op, rank, name, how, *more)
         if how == "poll":
             op.footprint = lives
 

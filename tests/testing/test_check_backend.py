@@ -232,9 +232,9 @@ class LeavesLetters(Twin):
             return self.letters[0]
             yield
 
-        def old(rank: sim_rank.SimRank, mailbox: str, how: str, delay_ns: int) -> Any:
+        def old(rank: sim_rank.SimRank, mailbox: str, *how: Any) -> Any:
             found = mailbox == "left-over" and self.letters
-            return given if found else take(rank, mailbox, how, delay_ns)
+            return given if found else take(rank, mailbox, *how)
 
         self.patch.setattr(sim_rank.SimRank, "_take", old)
 
@@ -251,7 +251,7 @@ class PollsInVain(Twin):
         self.patch.setattr(
             sim_rank.SimRank,
             "_take",
-            lambda rank, box, how, ns: rank._sleep(0) if how == "poll" else take(rank, box, how, ns),
+            lambda rank, box, how, *more: rank._sleep(0) if how == "poll" else take(rank, box, how, *more),
         )
 
 

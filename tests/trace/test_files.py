@@ -66,7 +66,7 @@ def test_the_answer_of_writing_is_the_header(tmp_path: Path, healthy: Run) -> No
 
 def test_line_1_can_be_read_by_anything(write: Write, healthy: Run) -> None:
     row = json.loads(lines_of(write(healthy))[0])
-    assert (row["format"], row["version"], row["class"]) == ("dpsim-trace", 2, None)
+    assert (row["format"], row["version"], row["class"]) == ("dpsim-trace", 3, None)
     assert row["scenario"] == {"name": "x", "list": [1]}
 
 
@@ -171,8 +171,9 @@ def edit_header(lines: list[bytes], **changes: Any) -> list[bytes]:
 
 
 HEADERS = [
-    ({"version": 1}, "this dpsim reads format 2. Record the run again: dpsim run SCENARIO --trace FILE"),
-    ({"version": 3}, "version 3 of the format is unknown; this dpsim reads version 2"),
+    ({"version": 1}, "this dpsim reads format 3. Record the run again: dpsim run SCENARIO --trace FILE"),
+    ({"version": 2}, "a trace of format 2, which does not say how long a get waits for a message"),
+    ({"version": 4}, "version 4 of the format is unknown; this dpsim reads version 3"),
     ({"format": "flight-recorder"}, 'expected a header with "format":"dpsim-trace"'),
     ({"digest": "DROP"}, "the header lacks digest; expected digest, records, backend"),
     ({"more": 1}, "the header has unknown more"),

@@ -10,12 +10,18 @@ from dpsim.interface import Frozen, Rank
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 SLEEP_NS = 20_000_000
+MOMENT_NS = 20_000_000
+"""For a get that is in vain."""
+
+ENOUGH_NS = 30_000_000_000
+"""For one that is not."""
+
 PATIENCE = 2_000
 """So many polls, each after a pause, have to be enough for a message to arrive."""
 
 
 async def mail(at: Round) -> None:
-    """Three messages around the ring and one to oneself."""
+    """Three messages around the ring and two to oneself; time-outs strike only where nothing can come."""
     rank, ring = at.rank, at.host.ranks
     after, before = ring[(at.host.index + 1) % len(ring)], ring[(at.host.index - 1) % len(ring)]
     for name in ("left-over", "empty"):
@@ -29,6 +35,13 @@ async def mail(at: Round) -> None:
         came = await rank.mailbox("ring").get("conformance.get")
         expect(f"message {number} of 3", came, _letter(before, number, at.step), law)
     expect("a message to oneself", await rank.mailbox("own").get("conformance.get.own"), "to myself", law)
+    vain = await rank.mailbox("empty").get("conformance.get.vain", timeout_ns=MOMENT_NS)
+    expect("a get from a box that nobody writes to", vain, None, "None when the time is up")
+    rank.send(rank.rank, "own", "again", "conformance.send.again")
+    came = await rank.mailbox("own").get("conformance.get.again", timeout_ns=ENOUGH_NS)
+    expect("a get with a time-out", came, "again", "the next message, if it comes in time")
+    endless = lambda: rank.mailbox("own").get("refused", idle=True, timeout_ns=1)  # noqa: E731
+    refused(ValueError, "an idle get with a time-out", endless)
     refused(ValueError, "the message None", lambda: rank.send(after, "ring", None, "refused"))
 
 

@@ -1,0 +1,122 @@
+"""A get with a time-out: it learns None when nothing else can happen, and takes what comes before that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.world import Kill
+from tests.programs import world_of
+from tests.sim.programs import Twins, everywhere, see
+from tests.worlds.brute import enumerate_schedules
+from tests.worlds.case import Case
+from tests.worlds.explored import missed
+
+SECOND = 1_000_000_000
+
+twins = Twins()
+
+
+@twins("HANG:MAILBOX:NO_MESSAGE", learned=[None, None])
+async def a_get_in_vain_ends(rank: Rank, right: bool) -> Any:
+    return await rank.mailbox("in").get("get", timeout_ns=SECOND if right else None)
+
+
+@twins("LIVELOCK:POLL", learned=[3, None])
+async def who_asks_again_and_again_is_answered(rank: Rank, right: bool) -> Any:
+    """Other time-outs pass meanwhile. Wrong: nobody answers, and to ask for ever is a poll loop."""
+    if rank.rank:
+        await rank.mailbox("in").get("pause", timeout_ns=5 * SECOND // 2)
+        if right:
+            rank.send(0, "in", "enough", "tell")
+        return None
+    for asked in range(100_000):
+        if await rank.mailbox("in").get("ask", timeout_ns=SECOND) is not None:
+            return asked + 1
+    return "never"
+
+
+@twins("CRASH:VALUEERROR", learned=[None])
+async def who_waits_for_ever_has_no_time_out(rank: Rank, right: bool) -> Any:
+    await rank.mailbox("in").get("get", idle=not right, timeout_ns=SECOND)
+
+
+test_the_healthy_program_holds, test_the_wrong_twin_is_caught = twins.tests()
+
+
+def test_what_comes_within_the_time_is_taken_and_what_comes_later_stays() -> None:
+    async def script(rank: Rank) -> Any:
+        if rank.rank == 0:
+            rank.send(1, "in", 1, "send")
+            return await rank.mailbox("in").get("hear", timeout_ns=3 * SECOND)
+        box = rank.mailbox("in")
+        first, vain = await box.get("first", timeout_ns=SECOND), await box.get("vain", timeout_ns=SECOND)
+        rank.send(0, "in", 2, "back")
+        rank.send(1, "in", 3, "own")
+        return first, vain, await box.get("late")
+
+    for seen in everywhere(script):
+        assert seen.learned == [2, (1, None, 3)]
+        assert seen.run.elapsed_ns < 2 * SECOND
+
+
+def test_a_late_message_is_waited_for_until_the_time_is_up() -> None:
+    async def script(rank: Rank, late_ns: int) -> Any:
+        if rank.rank == 0:
+            await rank.sleep(late_ns, "late")
+            rank.send(1, "in", "late", "send")
+            return None
+        return await rank.mailbox("in").get("get", timeout_ns=SECOND)
+
+    for late_ns, found in (SECOND // 2, "late"), (2 * SECOND, None):
+        assert see(partial(script, late_ns=late_ns)).learned == [None, found]
+
+
+class Post(Program[Any]):
+    """Each rank does a list of things; what it learns is in its journal."""
+
+    def __init__(self, *scripts: Sequence[tuple[Any, ...]]) -> None:
+        self.scripts = scripts
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        box = rank.mailbox("in")
+        for what, *more in self.scripts[rank.rank]:
+            if what == "tell":
+                rank.send(more[0], "in", rank.rank, "tell")
+            elif what == "poll":
+                await box.poll("poll")
+            elif await box.get("get", timeout_ns=more[0]) is None and len(more) > 1:
+                rank.send(more[1], "in", ("vain", rank.rank), "vain")
+
+
+def case(name: str, *scripts: Sequence[tuple[Any, ...]], **more: Any) -> Case:
+    return Case(name, world_of(len(scripts), **more), Post(*scripts))
+
+
+CASES = [
+    case("a message", [("get", 10)], [("tell", 0)]),
+    case("two messages", [("get", 10), ("get", 10)], [("tell", 0)], [("tell", 0)]),
+    case("two wait in vain", [("get", 10, 1)], [("get", 10, 0)]),
+    case("three wait in vain", [("get", 10, 1)], [("get", 10, 2)], [("get", 10, 0)]),
+    case("a short and a long one", [("get", 10, 1), ("get", 10)], [("get", 20, 0)]),
+    case("who is too late", [("get", 10, 1), ("poll",)], [("get", 10), ("tell", 0)]),
+    case("a poll beside", [("get", 10), ("poll",)], [("tell", 0)], [("get", 10), ("tell", 0)]),
+    case("a sender's death", [("get", 10)], [("tell", 0)], kills=(Kill(1),)),
+    case("a death or the time", [("get", 10)], [("get", 10), ("tell", 0)], kills=(Kill(1),)),
+    case("who waits dies", [("tell", 1)], [("get", 10), ("tell", 0)], kills=(Kill(1),)),
+]
+
+
+@pytest.mark.parametrize("one", CASES, ids=lambda one: one.name)
+def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
+    assert missed(one) == (0, 0, 0)
+
+
+def test_a_message_within_the_time_is_one_order() -> None:
+    """That the time is not up yet is no choice; who of two comes first is one."""
+    assert [len(enumerate_schedules(one).classes) for one in CASES[:3]] == [1, 2, 2]
