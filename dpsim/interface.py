@@ -573,7 +573,8 @@ class Rank(ABC):
     @abstractmethod
     def service(self, name: str) -> int:
         """The number by which messages reach a service: services are counted behind the ranks, as the program names
-        them. They have no communicator and no device work. KeyError names the services there are.
+        them. They have no device work, and no communicators but the host ones of which `Program.groups` makes them
+        members. KeyError names the services there are.
         """
 
     @property

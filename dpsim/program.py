@@ -127,7 +127,7 @@ class Program(ABC, Generic[P]):
 
     def services(self, prepared: P) -> tuple[str, ...]:
         """Names of the actors beside the ranks, each of which runs `serve`: a coordinator, front ends. They have
-        mailboxes and stores, and no communicator.
+        mailboxes, stores, and the host communicators of which `groups` makes them members.
         """
         return ()
 
@@ -137,7 +137,7 @@ class Program(ABC, Generic[P]):
 
     def groups(self, prepared: P) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]] | None:
         """Kinds of communicators with their member lists, for a program that makes its groups itself; None: those of
-        the topology.
+        the topology. A service is a member of host communicators, by its number (`Rank.service`).
         """
         return None
 

@@ -136,9 +136,14 @@ class World:
         return f"rank {number}" if number < self.size else self.services[number - self.size]
 
     def __post_init__(self) -> None:
-        """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; and for nodes that
-        are not one an actor.
+        """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; for nodes that are
+        not one an actor; for a service in a device communicator, and for members that do not exist.
         """
+        for spec in self.communicators:
+            most = self.size if spec.domain == "device" else self.actors
+            if not all(0 <= member < most for member in spec.ranks):
+                what = "ranks, as services have no device" if spec.domain == "device" else "ranks and services"
+                raise ValueError(f"World.communicators: {spec.name} has members {spec.ranks}; there are {most} {what}")
         if self.nodes and len(self.nodes) != self.actors:
             raise ValueError(f"World.nodes: {len(self.nodes)} nodes for {self.actors} ranks and services")
         killed = [kill.rank for kill in self.kills]

@@ -10,8 +10,8 @@ nobody knows what is left in them: the next job comes with a new *generation*, a
 is never used again and never destroyed either. The destructor of a process group joins its threads, and for a stuck
 one it would wait for ever; so abandoned groups stay referenced until the process leaves, by `os._exit`.
 
-    groups = Communicators(rank=0, store=store, connect={"host": connect_gloo, "device": device.connect})
-    for group in groups.of(generation=3, specs=world.communicators): ...
+    groups = Communicators(worker=0, store=store, connect={"host": connect_gloo, "device": device.connect})
+    for group in groups.of(generation=3, specs=world.communicators, size=world.size): ...
 
 Prior art: PyTorch's own tests spawn new processes after a failure; vLLM's
 `stateless_init_torch_distributed_process_group` shows that groups can be made without the global state.
@@ -24,6 +24,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.world import CommunicatorSpec
+from real.messages import worker_of
 
 TIMEOUT = timedelta(days=7)
 """For torch's own watchdogs. Deadlines are the parent's business, and theirs must not come first; nor after a night in
@@ -55,20 +56,27 @@ class Group(NamedTuple):
         return self.spec.ranks.index(rank)
 
 
+def by_workers(spec: CommunicatorSpec, size: int) -> CommunicatorSpec:
+    """What makes a communicator: its name, its domain, and which workers its members are. Two kinds may share a name in
+    two worlds, and the service that is actor 2 of one world is another process than rank 2 of the next.
+    """
+    return spec._replace(kind="", ranks=tuple(worker_of(actor, size) for actor in spec.ranks))
+
+
 class Communicators:
     """The communicators of this process, by name, domain and members."""
 
-    def __init__(self, rank: int, store: Any, connect: Mapping[str, Connect]) -> None:
-        self.rank = rank
+    def __init__(self, worker: int, store: Any, connect: Mapping[str, Connect]) -> None:
+        self.worker = worker
         self.generation = 0
         self._store = store
         self._connect = connect
         self._made: dict[CommunicatorSpec, Any] = {}
         self._abandoned: list[Any] = []
 
-    def of(self, generation: int, specs: Iterable[CommunicatorSpec], lazy: str = "") -> list[Group]:
-        """Those of `specs` that have this rank as a member, made where they are missing. `lazy`: what distinguishes the
-        job, if to it device communicators are made at their first use.
+    def of(self, generation: int, specs: Iterable[CommunicatorSpec], size: int, lazy: str = "") -> list[Group]:
+        """Those of `specs` that have this worker as a member, made where they are missing, in a world of `size` ranks.
+        `lazy`: what distinguishes the job, if to it device communicators are made at their first use.
         """
         from torch.distributed import PrefixStore
 
@@ -77,13 +85,12 @@ class Communicators:
             self.generation = generation
         groups = []
         for spec in specs:
-            if self.rank not in spec.ranks:
+            key = by_workers(spec, size)
+            if self.worker not in key.ranks:
                 continue
-            # Two kinds may share a name in two worlds: what makes a communicator is its name, domain and members.
-            key = spec._replace(kind="")
             if key not in self._made:
-                store = PrefixStore(f"{generation}/{spec.domain}/{spec.name}/{spec.ranks}", self._store)
-                self._made[key] = self._connect[spec.domain](spec, store, spec.ranks.index(self.rank))
+                store = PrefixStore(f"{generation}/{spec.domain}/{spec.name}/{key.ranks}", self._store)
+                self._made[key] = self._connect[spec.domain](spec, store, key.ranks.index(self.worker))
             is_lazy = bool(lazy) and spec.domain == "device"
             groups.append(Group(spec, self._made[key], PrefixStore(f"first/{lazy}", self._store) if is_lazy else None))
         return groups

@@ -43,6 +43,7 @@ from dpsim.program import SharedState
 from dpsim.registry import modules
 from dpsim.world import CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
+from real.communicators import by_workers
 from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
 from real.journal_reader import read_journal
@@ -188,7 +189,7 @@ class Pool:
             child.send(Job(self._number, self._generation, world, program, args, modules(), _path(), str(path)))
         with self.spent.on("set-up"):
             self.crew.gather(children, Prepared, self._number)
-        self._known.update(spec._replace(kind="") for spec in world.communicators)
+        self._known.update(by_workers(spec, world.size) for spec in world.communicators)
         for child in children:
             child.send(Go(self._number))
         watch = Watch(children, paths, world, self._number, progress)

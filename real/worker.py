@@ -163,7 +163,6 @@ class Worker:
             from real.cpu import CpuDevice
 
             self._device = CpuDevice()
-        # Of a service, whose number is negative, no communicator has it as a member.
         self._communicators = Communicators(self.rank, store, {"host": connect_gloo, "device": self._device.connect})
         return self._device.versions()
 
@@ -177,7 +176,7 @@ class Worker:
             return
         try:
             lazy = f"job {job.number}" if job.world.lazy else ""
-            groups = self._communicators.of(job.generation, job.world.communicators, lazy)
+            groups = self._communicators.of(job.generation, job.world.communicators, job.world.size, lazy)
             self._device.prepare(job.world)
             self._mail.begin(job.number, job.world.size)
         except Exception as error:

@@ -44,6 +44,23 @@ class Desk(Program[Any]):
                 rank.send(to, "answers", total, "answer")
 
 
+@register_protocol("real_met")
+class Met(Program[Any]):
+    """All members of the communicator `met` add up their numbers."""
+
+    def services(self, prepared: Any) -> tuple[str, ...]:
+        return ("desk", "clerk")[: prepared["services"]]
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        rank.step = 0
+        if rank.rank in prepared["members"]:
+            sums = await rank.host("met").all_reduce(np.array([1 << rank.rank], np.int32), site="sum")
+            rank.decide("sum", sums.tolist()[0], "met")
+
+    async def serve(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        await self.run(rank, prepared)
+
+
 @register_protocol("real_stores")
 class Stores(Program[Any]):
     """Rank 0 does what `how` says, and the others what `others` says; the one service what `service` says, or idles."""

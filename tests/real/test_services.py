@@ -13,7 +13,7 @@ from dpsim import runner
 from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import services  # noqa: F401  # registers a program
-from dpsim.world import At, Backend, BackendUnavailable, Fault, Run, World
+from dpsim.world import At, Backend, BackendUnavailable, CommunicatorSpec, Fault, Run, World
 from real import crew as crews
 from real import pool
 from real.backend import TorchBackend
@@ -64,6 +64,20 @@ def test_processes_are_found_warm_whatever_the_number_of_services(backend: Torch
     assert desk(backend, world).finished
     assert backend.pool.processes == workers
     assert [child.rank for child in backend.pool.crew.services] == [-1, -2]
+
+
+@on_each
+def test_services_are_members_of_communicators_of_hosts(backend: TorchBackend, world: World) -> None:
+    """The actors 2 and 3 are ranks of one world and services of another, between whose jobs the processes are kept."""
+    for size, names in ((2, ("desk", "clerk")), (4, ()), (3, ("desk",)), (2, ("desk", "clerk"))):
+        if backend.unavailable(size):
+            continue
+        for members in ((2, 3), (1, 2), (0, 2, 3)):
+            told = World(size, (CommunicatorSpec("met", "met", "host", members),), services=names)
+            args = {"services": len(names), "members": members}
+            real, simulated = (one.run(told, "real_met", args) for one in (backend, SimBackend()))
+            assert real.ends == simulated.ends == ["finished"] * 4
+            assert real.journals == simulated.journals
 
 
 def test_numbers_of_workers() -> None:

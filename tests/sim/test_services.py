@@ -1,17 +1,20 @@
-"""Services: actors behind the ranks, with mailboxes and stores, and no communicator."""
+"""Services: actors behind the ranks, with mailboxes, stores, and host communicators that name them."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.interface import Rank
+from dpsim.ops import DECISION_VALUE, KIND, Domain
 from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Fault, Run, World
+from dpsim.world import At, CommunicatorSpec, Fault, Run, World
 from tests.programs import world_of
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -55,6 +58,27 @@ class WaitsForAKey(Served):
         store = await rank.open_store(7, "open")
         assert store is not None
         await store.get("k", "get")
+
+
+class Meets(Served):
+    """The services meet among themselves, and those of `meets` with the ranks."""
+
+    meets: tuple[str, ...] = NAMES
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await rank.host("all").barrier(site="all")
+
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        got = await rank.host("engines").all_reduce(np.array([rank.rank], np.int32), site="sync")
+        rank.decide("sum", got.tolist()[0], "engines")
+        if rank.name in self.meets:
+            await rank.host("all").barrier(site="all")
+
+
+class LeavesEarly(Meets):
+    meets = ("broker",)
 
 
 class Fails(Served):
@@ -131,6 +155,42 @@ def test_a_service_can_die_and_be_missed() -> None:
     told, done = run(Served(), faults=(Fault("die", 2, At("asked", 1)),))
     assert done.ends == ["finished", "blocked", "died", "finished"]
     assert [finding.klass for finding in judge(told, done)] == ["HANG:MAILBOX:NO_MESSAGE"]
+
+
+def meeting(program: Program[Any]) -> tuple[World, Run]:
+    groups = (
+        CommunicatorSpec("engines", "engines", "host", (2, 3)),
+        CommunicatorSpec("all", "all", "host", (0, 1, 2, 3)),
+    )
+    told = World(2, groups, services=NAMES)
+    return told, SimBackend().run_program(told, program, None)
+
+
+def test_services_meet_in_communicators_of_hosts() -> None:
+    told, done = meeting(Meets())
+    assert done.finished
+    assert judge(told, done) == []
+    sums = [raw for journal in done.journals for raw in journal if raw[KIND] == "decision"]
+    assert [raw[DECISION_VALUE] for raw in sums] == [5, 5]
+
+
+def test_a_service_that_does_not_come_is_named() -> None:
+    told, done = meeting(LeavesEarly())
+    found, *_ = judge(told, done)
+    assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
+    assert str(found.culprit).startswith("engine.1, step 0")
+
+
+@pytest.mark.parametrize(
+    ("domain", "members", "said"),
+    [
+        ("device", (1, 2), "g has members (1, 2); there are 2 ranks, as services have no device"),
+        ("host", (1, 4), "g has members (1, 4); there are 4 ranks and services"),
+    ],
+)
+def test_members_that_cannot_be(domain: Domain, members: tuple[int, ...], said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)):
+        World(2, (CommunicatorSpec("g", "g", domain, members),), services=NAMES)
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
