@@ -123,13 +123,11 @@ class Coordination:
         return [*sent, self._state(None)] if changed else sent
 
     def scale(self, engines: int) -> list[Sent]:
-        """There are so many engines now. Of a new one nobody knows the wave, so that the next request wakes all.
-
-        Whoever polls leaves an engine's message of the same poll in its socket.
-        """
-        if engines > len(self._counts):
-            self._counts += [(0, 0)] * (engines - len(self._counts))
-            self.engines_running = False
+        """There are so many engines now. Whoever polls leaves an engine's message of the same poll in its socket."""
+        more = engines - len(self._counts)
+        if more > 0:
+            self._counts += [(0, 0)] * more
+            self._grown()
         else:
             del self._counts[engines:]
         return []
@@ -143,6 +141,10 @@ class Coordination:
 
     def _state(self, counts: Counts | None) -> Sent:
         return Sent("front", Published(counts, self.current_wave, self.engines_running))
+
+    def _grown(self) -> None:
+        """A new engine is in no wave, so that the next request has to wake all."""
+        self.engines_running = False
 
     # ---- what a message changes
 
@@ -174,20 +176,33 @@ class Coordination:
         return []
 
     def _count(self, told: EngineCounts) -> None:
-        """The first counts of a later step keep what all had before."""
         if (told.wave, told.step) > self._last_counted:
-            if self._counts_changed:
-                self._counts_of_step_before = tuple(self._counts)
+            self._later_step()
             self._last_counted = (told.wave, told.step)
         self._counts[told.engine] = (told.waiting, told.running)
         self._counts_changed = True
 
+    def _later_step(self) -> None:
+        """The first counts of a later step keep what all had before."""
+        if self._counts_changed:
+            self._counts_of_step_before = tuple(self._counts)
+
 
 class Coordination033(Coordination):
-    """0.33: engines alone say that a wave begins."""
+    """0.33: engines alone say that a wave begins, and growing changes nothing, for each of them says so.
+
+    Steps of engines that are not in lockstep say nothing of each other, and no counts are kept for them.
+    """
+
+    def _grown(self) -> None:
+        pass
 
     def _first_request(self, told: FirstRequest) -> Changed:
         return None
+
+    def _later_step(self) -> None:
+        if self.enable_wave_coordination:
+            super()._later_step()
 
 
 __all__ = [
