@@ -4,5 +4,4 @@ finish_sync.py    what ranks tell each other at the end of a step, how often, an
 waves.py          waves as one engine sees them
 coordination.py   waves as the coordinator sees them
 client.py         waves and load as a front end sees them
-releases.py       which forms of these a release has
 """
