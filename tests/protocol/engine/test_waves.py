@@ -175,6 +175,12 @@ def test_a_twin_is_found(twin: type[EngineWaves] | type[Coordination] | type[Cli
     assert first_trouble(twin_world(twin), 200)
 
 
+@pytest.mark.parametrize("twin", [twins.KeepsCounting, twins.AllTell, twins.TellsWhilePausing])
+def test_an_equivalent_is_not_found(twin: type[EngineWaves]) -> None:
+    """M-EL-4 and -17, and a wave that is told without need: the engine answers otherwise, and nothing is lost."""
+    assert first_trouble(twin_world(twin), 20) is None
+
+
 def test_another_interval_on_one_rank() -> None:
     """M-EL-3."""
     world = RELEASES["0.33"]._replace(waves=(Release033, twins.TwiceAsOften), interval=5)
