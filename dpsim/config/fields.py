@@ -136,7 +136,7 @@ class Settings033(StrictModel):
     """Whether ranks may come and go while the engine serves."""
     elastic_ep_max_dp_size: AtLeast0 | None = None
     """The largest data_parallel_size that an elastic engine may grow to. Unset: any."""
-    dp_sync_interval: Positive = 32
+    dp_sync_interval: Positive = 16
     """Steps from one finish sync to the next."""
     enable_fault_tolerance: Flag = False
     numa_bind: Flag = False

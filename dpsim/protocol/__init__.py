@@ -6,6 +6,7 @@
     data_parallel/   the program dp_batch: ranks agree on how each step runs
     overlap/         the program dbo: steps of data_parallel whose microbatches run in threads of their own
     pipeline/        the program pp_tokens: hidden states go forward through the stages, sampled tokens come back
+    engine/          the program engine: engines in lockstep by waves, with their coordinator and front ends
     startup/         the program startup: front ends, coordinator, engines and workers come up, or all of them fail
     whole/           one engine step of everything: which form of each piece, and which of them go together
 

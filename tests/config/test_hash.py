@@ -91,7 +91,7 @@ SAME_033: dict[str, Any] = {
     "assigned_physical_gpu_ids": [None, (1, 0)],
 }
 HASHED_033: dict[str, Any] = {
-    "dp_sync_interval": [32, 16],
+    "dp_sync_interval": [16, 32],
     "elastic_ep_max_dp_size": [None, 8],
     "enable_fault_tolerance": [False],
     "distributed_timeout_seconds": [None, 10],

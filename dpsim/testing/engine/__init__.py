@@ -11,6 +11,7 @@
     dispatch.py     V1: which graph              v2.py           V2: first choice and agreement
     ladder.py       V1: capture sizes            manager.py      source 004: sizes, choices, captures
     config.py       the parallel configuration: what is accepted, values, hashes
+    waves.py        an engine's waves, and the coordinator's
 
 A kind knows no machine and no run: it puts a row to a pure function. Sources are the chapters of the specification that
 the functions name.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from dpsim.testing.engine.comparison import Compared, Comparison, Row, compare, numbers, series
-from dpsim.testing.engine.kinds import KINDS, NOT_COMPARED
+from dpsim.testing.engine.kinds import KINDS
 from dpsim.testing.engine.live.adapters import adapter, ask
 from dpsim.testing.engine.live.draws import drawn
 from dpsim.testing.engine.live.installed import NotAsked
@@ -58,7 +58,7 @@ def stored(place: Path, progress: Progress = lambda done, total: None) -> Checke
     there = files_in(place)
     compared: list[Compared] = []
     unasked = [
-        Unasked(file, "", NOT_COMPARED.get(file, "no kind of question has a file of this name"), False)
+        Unasked(file, "", "no kind of question has a file of this name", False)
         for file in there
         if file not in {kind.file for kind in KINDS}
     ]

@@ -1,4 +1,4 @@
-"""The kinds of questions that are compared, and the files of answers of which nothing of ours is held to the engine.
+"""The kinds of questions that are compared.
 
 A new kind is a module with a `Comparison` and a line here.
 """
@@ -17,6 +17,7 @@ from dpsim.testing.engine.manager import CAPTURES_004, CHOICES_004, SIZES_004
 from dpsim.testing.engine.need_mask import NEED_MASK
 from dpsim.testing.engine.slices import LAST_EMPTY, METADATA, SLICES, SLICES_V2
 from dpsim.testing.engine.v2 import V2_DISPATCH, V2_SYNC
+from dpsim.testing.engine.waves import COORDINATION, WAVES
 
 KINDS: tuple[Comparison[Any], ...] = (
     DECIDE,
@@ -35,11 +36,8 @@ KINDS: tuple[Comparison[Any], ...] = (
     V2_SYNC,
     CONFIG,
     CONFIG_HASH,
+    WAVES,
+    COORDINATION,
 )
 
-NOT_COMPARED = {
-    "waves": "dpsim does not model the coordinator and the engine loop yet",
-}
-"""Files of answers without a kind, and why."""
-
-__all__ = ["KINDS", "NOT_COMPARED"]
+__all__ = ["KINDS"]

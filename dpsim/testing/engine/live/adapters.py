@@ -50,6 +50,8 @@ STORED_ONLY = {
     "flow": "asks a runner, which wants a model and a device",
     "captures_004": "captures want a device",
     "v2_dispatch": "asks a manager of captured graphs, which wants a device",
+    "waves": "asks a process of the engine, which wants a scheduler and peers",
+    "coordination": "asks a process, which wants its sockets",
     "v2_sync": "asks a manager of captured graphs, which wants a device",
 }
 """Kinds that nobody puts to an installed release, and why."""

@@ -1,0 +1,34 @@
+"""What one engine sends to its clients: finished requests, and answers to what they asked for.
+
+    ("FINISHED", "r0")    ("ANSWERED", "PAUSE")
+
+Source: specification chapter 2.5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.interface import Rank
+from dpsim.protocol.engine.layout import Layout
+from dpsim.protocol.engine.scheduler import Finished
+
+OUTPUTS = "outputs"
+
+
+class Answers:
+    """Of one engine."""
+
+    def __init__(self, rank: Rank, layout: Layout) -> None:
+        self.rank = rank
+        self.layout = layout
+
+    def finished(self, requests: Sequence[Finished]) -> None:
+        for request, client in requests:
+            self.rank.send(self.layout.frontend(client), OUTPUTS, ("FINISHED", request), "engine.output")
+
+    def answered(self, what: str, client: int) -> None:
+        self.rank.send(self.layout.frontend(client), OUTPUTS, ("ANSWERED", what), "engine.answer")
+
+
+__all__ = ["OUTPUTS", "Answers"]

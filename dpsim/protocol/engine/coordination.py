@@ -1,0 +1,220 @@
+"""Waves as the coordinator sees them: who is woken, and what the front ends are told (2.2, 2.5).
+
+The coordinator relays. An engine or a front end says that a wave begins or is over, all engines are told to join it,
+and all front ends what the state is now. Requests never pass here.
+
+    >>> coordinator = Coordination(engines=2)
+    >>> for one in coordinator.start_wave(engine=1, wave=0):
+    ...     print(one.to, one.message)
+    back StartDpWave(wave=0, exclude=1)
+    front Published(counts=None, wave=0, running=True)
+    >>> coordinator.start_wave(engine=0, wave=0)  # it knows
+    []
+    >>> coordinator.wave_complete(engine=0, wave=0)
+    [Sent(to='front', message=Published(counts=None, wave=1, running=False))]
+
+Engines also tell how many requests they have, step by step, and the coordinator publishes that when nothing else has
+come for a while. A step's counts come from several engines. Once the first counts of a later step are here, what all
+had before is kept, and published first.
+
+Releases: front ends of 0.33 no longer tell of first requests, and the coordinator ignores those that do.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+Counts = tuple[tuple[int, int], ...]
+"""Waiting and running requests, an engine each."""
+
+
+class StartDpWave(NamedTuple):
+    """To all engines: join a wave. `exclude`: the engine that is in it already."""
+
+    wave: int
+    exclude: int | None
+
+
+class Published(NamedTuple):
+    """To all front ends. `counts`: None where only the wave changed."""
+
+    counts: Counts | None
+    wave: int
+    running: bool
+
+
+class Sent(NamedTuple):
+    """ "back": to all engines; "front": to all front ends."""
+
+    to: Literal["back", "front"]
+    message: StartDpWave | Published
+
+
+class FirstRequest(NamedTuple):
+    """From a front end: a request went to engine `exclude` while the front end believed the engines idle in `wave`."""
+
+    exclude: int | None
+    wave: int
+
+
+class StartWave(NamedTuple):
+    """From an engine: it is in this wave, or needs it."""
+
+    engine: int
+    wave: int
+
+
+class WaveComplete(NamedTuple):
+    """From an engine: this wave is over."""
+
+    engine: int
+    wave: int
+
+
+class EngineCounts(NamedTuple):
+    """From an engine: its requests after a step of a wave."""
+
+    engine: int
+    step: int
+    wave: int
+    waiting: int
+    running: int
+
+
+FromEngine = StartWave | WaveComplete | EngineCounts
+Changed = list[StartDpWave] | None
+"""None: neither the wave nor whether it runs was written. Else whom to wake."""
+
+
+class Coordination:
+    """`enable_wave_coordination`: off for engines that do not step in lockstep; then only counts are relayed."""
+
+    def __init__(self, engines: int, enable_wave_coordination: bool = True) -> None:
+        self.enable_wave_coordination = enable_wave_coordination
+        self.current_wave = 0
+        self.engines_running = False
+        self._counts = [(0, 0)] * engines
+        self._counts_changed = False
+        self._counts_of_step_before: Counts | None = None
+        self._last_counted = (-1, -1)  # wave and step of the latest counts
+
+    # ---- one message at a time
+
+    def first_request(self, exclude: int | None, wave: int) -> list[Sent]:
+        return self.poll(FirstRequest(exclude, wave), None)
+
+    def start_wave(self, engine: int, wave: int) -> list[Sent]:
+        return self.poll(None, StartWave(engine, wave))
+
+    def wave_complete(self, engine: int, wave: int) -> list[Sent]:
+        return self.poll(None, WaveComplete(engine, wave))
+
+    def counts(self, engine: int, step: int, wave: int, waiting: int, running: int) -> list[Sent]:
+        return self.poll(None, EngineCounts(engine, step, wave, waiting, running))
+
+    def poll(self, front: FirstRequest | None, engine: FromEngine | None) -> list[Sent]:
+        """What one poll of the sockets brought, at most one message of each; the front end's comes first.
+
+        All wakes go out as they come, and front ends hear once, at the end.
+        """
+        changes = [self._first_request(front) if front else None, self._from_engine(engine) if engine else None]
+        changed = [change for change in changes if change is not None]
+        sent = [Sent("back", wake) for change in changed for wake in change]
+        return [*sent, self._state(None)] if changed else sent
+
+    def scale(self, engines: int) -> list[Sent]:
+        """There are so many engines now. Whoever polls leaves an engine's message of the same poll in its socket."""
+        more = engines - len(self._counts)
+        if more > 0:
+            self._counts += [(0, 0)] * more
+            self._grown()
+        else:
+            del self._counts[engines:]
+        return []
+
+    def published(self) -> list[Sent]:
+        """Nothing has come for a while: the counts go to the front ends."""
+        counts, self._counts_of_step_before = self._counts_of_step_before, None
+        if counts is None:
+            counts, self._counts_changed = tuple(self._counts), False
+        return [self._state(counts)]
+
+    def _state(self, counts: Counts | None) -> Sent:
+        return Sent("front", Published(counts, self.current_wave, self.engines_running))
+
+    def _grown(self) -> None:
+        """A new engine is in no wave, so that the next request has to wake all."""
+        self.engines_running = False
+
+    # ---- what a message changes
+
+    def _first_request(self, told: FirstRequest) -> Changed:
+        """A front end that knows an old wave may have sent to an engine that is in none: then nobody is left out."""
+        if not self.enable_wave_coordination or self.engines_running:
+            return None
+        self.engines_running = True
+        return [StartDpWave(self.current_wave, None if told.wave < self.current_wave else told.exclude)]
+
+    def _from_engine(self, told: FromEngine) -> Changed:
+        if isinstance(told, EngineCounts):
+            self._count(told)
+            return None
+        if not self.enable_wave_coordination:
+            return None
+        return self._start_wave(told) if isinstance(told, StartWave) else self._wave_complete(told)
+
+    def _start_wave(self, told: StartWave) -> Changed:
+        if told.wave < self.current_wave or (told.wave == self.current_wave and self.engines_running):
+            return None
+        self.current_wave, self.engines_running = told.wave, True
+        return [StartDpWave(told.wave, told.engine)]
+
+    def _wave_complete(self, told: WaveComplete) -> Changed:
+        if told.wave < self.current_wave:
+            return None
+        self.current_wave, self.engines_running = told.wave + 1, False
+        return []
+
+    def _count(self, told: EngineCounts) -> None:
+        if (told.wave, told.step) > self._last_counted:
+            self._later_step()
+            self._last_counted = (told.wave, told.step)
+        self._counts[told.engine] = (told.waiting, told.running)
+        self._counts_changed = True
+
+    def _later_step(self) -> None:
+        """The first counts of a later step keep what all had before."""
+        if self._counts_changed:
+            self._counts_of_step_before = tuple(self._counts)
+
+
+class Coordination033(Coordination):
+    """0.33: engines alone say that a wave begins, and growing changes nothing, for each of them says so.
+
+    Steps of engines that are not in lockstep say nothing of each other, and no counts are kept for them.
+    """
+
+    def _grown(self) -> None:
+        pass
+
+    def _first_request(self, told: FirstRequest) -> Changed:
+        return None
+
+    def _later_step(self) -> None:
+        if self.enable_wave_coordination:
+            super()._later_step()
+
+
+__all__ = [
+    "Coordination",
+    "Coordination033",
+    "Counts",
+    "EngineCounts",
+    "FirstRequest",
+    "FromEngine",
+    "Published",
+    "Sent",
+    "StartDpWave",
+    "StartWave",
+    "WaveComplete",
+]

@@ -1,0 +1,70 @@
+"""The coordinator as a service: it takes events from its mailbox, and relays wakes and the state of the group (2.5).
+
+    ("start_wave", engine, wave)       ("wave_complete", engine, wave)     from engines
+    ("FIRST_REQ", engine, wave)        ("STOP",)                           from front ends
+    ("ECHO", client)                   from an engine, back to the client: all that it sent before has been seen
+
+What follows from an event is decided in `dpsim.protocol.engine.coordination`. When all front ends have said STOP, so do
+their coordinator and then the engines, each when it is idle. Each engine hears STOP behind every wake, for both come
+from here; after it nobody is woken.
+"""
+
+from __future__ import annotations
+
+from dpsim.interface import Frozen, Rank
+from dpsim.protocol.engine.coordination import Coordination, Sent, StartDpWave
+from dpsim.protocol.engine.layout import Layout
+
+
+class Coordinator:
+    """`state`: what it knows of the group."""
+
+    def __init__(self, rank: Rank, layout: Layout, state: Coordination) -> None:
+        self.rank = rank
+        self.layout = layout
+        self.state = state
+
+    async def run(self) -> None:
+        """Until all front ends have stopped."""
+        events, stopped = self.rank.mailbox("events"), 0
+        while stopped < self.layout.frontends:
+            event = await events.get("coordinator.event", idle=True)
+            assert isinstance(event, tuple)
+            if event[0] == "STOP":
+                stopped += 1
+            else:
+                for sent in self.take(event):
+                    self.send(sent)
+        for engine in range(self.layout.size):
+            self.rank.send(engine, "input", ("STOP",), "coordinator.stop")
+
+    def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
+        """One event, and what it gives rise to."""
+        match event:
+            case "start_wave", int(engine), int(wave):
+                return self.state.start_wave(engine, wave)
+            case "wave_complete", int(engine), int(wave):
+                return self.state.wave_complete(engine, wave)
+            case "FIRST_REQ", int(engine), int(wave):
+                return self.state.first_request(engine, wave)
+            case "ECHO", int(client):
+                self.rank.send(self.layout.frontend(client), "outputs", ("ANSWERED", "ECHO"), "coordinator.echo")
+                return []
+        raise TypeError(f"the coordinator knows no event {event!r}")
+
+    def send(self, sent: Sent) -> None:
+        """To all engines, or to all front ends."""
+        message = sent.message
+        if isinstance(message, StartDpWave):
+            for engine in self.wakes(message):
+                self.rank.send(engine, "input", ("START_DP_WAVE", *message), "coordinator.start")
+        else:
+            for client in range(self.layout.frontends):
+                self.rank.send(self.layout.frontend(client), "stats", tuple(message), "coordinator.state")
+
+    def wakes(self, message: StartDpWave) -> range:
+        """All engines hear of a wake, also the one that it leaves out."""
+        return range(self.layout.size)
+
+
+__all__ = ["Coordinator"]

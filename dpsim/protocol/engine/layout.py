@@ -1,0 +1,52 @@
+"""Who takes part in a group of engines, by name and number: engines, front ends, a coordinator.
+
+An engine core is a rank here, as with vLLM's uniproc executor; the others are services.
+
+    >>> layout = Layout(size=2, frontends=2)
+    >>> layout.services
+    ('coordinator', 'frontend.0', 'frontend.1')
+    >>> layout.frontend(1), layout.engine(1)
+    (4, 1)
+
+Source: specification chapter 2.1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+COORDINATOR = "coordinator"
+FRONTEND = "frontend"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """`size`: engines; `frontends`: API servers, each with a client of the engines."""
+
+    size: int
+    frontends: int
+
+    @property
+    def coordinated(self) -> bool:
+        return self.size > 1
+
+    @property
+    def services(self) -> tuple[str, ...]:
+        names = [f"{FRONTEND}.{number}" for number in range(self.frontends)]
+        return (*[COORDINATOR] * self.coordinated, *names)
+
+    @property
+    def stops(self) -> int:
+        """How many tell an engine to stop: the coordinator, or, where there is none, all front ends."""
+        return 1 if self.coordinated else self.frontends
+
+    def engine(self, rank: int) -> int:
+        """The data-parallel rank of a rank."""
+        return rank
+
+    def frontend(self, number: int) -> int:
+        """The number by which messages reach a front end."""
+        return self.size + self.coordinated + number
+
+
+__all__ = ["COORDINATOR", "FRONTEND", "Layout"]

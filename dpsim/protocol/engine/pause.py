@@ -1,0 +1,87 @@
+"""What a client asks of an engine beside requests: pause, resume, sleep, wake up, new weights (2.6).
+
+    PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stand. Answered when the engine is
+                      idle, and its device too: in a group only after all engines have agreed to pause
+    RESUME            answered after a reduction of all engines, before which nobody steps (I-EL-14)
+    SLEEP(mode)       a pause, and then no more forwards, dummies neither, until WAKE_UP, which resumes
+    UPDATE_WEIGHTS    a collective of all engines that is none of the loop's: only for paused ones
+
+A client asks all engines and waits for the answers of all. Source: specification chapter 2.6.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.interface import Frozen, Rank
+from dpsim.protocol.engine.answers import Answers
+from dpsim.protocol.engine.forward import Forward
+from dpsim.protocol.engine.scheduler import Scheduler
+from dpsim.protocol.engine.waves import EngineWaves, PauseMode
+
+PAUSED, RESUMED = "engine.paused", "engine.resumed"
+
+
+class Control:
+    """What one engine does for its clients. `asleep`: no forwards are run."""
+
+    def __init__(
+        self, rank: Rank, waves: EngineWaves, scheduler: Scheduler, forward: Forward, answers: Answers
+    ) -> None:
+        self.rank = rank
+        self.waves = waves
+        self.scheduler = scheduler
+        self.forward = forward
+        self.answers = answers
+        self.asleep = False
+        self.when_idle: list[tuple[str, int]] = []
+
+    async def take(self, what: str, client: int, arguments: list[Frozen]) -> None:
+        """One request of a client."""
+        match what, arguments:
+            case "PAUSE" | "SLEEP", [("abort" | "wait" | "keep") as mode]:
+                self.pause(mode)
+                self.when_idle.append((what, client))
+            case "RESUME" | "WAKE_UP", []:
+                self.asleep = False
+                await self.resume()
+                self.answers.answered(what, client)
+            case "UPDATE_WEIGHTS", [int(version)]:
+                await self.forward.update_weights(version)
+                self.answers.answered(what, client)
+            case _:
+                raise TypeError(f"rank {self.rank.rank} knows no {what} of {arguments!r}")
+
+    def pause(self, mode: PauseMode) -> None:
+        """The first phase."""
+        if mode == "abort":
+            self.answers.finished(self.scheduler.abort_all())
+        self.waves.pause(mode)
+
+    async def idle(self) -> None:
+        """The engine has come to rest: whoever waits for that is answered."""
+        while self.when_idle:
+            what, client = self.when_idle.pop(0)
+            await self.device_idle()
+            self.asleep = self.asleep or what == "SLEEP"
+            self.rank.probe(PAUSED)
+            self.answers.answered(what, client)
+
+    async def device_idle(self) -> None:
+        """The last forward was launched, and nobody has waited for it."""
+        await self.forward.synchronize()
+
+    async def resume(self) -> None:
+        """All engines meet, so that none steps before all have forgotten the pause."""
+        if self.waves.resume():
+            self.waves.resumed(await self.barrier(self.scheduler.has_unfinished(self.waves.pause_state)))
+            self.rank.probe(RESUMED)
+
+    async def barrier(self, work: bool) -> bool:
+        """Whether any engine has work."""
+        group = self.rank.host("dp_engine")
+        told = np.array([work], np.int32)
+        return bool((await group.all_reduce(told, op="max", site="engine.resume"))[0])
+
+
+__all__ = ["PAUSED", "RESUMED", "Control"]

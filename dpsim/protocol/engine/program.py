@@ -1,0 +1,118 @@
+"""The program `engine`: engines in lockstep, their coordinator and their front ends, put together.
+
+    protocol: {name: engine, form: "0.33"}
+    config: {dp_sync_interval: 16, _api_process_count: 2}
+
+Each request takes as many steps as it has output tokens. Front ends (`_api_process_count`) get the requests in turn, in
+the order of their arrivals, and choose their engines. A run ends when all front ends have all outputs and have said so:
+then the coordinator stops, and each engine when it is idle.
+
+Forms differ in when ranks sync, in who wakes whom, and in pauses (specification 2.11):
+
+    "0.14"   every 32 steps, one flag; front ends wake the engines; no pauses
+    "0.24"   every 32 steps, two numbers; the same, and pauses in two phases
+    "0.33"   in the first step and every 16; engines alone wake the others
+
+`dp_sync_interval` other than its default counts in all forms: with the true ones nobody can try all schedules.
+
+Sources: specification chapter 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from dpsim.config import EngineConfig, Topology
+from dpsim.interface import Rank
+from dpsim.ops import KIND, SITE, Domain, RawRecord
+from dpsim.program import Arguments, Program, Unsuitable
+from dpsim.protocol.engine.coordination import Coordination, Coordination033
+from dpsim.protocol.engine.coordinator import Coordinator
+from dpsim.protocol.engine.forward import DUMMY, REAL, Forward
+from dpsim.protocol.engine.frontend import FrontEnd, Plan, View, View014
+from dpsim.protocol.engine.layout import COORDINATOR, Layout
+from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
+from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control
+from dpsim.protocol.engine.scheduler import Scheduler
+from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Release033
+from dpsim.registry import register_protocol, with_variant
+
+FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
+    "0.33": {EngineWaves: Release033, Coordination: Coordination033, View: View},
+    "0.24": {EngineWaves: Release024, Coordination: Coordination, View: View014},
+    "0.14": {EngineWaves: Release014, Coordination: Coordination, View: View014},
+}
+"""What differs between releases; the first is the default."""
+
+
+class EngineSetup(NamedTuple):
+    """What all share."""
+
+    topology: Topology
+    config: EngineConfig
+    layout: Layout
+    interval: int
+    plan: Plan
+    pieces: Mapping[type[Any], type[Any]]
+
+
+@register_protocol("engine", forms=tuple(FORMS))
+class Engine(Program[EngineSetup]):
+    """The loop of engines in lockstep: waves, finish sync, dummy batches, pause and resume."""
+
+    probes: tuple[str, ...] = (REAL, DUMMY)
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a variant that is derived from this."""
+
+    def prepare(self, args: Arguments) -> EngineSetup:
+        topology = Topology.model_validate(args.topology)
+        config = EngineConfig.model_validate(args.config)
+        if topology.replica_size > 1:
+            raise Unsuitable(f"topology: {topology.replica_size} ranks a replica; each engine is its own worker here")
+        given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
+        alike = EngineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
+        given |= {one: one for one in alike}
+        pieces = with_variant(self, args, {**given, **self.replaced})
+        layout = Layout(topology.data_parallel_size, config.api_process_count)
+        interval: int = pieces[EngineWaves].sync_form.INTERVAL
+        if config.dp_sync_interval != EngineConfig.model_fields["dp_sync_interval"].default:
+            interval = config.dp_sync_interval
+        plan = pieces[Plan](args.requests, layout.frontends)
+        return EngineSetup(topology, config, layout, interval, plan, pieces)
+
+    def services(self, prepared: EngineSetup) -> tuple[str, ...]:
+        return prepared.layout.services
+
+    def groups(self, prepared: EngineSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        """Those of the workers, and that of the engines themselves."""
+        replicas, experts = prepared.topology.dp_groups(), prepared.topology.expert_groups()
+        workers = ("dp", "device", replicas), ("dp_cpu", "host", replicas), ("ep", "device", experts)
+        return *workers, ("dp_engine", "host", replicas)  # type: ignore[return-value]
+
+    async def run(self, rank: Rank, prepared: EngineSetup) -> None:
+        pieces, layout = prepared.pieces, prepared.layout
+        index = layout.engine(rank.rank)
+        waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.interval)
+        scheduler, forward = pieces[Scheduler](prepared.config.max_num_seqs), pieces[Forward](rank)
+        await pieces[EngineLoop](rank, layout, waves, scheduler, forward, pieces[Control]).run()
+
+    async def serve(self, rank: Rank, prepared: EngineSetup) -> None:
+        pieces, layout = prepared.pieces, prepared.layout
+        if rank.name == COORDINATOR:
+            await pieces[Coordinator](rank, layout, pieces[Coordination](layout.size)).run()
+        else:
+            index = int(rank.name.rpartition(".")[2])
+            view = pieces[View](index, layout)
+            await pieces[FrontEnd](rank, layout, index, view, prepared.plan.of(index)).run()
+
+    def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Forwards of each rank, and how many waves came to an end."""
+        ranks = journals[: prepared.topology.world_size]
+        counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
+        forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
+        return {"forwards": forwards, "waves": counts[0][COMPLETE]}
+
+
+__all__ = ["COMPLETE", "FORMS", "PAUSED", "RESUMED", "START", "Engine", "EngineSetup"]
