@@ -20,6 +20,7 @@ class CompilationConfig(StrictModel):
     """CUDA graphs. What a release makes of the sizes, given or not, is `dpsim.protocol.graphs.sizes`."""
 
     cudagraph_mode: CUDAGraphMode = CUDAGraphMode.FULL_AND_PIECEWISE
+    # An empty list is what all releases make of sizes above the token budget: no graphs. So it is accepted.
     cudagraph_capture_sizes: tuple[Annotated[int, Field(gt=0, strict=True)], ...] | None = Field(
         default=None, max_length=4096
     )

@@ -81,11 +81,9 @@ class PartialConfig(EngineConfig):
 
 
 def broken_rules(config: EngineConfig, topology: Topology) -> list[Broken]:
-    """What the chosen release has against a configuration, on a machine with as many devices as it wants. A launcher of
-    somebody else's starts every rank with its number, so rank 0 stands for all.
-    """
+    """What the chosen release has against a configuration, on a machine with all that it asks for, as rank 0."""
     try:
-        config.parallel_config(topology, Surroundings(ray=True, environ={"RANK": "0"}))
+        config.parallel_config(topology, Surroundings.of_rank())
     except ValidationError as error:
         return broken_in(error)
     return []

@@ -125,6 +125,7 @@ class ParallelSettings(Microbatching):
     dcp_kv_cache_interleave_size: Number = 1
     """Deprecated: `cp_kv_cache_interleave_size` replaced it."""
     cp_kv_cache_interleave_size: Number = 1
+    """Tokens. No rule of chapter 8.2 says that blocks hold whole ones, so any size is accepted."""
     api_process_count: Annotated[int, Field(alias="_api_process_count", gt=0, strict=True)] = 1
     api_process_rank: Annotated[int, Field(alias="_api_process_rank", ge=-1, strict=True)] = 0
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 Platform: TypeAlias = Literal["cuda", "rocm", "xpu", "tpu", "cpu"]
 
@@ -31,6 +31,13 @@ class Surroundings:
     nixl: bool = False
     environ: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     open_ports: tuple[int, ...] = (40001, 40002, 40003, 40004, 40005)
+
+    @classmethod
+    def of_rank(cls, rank: int = 0) -> Self:
+        """What a scenario takes for granted: devices and packages that its configuration asks for (Ray, NIXL), and a
+        launcher that tells each process the number of its rank.
+        """
+        return cls(ray=True, nixl=True, environ={"RANK": str(rank)})
 
     @property
     def cuda_alike(self) -> bool:

@@ -7,7 +7,8 @@ The file docs/scenario.schema.json is this text; a test holds it fresh. It is wr
     python -m dpsim.scenario.schema > docs/scenario.schema.json
 
 It is draft 07, the newest draft that all YAML language servers know. The schema is a help, not the judge: it knows
-neither registered names nor rules that span several fields. Every file that `dump_scenario` writes satisfies it.
+neither registered names nor rules that span several fields. Every file that `dump_scenario` writes satisfies it. Null
+is allowed where it is the default: it is what a key without a value says.
 """
 
 from __future__ import annotations
@@ -26,17 +27,14 @@ def schema() -> dict[str, Any]:
     """The schema as a mapping."""
     made = Scenario.model_json_schema(by_alias=True, ref_template="#/definitions/{model}")
     definitions = made.pop("$defs")
-    for name, definition in definitions.items():
+    for definition in definitions.values():
         for field in definition.get("properties", {}).values():
             _shorten(field)
-            if name != "PartialConfig":  # null takes back a setting of all
-                _simplify(field)
     properties = made["properties"]
     for field in properties.values():
         _shorten(field)
-        _simplify(field)
-    choice = definitions["ProtocolChoice"]["properties"]["form"]
-    choice["type"] = ["string", "number"]  # form: 0.14 is read as it is written
+    form = definitions["ProtocolChoice"]["properties"]["form"]
+    form["anyOf"].append({"type": "number"})  # form: 0.14 is read as it is written
     properties["protocol"] = {
         "description": "Which protocol, in which form, with what changed: a name, or a mapping.",
         "anyOf": [{"type": "string"}, {"$ref": "#/definitions/ProtocolChoice"}],
@@ -57,14 +55,6 @@ def _shorten(field: dict[str, Any]) -> None:
         field["default"] = format_duration(field["default"])
     if isinstance(field.get("default"), (dict, list)) or field.get("default", "") in (None, ""):
         field.pop("default", None)
-
-
-def _simplify(field: dict[str, Any]) -> None:
-    """Take away the null that only says that a key may be left out."""
-    alternatives = [choice for choice in field.get("anyOf", ()) if choice != {"type": "null"}]
-    if len(alternatives) == 1:
-        del field["anyOf"]
-        field.update(alternatives[0])
 
 
 if __name__ == "__main__":

@@ -71,7 +71,7 @@ def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> l
     ids=["published", "one list", "lists of their own"],
 )
 def test_two_groups_on_one_host(tmp_path: Path, form: str, ports: tuple[str, str], up: bool) -> None:
-    """In form 0.14 with the same list, members of one come to the port of the other: that fails in time, and is told."""
+    """In form 0.14 with the same list, members of one come to a port of the other: they fail in time, and say so."""
     texts = [START.format(form=form, ports=own) for own in ports]
     files = [write(tmp_path / f"start{number}.yaml", text) for number, text in enumerate(texts)]
     folder = tmp_path / "told"

@@ -59,9 +59,9 @@ class Forwards:
         return self.config.max_num_batched_tokens
 
     def sizes(self) -> tuple[int, ...]:
-        """What is captured, the largest first."""
-        given = self.config.cudagraph_capture_sizes
-        return tuple(sorted(set(SIZES if given is None else given), reverse=True))
+        """What is captured, the largest first; of sizes that are given, those within the token budget."""
+        given, budget = self.config.cudagraph_capture_sizes, self.config.max_num_batched_tokens
+        return tuple(sorted(SIZES if given is None else {size for size in given if size <= budget}, reverse=True))
 
     def captures(self) -> bool:
         """Whether there are graphs at all."""

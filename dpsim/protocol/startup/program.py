@@ -133,7 +133,7 @@ def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
 
 def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
     """The configuration of an engine. A launcher of somebody else's tells it by the number of its first worker."""
-    around = Surroundings(ray=True, environ={"RANK": str(topology.rank(engine))})
+    around = Surroundings.of_rank(topology.rank(engine))
     try:
         return config.parallel_config(topology, around, engine)
     except (ValidationError, ValueError) as error:

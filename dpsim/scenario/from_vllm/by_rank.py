@@ -17,8 +17,6 @@ from dpsim.scenario.from_vllm.nodes import difference, differing_settings, repli
 from dpsim.scenario.from_vllm.read import Settings
 from dpsim.words import ranks_text
 
-_AROUND = Surroundings(ray=True, environ={"RANK": "0"})
-
 
 def by_rank(
     every: Sequence[Settings], configs: Sequence[Mapping[str, Any]], topology: Topology
@@ -36,7 +34,8 @@ def by_rank(
         if not own:
             continue
         told = [difference(every[0], settings, name, number) for name in differing_settings(every[0], settings)]
-        noticed = differing(first.parallel_config(topology, _AROUND), other.parallel_config(topology, _AROUND))
+        around = Surroundings.of_rank()
+        noticed = differing(first.parallel_config(topology, around), other.parallel_config(topology, around))
         if noticed:
             raise ScenarioError(f"{told[0]}; vLLM refuses to start, as {noticed[0]} is not the same")
         if settings.get("nnodes", 1) > 1 or topology.pipeline_parallel_size > 1:

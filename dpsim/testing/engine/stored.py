@@ -5,8 +5,8 @@
 
 They are test data and no part of the wheel, so a folder is looked for in this order: the one that is named, the one
 that the variable DPSIM_ENGINE_ANSWERS names, tests/data/engine of the clone that dpsim is imported from. Its README
-says what each file asks. Another folder holds files of the same names, for answers of other releases or to other
-questions.
+says what each file asks and how many rows it has: of a file that was cut short, what is left would be equal. Another
+folder holds files of the same names, for answers of other releases or to other questions.
 """
 
 from __future__ import annotations
@@ -14,13 +14,16 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import re
 import zlib
 from pathlib import Path
 
 from dpsim.testing.engine.comparison import Row, numbers
+from dpsim.words import counted
 
 VARIABLE = "DPSIM_ENGINE_ANSWERS"
 SUFFIX = ".jsonl.gz"
+README = "README.md"
 
 _CLONE = Path(__file__).resolve().parents[3]
 
@@ -58,7 +61,9 @@ def files_in(place: Path) -> list[str]:
 
 
 def answers(file: str, version: str | None = None, place: Path | None = None) -> list[Row]:
-    """The rows of a file, in order; of one release, or of all. Raises NoAnswers for a file that cannot be read."""
+    """The rows of a file, in order; of one release, or of all. Raises NoAnswers for a file that cannot be read, has no
+    rows, or not as many as the folder's README says.
+    """
     path = (place or folder()) / f"{file}{SUFFIX}"
     rows: list[Row] = []
     try:
@@ -67,7 +72,21 @@ def answers(file: str, version: str | None = None, place: Path | None = None) ->
                 rows.append(_row(line))
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
+    expected = rows_of(path)
+    if expected not in (None, len(rows)) or not rows:
+        told = "at least one" if expected is None else f"{expected:,}, as {path.parent / README} says"
+        raise NoAnswers(f"{path}: {counted(len(rows), 'row')}; expected {told}")
     return rows if version is None else [row for row in rows if row["version"] == version]
+
+
+def rows_of(path: Path) -> int | None:
+    """How many rows a file has by the README beside it: | `decide.jsonl.gz` | 1,500 |. None if it says nothing."""
+    try:
+        text = (path.parent / README).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    found = re.search(rf"^\| `{re.escape(path.name)}` \| ([0-9,]+) \|", text, re.MULTILINE)
+    return None if found is None else int(found[1].replace(",", ""))
 
 
 def _row(line: str) -> Row:

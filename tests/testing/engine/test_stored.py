@@ -60,10 +60,25 @@ def test_folders_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         (gzip.compress(b"[]\n"), "line 1 cannot be read: expected a JSON object with a version"),
         (gzip.compress(b'{"version": 1}\n'), "expected a JSON object with a version"),
         (gzip.compress(b'{"version": "1.0"}\n')[:-9], "cannot be read: "),
+        (gzip.compress(b""), r"decide.jsonl.gz: 0 rows; expected at least one"),
     ],
-    ids=["no gzip", "cut off in a line", "no object", "no version", "cut off"],
+    ids=["no gzip", "cut off in a line", "no object", "no version", "cut off", "no rows"],
 )
 def test_files_that_cannot_be_read(named: Path, content: bytes, said: str) -> None:
     (named / "decide.jsonl.gz").write_bytes(content)
     with pytest.raises(NoAnswers, match=said):
+        answers("decide", place=named)
+
+
+@pytest.mark.parametrize(("count", "complete"), [("2", True), ("1,500", False), ("1", False)])
+def test_a_file_has_as_many_rows_as_the_readme_says(named: Path, count: str, complete: bool) -> None:
+    """A file that was cut short between two rows would else be equal in what is left."""
+    other = "| `other.jsonl.gz` | 7 | nothing |"
+    (named / "README.md").write_text(
+        f"| file | lines |\n| --- | ---: |\n{other}\n| `decide.jsonl.gz` | {count} | x |\n"
+    )
+    if complete:
+        assert len(answers("decide", place=named)) == 2
+        return
+    with pytest.raises(NoAnswers, match=rf"2 rows; expected {count}, as .*README\.md says"):
         answers("decide", place=named)
