@@ -11,6 +11,7 @@
     within.py          which replay of a graph a record belongs to
     world.py           what a backend is told, and the run that it gives back
     program.py         what a protocol is: prepared once, then run by every rank
+    shared_state.py    what its ranks share where they share a process, which no run may change
     registry.py        protocols and variants by name
     config/            the engine's configuration, in vLLM's names, and the rules of its releases
     protocol/          the protocol, written once

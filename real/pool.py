@@ -39,8 +39,8 @@ from typing import Any
 
 from dpsim.backend.trouble import free_descriptors
 from dpsim.backend.whereabouts import whereabouts
-from dpsim.program import SharedState
 from dpsim.registry import modules
+from dpsim.shared_state import SharedState
 from dpsim.world import CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
 from real.communicators import by_workers

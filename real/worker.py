@@ -35,7 +35,8 @@ from typing import Any
 from dpsim import registry
 from dpsim.backend.injection import RankDied
 from dpsim.backend.trouble import trouble
-from dpsim.program import Program, SharedState, refuse_changes, state_of
+from dpsim.program import Program
+from dpsim.shared_state import SharedState, refuse_changes, state_of
 from dpsim.world import End
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo

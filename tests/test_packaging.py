@@ -181,6 +181,7 @@ FAULTY_IMPORTS = [
     ("interface", "dpsim.interface", "dpsim.registry"),
     ("world", "dpsim.world", "dpsim.config"),
     ("program", "dpsim.program", "dpsim.world"),
+    ("shared-state", "dpsim.shared_state", "dpsim.world"),
     ("within", "dpsim.within", "dpsim.world"),
     ("registry", "dpsim.registry", "dpsim.protocol"),
     ("backend", "dpsim.backend", "dpsim.trace"),

@@ -22,8 +22,8 @@ from dpsim.checks import nondeterminism
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
 from dpsim.ops import KIND, SITE, RawRecord
-from dpsim.program import SharedState, refuse_changes, state_of
 from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
+from dpsim.shared_state import SharedState, refuse_changes, state_of
 from dpsim.sim.environment import rare_collections
 from dpsim.world import Lost
 

@@ -109,11 +109,11 @@ def code_of(error: OSError) -> int:
 def _exit_code(error: Exception) -> int | None:
     """That of an error that a user can do something about; None for any other."""
     from dpsim.campaign.token import TokenError
-    from dpsim.program import SharedState
     from dpsim.registry import UnknownName
     from dpsim.runner import UnknownBackend
     from dpsim.scenario.errors import ScenarioError
     from dpsim.scenario.locate import ScenarioNotFound
+    from dpsim.shared_state import SharedState
     from dpsim.testing.engine.comparison import UnreadableRow
     from dpsim.testing.engine.stored import NoAnswers
     from dpsim.trace import TraceError

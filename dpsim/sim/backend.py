@@ -19,10 +19,11 @@ from dpsim.backend.journal import RankJournal
 from dpsim.backend.trouble import trouble
 from dpsim.backend.whereabouts import whereabouts
 from dpsim.ops import RawRecord
-from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
+from dpsim.program import Program, refuse_no_program
 from dpsim.registry import packages
 from dpsim.registry import prepared as prepare
 from dpsim.schedule import ByLabel, Choose, Strategy
+from dpsim.shared_state import refuse_changes, state_of
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.device import Device

@@ -26,6 +26,7 @@ MODULES = (
     "interface",
     "ops",
     "program",
+    "shared_state",
     "pytest_plugin",
     "registry",
     "runner",

@@ -12,8 +12,8 @@ import pytest
 
 from dpsim.checks.judge import judge
 from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
-from dpsim.program import SharedState
 from dpsim.registry import UnknownName
+from dpsim.shared_state import SharedState
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend

@@ -60,6 +60,11 @@ def _keyword(value: Any, keyword: str, argument: Any, rule: dict[str, Any]) -> b
         case "additionalProperties":
             others = set(value) - set(rule.get("properties", ())) if isinstance(value, dict) else ()
             return all(satisfies(value[key], argument) for key in others) if argument is not False else not others
+        case "patternProperties":
+            keys = value if isinstance(value, dict) else ()
+            return all(satisfies(value[k], r) for pattern, r in argument.items() for k in keys if re.search(pattern, k))
+        case "propertyNames":
+            return not isinstance(value, dict) or all(satisfies(key, argument) for key in value)
         case "required":
             return not isinstance(value, dict) or set(argument) <= set(value)
         case "items":

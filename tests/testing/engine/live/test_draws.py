@@ -85,8 +85,8 @@ def test_groups(
     module = ModuleType("vllm.v1.worker.dp_utils")
     module.dist = module.get_dp_group = None  # type: ignore[attr-defined]
     module.coordinate_batch_across_dp = coordinate(module, last)  # type: ignore[attr-defined]
-    found = checked(monkeypatch, few(tmp_path / "few", 0, ["decide"]), "decide", module, 1500)
+    found = checked(monkeypatch, few(tmp_path / "few", 1, ["decide"]), "decide", module, 1500)
     (one,) = [one for one in found.compared if one.kind == "decide"]
-    assert one.rows == 1500
+    assert one.rows == 1501
     assert bool(one.differing) is differs
     assert module.dist is None, "the module is as it was"
