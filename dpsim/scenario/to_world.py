@@ -10,14 +10,15 @@ by the model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.registry import prepared
+from dpsim.scenario.base import KeyPath, Problem
 from dpsim.scenario.communicators import communicators, named
-from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.requests import requests_of
@@ -31,24 +32,19 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
     """
     groups = None if program is None else program.groups(prepared)
     services = () if program is None else program.services(prepared)
+    wrong = _unknown_services(scenario, services)
+    if wrong:
+        raise scenario_error([f"{scenario.name}: {path_text(one.path)}: {one.message}" for one in wrong])
 
-    def number(path: str, rank: int | str) -> int:
-        if isinstance(rank, int):
-            return rank
-        if rank in services:
-            return scenario.topology.world_size + services.index(rank)
-        known = ", ".join(services) or f"none of {scenario.protocol.name}"
-        hint = did_you_mean(rank, services)
-        raise ScenarioError(
-            f"{scenario.name}: {path}.rank: no service {rank!r}; expected a rank or one of: {known}{hint}"
-        )
+    def number(rank: int | str) -> int:
+        return rank if isinstance(rank, int) else scenario.topology.world_size + services.index(rank)
 
-    faults = [(fault, number(f"faults[{i}]", fault.rank)) for i, fault in enumerate(scenario.faults)]
+    faults = [(fault, number(fault.rank)) for fault in scenario.faults]
     return World(
         size=scenario.topology.world_size,
         communicators=communicators(scenario.topology) if groups is None else named(groups),
         faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
-        delays=tuple(one.delay(number(f"delays[{i}]", one.rank)) for i, one in enumerate(scenario.delays)),
+        delays=tuple(one.delay(number(one.rank)) for one in scenario.delays),
         kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),
         residency=scenario.limits.residency,
         launch_queue=scenario.limits.launch_queue,
@@ -59,7 +55,43 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
         nodes=() if program is None else program.nodes(prepared),
         strangers=tuple(one.stranger() for one in scenario.ports),
         lazy=scenario.limits.lazy_communicators,
+        messages=tuple(one.message(number(one.to), number(one.by)) for one in scenario.messages),
     )
+
+
+def unknown_services(scenario: Scenario, base: Path | None = None) -> list[Problem]:
+    """The services named in a scenario that its program does not have, each with its place. What else is wrong with it
+    is not told.
+    """
+    if not any(isinstance(rank, str) for _, rank in _named(scenario)):
+        return []
+    try:
+        program, _, prepared = prepare(scenario, base)
+        services = program.services(prepared)
+    except Exception:  # whoever runs it hears of that
+        return []
+    return _unknown_services(scenario, services)
+
+
+def _unknown_services(scenario: Scenario, services: Sequence[str]) -> list[Problem]:
+    known = ", ".join(services) or f"none of {scenario.protocol.name}"
+    return [
+        Problem(path, f"no service {rank!r}; expected a rank or one of: {known}{did_you_mean(rank, services)}")
+        for path, rank in _named(scenario)
+        if isinstance(rank, str) and rank not in services
+    ]
+
+
+def _named(scenario: Scenario) -> Iterator[tuple[KeyPath, int | str]]:
+    """The ranks and services to whom something happens, each with its place."""
+    for i, fault in enumerate(scenario.faults):
+        yield ("faults", i, "rank"), fault.rank
+    for i, delay in enumerate(scenario.delays):
+        yield ("delays", i, "rank"), delay.rank
+    for i, message in enumerate(scenario.messages):
+        yield ("messages", i, "to"), message.to
+        if message.after is not None:
+            yield ("messages", i, "after", "rank"), message.after.rank
 
 
 class OnlySimulated(ScenarioError):

@@ -28,6 +28,7 @@ from pydantic import ValidationError
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.model import Scenario
+from dpsim.scenario.to_world import unknown_services
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
 from dpsim.scenario.yaml.writer import dump_scenario
@@ -40,11 +41,11 @@ MAX_BYTES = 4 << 20
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     """Read a scenario file. Raises ScenarioError, whose text names file, line and column of every problem."""
-    return parse_scenario(_read(Path(path)), str(path))
+    return parse_scenario(_read(Path(path)), str(path), Path(path).parent)
 
 
-def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
-    """Read a scenario from text; `name` stands for the file in errors. Raises ScenarioError."""
+def parse_scenario(content: bytes | str, name: str = "scenario", base: Path | None = None) -> Scenario:
+    """Read a scenario from text; `name` stands for the file in errors, `base` is its folder. Raises ScenarioError."""
     if len(content) > MAX_BYTES:
         raise _too_large(name)
     try:
@@ -55,7 +56,11 @@ def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
         raise _located(name, problems)
     if not isinstance(root, Mapping):
         raise _located(name, [_not_a_mapping(root)])
-    return _validated(root, name)
+    scenario = _validated(root, name)
+    unknown = [Explained(problem.path, problem.message) for problem in unknown_services(scenario, base)]
+    if unknown:
+        raise _located(name, [_placed(root, place) for place in unknown])
+    return scenario
 
 
 # ---- bytes to text
