@@ -535,8 +535,8 @@ class Raised(NamedTuple):
 
 
 class Injected(NamedTuple):
-    """A fault or delay was applied here. Shown in reports; checks must not read it, since a real bug leaves no such
-    record.
+    """A fault or delay was applied here, or a message sent from outside. Shown in reports; of faults and delays checks
+    must not read it, since a real bug leaves no such record.
     """
 
     kind: Literal["injected"]
@@ -545,9 +545,9 @@ class Injected(NamedTuple):
     site: str
     ordinal: int
     where: str
-    what: str  # skip, repeat, alter, die, delay
+    what: str  # skip, repeat, alter, die, delay, message
     ns: int = 0  # of a delay
-    change: tuple[tuple[str, Any], ...] = ()  # of an altered op: field and value
+    change: tuple[tuple[str, Any], ...] = ()  # of an altered op: field and value; of a message to, mailbox, content
     communicator: str | None = None  # with `seq`: the second address of a collective, where the scenario used it
     seq: int | None = None
 
@@ -682,6 +682,18 @@ INJECTED_NS = _position("ns", Injected)
 INJECTED_CHANGE = _position("change", Injected)
 INJECTED_COMMUNICATOR = _position("communicator", Injected)
 INJECTED_SEQ = _position("seq", Injected)
+
+
+def posted(raw: RawRecord) -> tuple[int, str, Any] | None:
+    """To whom a message went by this record, into which mailbox, and its content; None if it tells of none. That of an
+    `Injected` is from outside.
+    """
+    if raw[KIND] == "post":
+        return raw[POST_TO], raw[POST_MAILBOX], raw[POST_CONTENT]
+    if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "message":
+        (_, to), (_, mailbox), (_, content) = raw[INJECTED_CHANGE]
+        return to, mailbox, content
+    return None
 
 
 def as_record(raw: RawRecord) -> Record:

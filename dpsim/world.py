@@ -67,6 +67,27 @@ class Delay(NamedTuple):
     ns: int
 
 
+class Message(NamedTuple):
+    """A message that nobody of the world sends: the machine does when rank `by` comes to `at`, before what it does
+    there; at first when it begins (`At()`). It is delivered like any other. What is sent so by the same rank to the
+    same mailbox arrives in that order, in no order with what the rank sends itself.
+    """
+
+    to: int
+    mailbox: str
+    content: Any
+    by: int
+    at: At = At()
+
+    def describe(self) -> str:
+        return f"message {self.content!r} to {self.mailbox}"
+
+
+def outside(by: int) -> int:
+    """The sender of messages from outside that are sent where a rank is; no rank has such a number, and back."""
+    return -1 - by
+
+
 class Kill(NamedTuple):
     """A rank that dies between two ops, and not at one: on the simulation `ns` after the run began, or after the rank
     came to `at`. Where schedules are explored it dies at any point at all from then on, or not at all.
@@ -102,7 +123,7 @@ class World:
     `services`: actors that are no ranks, by name; counted behind the ranks, with journals and ends like these. `nodes`:
     where each rank and service is, one node for all if it is empty. `strangers`: who else listens on ports there.
     `lazy`: a device communicator is made when its members first use it, and one for each pair that first transfers: the
-    host stands in that call until all of them have come to it.
+    host stands in that call until all of them have come to it. `messages`: from outside.
 
     These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
@@ -125,6 +146,7 @@ class World:
     nodes: tuple[int, ...] = ()
     strangers: tuple[Stranger, ...] = ()
     lazy: bool = False
+    messages: tuple[Message, ...] = ()
 
     @property
     def actors(self) -> int:
@@ -137,13 +159,18 @@ class World:
 
     def __post_init__(self) -> None:
         """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; for nodes that are
-        not one an actor; for a service in a device communicator, and for members that do not exist.
+        not one an actor; for a service in a device communicator, and for members that do not exist; and for messages
+        of which an actor is none.
         """
         for spec in self.communicators:
             most = self.size if spec.domain == "device" else self.actors
             if not all(0 <= member < most for member in spec.ranks):
                 what = "ranks, as services have no device" if spec.domain == "device" else "ranks and services"
                 raise ValueError(f"World.communicators: {spec.name} has members {spec.ranks}; there are {most} {what}")
+        for message in self.messages:
+            if not (0 <= message.to < self.actors and 0 <= message.by < self.actors):
+                said = f"{message.describe()} of rank {message.to}, sent where rank {message.by} is"
+                raise ValueError(f"World.messages: {said}; there are ranks 0 to {self.actors - 1}")
         if self.nodes and len(self.nodes) != self.actors:
             raise ValueError(f"World.nodes: {len(self.nodes)} nodes for {self.actors} ranks and services")
         killed = [kill.rank for kill in self.kills]

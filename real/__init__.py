@@ -20,6 +20,7 @@ GPUs.
     issuing.py         what makes each of their calls one step, and gives each its journal
     flags.py           the flags between them
     mail.py            mailboxes: a UNIX socket a rank
+    taking.py          how a rank looks into them
     stores.py          stores of programs: a table behind a socket, served by a thread of its listener
     ports.py           the ports of nodes, on the loopback interface; strangers
     lazy.py            communicators that are made at their first use

@@ -42,7 +42,7 @@ class Mail:
         self._size = 0
         self._boxes: dict[str, queue.SimpleQueue[Frozen]] = {}
         self._lock = threading.Lock()
-        self._peers: dict[int, socket.socket] = {}
+        self._peers: dict[tuple[int, bool], socket.socket] = {}
         self._worker = worker
         self._listener: socket.socket | None = None
 
@@ -69,17 +69,20 @@ class Mail:
         with self._lock:
             return self._boxes.setdefault(name, queue.SimpleQueue())
 
-    def post(self, to: int, name: str, message: Frozen, patience: Patience) -> None:
-        """Send a message of the present job to a rank or service."""
+    def post(self, to: int, name: str, message: Frozen, patience: Patience, outside: bool = False) -> None:
+        """Send a message of the present job to a rank or service; `outside`: not from this rank, in no order with what
+        it sends.
+        """
         to = worker_of(to, self._size)
+        line = to, outside
         data = json.dumps([self._job, name, message], separators=(",", ":")).encode() + b"\n"
         try:
-            if to not in self._peers:
+            if line not in self._peers:
                 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
                 peer.connect(self._path(to))
                 peer.setblocking(False)
-                self._peers[to] = peer
-            peer = self._peers[to]
+                self._peers[line] = peer
+            peer = self._peers[line]
             while data:
                 try:
                     data = data[peer.send(data) :]
@@ -88,7 +91,7 @@ class Mail:
         except (ConnectionError, FileNotFoundError):
             pass
         except Unfinished:  # perhaps in the middle of a message
-            self._peers.pop(to).close()
+            self._peers.pop(line).close()
             raise
 
     def _path(self, worker: int) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from queue import Empty
 from threading import Event
 from typing import Any, NamedTuple
 
@@ -21,12 +20,13 @@ from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.ops import DType, RawRecord
-from dpsim.world import CommunicatorSpec, World
+from dpsim.world import CommunicatorSpec, Message, World
 from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
 from real.stores import RealStore, Stores
+from real.taking import taking
 from real.waiting import Patience, cores
 
 
@@ -141,7 +141,7 @@ class RealBuffer(JournaledBuffer):
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_mail", "_size", "failure", "patience", "stores", "taken")
+    __slots__ = ("_device", "_size", "failure", "mail", "patience", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -151,10 +151,11 @@ class RealRank(JournaledRank):
     ) -> None:
         super().__init__(journal)
         self._device = device
-        self._mail = mail
+        self.mail = mail
         self._size = size
         self.patience = patience
         self.stores = Stores(mail.job)
+        journal.shared.injections.post = self._from_outside
         self.taken: set[RealBuffer] = set()
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
@@ -211,24 +212,13 @@ class RealRank(JournaledRank):
                 f"rank {self.rank} sends to the mailbox {mailbox!r} of rank {to}; there are ranks 0 to {self._size - 1}"
             )
         self.patience.sleep(delay_ns)
-        self._mail.post(to, mailbox, message, self.patience)
+        self.mail.post(to, mailbox, message, self.patience)
+
+    def _from_outside(self, _: int, message: Message) -> None:
+        self.mail.post(message.to, message.mailbox, message.content, self.patience, outside=True)
 
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
-        def outcome() -> Generator[Any, Any, Frozen]:
-            self.patience.sleep(delay_ns)
-            box = self._mail.box(mailbox)
-            if how == "poll":
-                self.patience.check()  # a host that only ever polls has to hear of it somewhere
-                try:
-                    return box.get_nowait()
-                except Empty:
-                    return None
-            if timeout_ns is not None:
-                return self.patience.answer(box, timeout_ns)
-            return self.patience.message(box, idle=how == "idle")
-            yield  # a generator, as the contract has it, that never suspends
-
-        return outcome
+        return taking(self, mailbox, how, timeout_ns, delay_ns)
 
     def handed_out(self, store: RealStore) -> RealStore:
         """The store as a program gets it."""

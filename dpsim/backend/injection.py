@@ -1,4 +1,5 @@
-"""What a scenario plants at the ops of one rank: faults, which break the protocol, and delays, which it has to stand.
+"""What a scenario plants at the ops of one rank: faults, which break the protocol, delays, which it has to stand, and
+messages from outside.
 
     plan = Injections(rank=1, world=world)
     plan.delay_ns("main", "dp.agree", 5)            # how late the op at that address is, in nanoseconds
@@ -11,12 +12,12 @@ down what was applied (`dpsim.ops.Injected`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from dpsim.backend.issue import Issue
 from dpsim.ops import ROOTED
-from dpsim.world import At, Fault, Kill, World
+from dpsim.world import At, Fault, Kill, Message, World
 
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
 """(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
@@ -30,7 +31,7 @@ class RankDied(BaseException):
 
 
 class Injections:
-    """The faults and delays of a world that name one rank."""
+    """The faults, delays and messages of a world that are planted at one rank."""
 
     def __init__(self, rank: int, world: World) -> None:
         self.rank = rank
@@ -51,8 +52,15 @@ class Injections:
             if delay.rank == rank:
                 self._delays[_key(delay.at)] = self._delays.get(_key(delay.at), 0) + delay.ns
 
+        self._messages: dict[Key, list[tuple[int, Message]]] = {}
+        for number, message in enumerate(world.messages):
+            if message.by == rank:
+                self._messages.setdefault(_key(message.at), []).append((number, message))
+        self.post: Callable[[int, Message], None] = lambda number, message: None
+        """Sends a message from outside. A backend says how."""
+
     def __bool__(self) -> bool:
-        return bool(self._faults or self._delays or self._kills)
+        return bool(self._faults or self._delays or self._kills or self._messages)
 
     def start_ns(self, thread: str) -> int:
         """How late a thread starts."""
@@ -80,6 +88,10 @@ class Injections:
         kill = kills.pop((where, what, number), None) or kills.pop((where, what, None), None)
         if kill is not None:
             self.doom(kill)
+
+    def messages(self, thread: str, site: str | None, ordinal: int | None) -> Sequence[tuple[int, Message]]:
+        """What is sent when the rank comes to an op, or to the start of a thread, with its number in the world."""
+        return self._messages.get((thread, site, ordinal), ())
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
         """What becomes of an issue: nothing if it is skipped, two of it if it is repeated."""

@@ -1,4 +1,4 @@
-"""What a journal makes of faults and delays: each is applied at its op, and written down.
+"""What a journal makes of faults, delays and messages from outside: each is applied at its op, and written down.
 
 `Journal` asks for each op, by its address; what a fault makes of an issue is `Injections`'.
 """
@@ -16,7 +16,7 @@ NOWHERE = At()
 
 
 class Planted(GraphRecords):
-    """The part of a `Journal` that faults and delays use."""
+    """The part of a `Journal` that faults, delays and messages use."""
 
     @property
     def capture(self) -> Lawful | None:
@@ -24,7 +24,9 @@ class Planted(GraphRecords):
         return None
 
     def start_delay(self) -> int:
-        """How late the thread starts, in ns."""
+        """How late the thread starts, in ns. What is sent from outside at its start is sent before that."""
+        if self._injections:
+            self._send(None, None, "")
         late = self._injections.start_ns(self.thread)
         if late:
             self._inject("delay", "start", 0, "", late)
@@ -68,6 +70,7 @@ class Planted(GraphRecords):
         """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
         planted = self._injections
         planted.come(self.thread, site, ordinal)
+        self._send(site, ordinal, where)
         delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
         if delay:
             self._inject("delay", site, ordinal, where, delay)
@@ -76,6 +79,13 @@ class Planted(GraphRecords):
             self._apply(fault, site, ordinal, where)
             raise RankDied(site)
         return delay
+
+    def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
+        """What comes from outside when the rank is here."""
+        for number, message in self._injections.messages(self.thread, site, ordinal):
+            told = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
+            self._inject("message", site or "start", ordinal or 0, where, change=told)
+            self._injections.post(number, message)
 
     def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:
         self._inject(fault.kind, site, ordinal, where, 0, fault.at, tuple(fault.change.items()))

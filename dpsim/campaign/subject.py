@@ -107,12 +107,16 @@ def kept(run: Run) -> Run:
 
 
 def planted(world: World) -> dict[Planted, World]:
-    """Each fault, kill and delay of a world, and the world with it alone."""
-    if not (world.faults or world.kills or world.delays):
+    """Each fault, kill, message and delay of a world, and the world with it alone."""
+    if not (world.faults or world.kills or world.delays or world.messages):
         return {}
-    nothing = replace(world, faults=(), kills=(), delays=())
+    nothing = replace(world, faults=(), kills=(), delays=(), messages=())
     faults = {(one.describe(), one.rank, str(one.at)): replace(nothing, faults=(one,)) for one in world.faults}
     faults |= {("kill", one.rank, str(one.at)): replace(nothing, kills=(one,)) for one in world.kills}
+    faults |= {
+        (f"{one.describe()} of {one.to}", one.by, str(one.at)): replace(nothing, messages=(one,))
+        for one in world.messages
+    }
     return faults | {(DELAY, one.rank, str(one.at)): replace(nothing, delays=(one,)) for one in world.delays}
 
 

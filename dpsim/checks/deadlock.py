@@ -28,7 +28,7 @@ from dpsim.checks import limits, order_inversion, stores, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.ops import KIND, MAIN, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record
+from dpsim.ops import KIND, MAIN, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record, posted
 from dpsim.within import replay_at
 from dpsim.words import ranks_text
 
@@ -161,9 +161,10 @@ def _letters(run_index: RunIndex) -> list[Finding]:
         rank, record = last.rank, last.record
         if isinstance(record, Take) and record.how == "get" and record.timeout_ns is None:
             posts = sum(
-                raw[KIND] == "post" and (raw[POST_TO], raw[POST_MAILBOX]) == (rank, record.mailbox)
+                letter[:2] == (rank, record.mailbox)
                 for journal in run_index.run.journals
-                for raw in journal
+                for letter in map(posted, journal)
+                if letter is not None
             )
             findings.append(
                 Finding(

@@ -1,5 +1,5 @@
-"""Faults and delays that never happened: an address that nobody came to, a change that changed nothing, a rank that was
-through before it was to die.
+"""Faults, delays and messages from outside that never happened: an address that nobody came to, a change that changed
+nothing, a rank that was through before it was to die, a mailbox that nobody looks into.
 
 A planted fault that is not applied would pass as a healthy run, so a typo in an address must not go unnoticed.
 
@@ -20,13 +20,15 @@ from dpsim.ops import (
     ORDINAL,
     SEQ,
     SITE,
+    TAKE_MAILBOX,
     THREAD,
     Injected,
     RawRecord,
+    posted,
 )
 from dpsim.within import MADE, replay_at, within
-from dpsim.words import nearest
-from dpsim.world import At, Kill, Run, World
+from dpsim.words import did_you_mean, nearest
+from dpsim.world import At, Kill, Message, Run, World
 
 REPLAYED = MADE | {"replay"}
 
@@ -53,14 +55,33 @@ def never_applied(world: World, run: Run) -> list[str]:
     ]:
         if not any(raw[KIND] == "injected" and _stands_for(raw, kind, at) for raw in run.journals[rank]):
             lines.append(f"{said}: {_why(world, run, rank, at, kind)}")
+    for message in world.messages:
+        said = _unheard(world, run, message)
+        if said:
+            lines.append(f"{message.describe()} of {world.actor(message.to)}: {said}")
     for kill in world.kills:
         if not any(raw[KIND] == "injected" and raw[INJECTED_WHAT] == "kill" for raw in run.journals[kill.rank]):
             lines.append(f"kill: {_lived(world, run, kill)}")
     return lines
 
 
+def _unheard(world: World, run: Run, message: Message) -> str:
+    """Why a message from outside was not sent, or is in a mailbox that nobody looks into; empty if all is well."""
+    letter = message.to, message.mailbox, message.content
+    if not any(posted(raw) == letter and _stands_for(raw, "message", message.at) for raw in run.journals[message.by]):
+        return _why(world, run, message.by, message.at, "message")
+    boxes = sorted({raw[TAKE_MAILBOX] for raw in run.journals[message.to] if raw[KIND] == "take"})
+    if message.mailbox in boxes:
+        return ""
+    hint = f"it looks into {', '.join(boxes)}" if boxes else "it looks into none"
+    return f"{world.actor(message.to)} never looked there; {hint}{did_you_mean(message.mailbox, boxes)}"
+
+
 def injection_text(record: Injected) -> str:
-    """In words: "skip", "alter count to 9 at dp_cpu #3", "delay 3 ms"."""
+    """In words: "skip", "alter count to 9 at dp_cpu #3", "delay 3 ms", "message 5 to inbox of rank 2"."""
+    if record.what == "message":
+        (_, to), (_, mailbox), (_, content) = record.change
+        return f"message {content!r} to {mailbox} of rank {to}"
     said = f"delay {_exactly(record.ns)}" if record.what == "delay" else record.what
     said += "".join(f" {field} to {value}" for field, value in record.change)
     return said if record.communicator is None else f"{said} at {record.communicator} #{record.seq}"

@@ -5,6 +5,7 @@
     model.py           the scenario: its sections, and the rules that span several of them
     expect.py          what must come out
     faults.py          its faults and delays, and the addresses of ops
+    messages.py        what comes to mailboxes from outside
     machine.py         the machine it runs on: what is finite, who else listens on ports
     workload/          its requests: written out, made up from a seed, or read from a trace
     base.py            what all models have in common: strict, frozen, a broken rule with its path
@@ -30,6 +31,7 @@ from dpsim.scenario.errors import ScenarioError, WorkloadMissing
 from dpsim.scenario.expect import Expect, ExpectedCulprit, ExpectExplored
 from dpsim.scenario.faults import Alter, Change, DelaySpec, Die, KillSpec, OpAddress, Repeat, Skip
 from dpsim.scenario.machine import Limits, TakenPort
+from dpsim.scenario.messages import After, MessageSpec
 from dpsim.scenario.model import ProtocolChoice, Scenario
 from dpsim.scenario.to_world import prepare, program_args, requests, world
 from dpsim.scenario.workload.model import AzureCsv, Lengths, RequestSpec, Synthetic, Workload
@@ -37,6 +39,7 @@ from dpsim.scenario.yaml.reader import load_scenario, parse_scenario
 from dpsim.scenario.yaml.writer import dump_scenario, excerpt
 
 __all__ = [
+    "After",
     "Alter",
     "AzureCsv",
     "Change",
@@ -48,6 +51,7 @@ __all__ = [
     "KillSpec",
     "Lengths",
     "Limits",
+    "MessageSpec",
     "OpAddress",
     "ProtocolChoice",
     "Repeat",

@@ -28,6 +28,7 @@ from dpsim.scenario.errors import path_text
 from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
 from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpec
 from dpsim.scenario.machine import Limits, TakenPort
+from dpsim.scenario.messages import Messages
 from dpsim.scenario.workload.model import Workload
 from dpsim.words import did_you_mean
 
@@ -139,6 +140,8 @@ class Scenario(StrictModel):
     """What breaks the protocol."""
     delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What a correct protocol has to tolerate."""
+    messages: Messages = ()
+    """What comes to mailboxes from outside of the program."""
     ports: Annotated[tuple[TakenPort, ...], Field(max_length=1000)] = ()
     """Other programs that listen on ports."""
     expect: Expect = Expect()
@@ -164,6 +167,10 @@ class Scenario(StrictModel):
             if isinstance(fault, Alter) and fault.change.root is not None:
                 yield ("faults", i, "change", "root"), fault.change.root
         yield from ((("delays", i, "rank"), delay.rank) for i, delay in enumerate(self.delays))
+        for i, message in enumerate(self.messages):
+            yield ("messages", i, "to"), message.to
+            if message.after is not None:
+                yield ("messages", i, "after", "rank"), message.after.rank
         yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
         for path, expect in self._expected():
             if expect.culprit is not None:

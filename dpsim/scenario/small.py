@@ -11,8 +11,8 @@ are those of `base`; requests vary, and ranks and stages if they are named:
     output    1 to so many tokens of output                  abort     0: never; 1: or in any of the steps after it came
     stages    pipeline stages, 1 to so many
 
-Faults, delays and settings of ranks that a small world lacks are left out, and so is an expected culprit. Smaller ones
-come first, so the first that fails is a smallest one.
+Faults, delays, messages and settings of ranks that a small world lacks are left out, and so is an expected culprit.
+Smaller ones come first, so the first that fails is a smallest one.
 
 Prior art: Jackson's small scope hypothesis (Alloy); TLC.
 """
@@ -31,7 +31,7 @@ from dpsim.scenario.model import Scenario
 from dpsim.words import did_you_mean
 
 LARGEST = 1_000_000
-INJECTED = ("faults", "delays")
+INJECTED = ("faults", "delays", "messages")
 
 
 class Scope(NamedTuple):
@@ -99,9 +99,7 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
     expect = base.expect.of_small_worlds()
     for number in range(1, sizes.requests + 1):
         for topology in _topologies(base.topology, sizes):
-            injected = {
-                what: [one for one in rest.get(what, ()) if _is_there(one["rank"], topology)] for what in INJECTED
-            }
+            injected = {what: [one for one in rest.get(what, ()) if _is_there(one, topology)] for what in INJECTED}
             own = {rank: one for rank, one in rest.get("config_by_rank", {}).items() if int(rank) < topology.world_size}
             for requests in _requests(sizes, number, step_ns):
                 yield scenario_from(
@@ -117,9 +115,10 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
                 )
 
 
-def _is_there(rank: int | str, topology: Topology) -> bool:
-    """Whether a small world has that rank. What services it has its program knows."""
-    return isinstance(rank, str) or rank < topology.world_size
+def _is_there(injected: Mapping[str, Any], topology: Topology) -> bool:
+    """Whether a small world has the ranks at which something is planted. What services it has its program knows."""
+    ranks = injected.get("rank", 0), injected.get("to", 0), injected.get("after", {}).get("rank", 0)
+    return all(isinstance(rank, str) or rank < topology.world_size for rank in ranks)
 
 
 def _topologies(base: Topology, sizes: Scope) -> list[Topology]:

@@ -33,7 +33,6 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
     """
     groups = None if program is None else program.groups(prepared)
     services = () if program is None else program.services(prepared)
-
     wrong = [
         f"{scenario.name}: {path_text(path)}: {message}" for path, message in misnamed(scenario, program, prepared)
     ]
@@ -59,6 +58,7 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
         nodes=() if program is None else program.nodes(prepared),
         strangers=tuple(one.stranger() for one in scenario.ports),
         lazy=scenario.limits.lazy_communicators,
+        messages=tuple(one.message(number(one.to), number(one.by)) for one in scenario.messages),
     )
 
 
@@ -82,15 +82,15 @@ def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = N
     ]
 
 
-def misnamed_in(scenario: Scenario) -> list[Problem]:
-    """As `misnamed`, for a scenario that has just been read: without the file of its workload, and silent about what
-    its program has against it, which whoever runs it is told. It costs nothing where there is nothing to look for.
+def misnamed_in(scenario: Scenario, base: Path | None = None) -> list[Problem]:
+    """As `misnamed`, for a scenario that has just been read from a folder: silent about what its program has against
+    it, which whoever runs it is told. It costs nothing where there is nothing to look for.
     """
     if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
         return []
-    given = requests(scenario) if scenario.workload.requests is not None else ()
-    with suppress(Exception):  # of a program of somebody's own
-        return misnamed(scenario, *prepared(scenario.protocol.name, program_args(scenario, given)))
+    with suppress(Exception):  # of a program of somebody's own; a workload that is not there
+        program, _, made = prepare(scenario, base)
+        return misnamed(scenario, program, made)
     return []
 
 

@@ -130,6 +130,7 @@ class SimBackend:
         ]
         for rank, host in zip(ranks, hosts, strict=True):
             rank.own_device.tell(host)
+            shared[rank.rank].injections.post = rank.from_outside
         for group in groups:
             _connect(group, ranks, slots)
         coroutines = [live(rank, program, prepared, ends) for rank in ranks]
@@ -169,6 +170,7 @@ class SimBackend:
                 rank.own_device.allocator.close()
             for one in shared:
                 one.look = _nothing
+                del one.injections.post
                 one.threads.clear()
             boxes.close()
             ports.forget()

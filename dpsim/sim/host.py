@@ -101,13 +101,13 @@ class Host:
         if self.issued is not None:
             self.machine.edge(self.issued, op)
 
-    def issue(self) -> None:
+    def issue(self, label: str | None = None) -> None:
         """The host does something that others can see. Where it may be killed, that it comes to do it is an op: it may
-        die before. `_unsure` says of which record on that is.
+        die before. `_unsure` says of which record on that is. `label`: of what it does beside the op at its address.
         """
         if self.lives is None or self.machine.timed:
             return
-        op = self.op(self.address("issues"), host=True)
+        op = self.op(self.address("issues") if label is None else label, host=True)
         self._unsure.append((op, len(self.records) - 1))
         self.issued = op
         self.machine.submit(op)

@@ -15,6 +15,7 @@ from dpsim.backend.rank import JournaledRank
 from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen, Stream
+from dpsim.schedule import visit_label
 from dpsim.sim.device import Device
 from dpsim.sim.flags import SimFlag
 from dpsim.sim.graphs import SimGraph
@@ -25,6 +26,7 @@ from dpsim.sim.ports import Ports
 from dpsim.sim.stores import join_store, open_store
 from dpsim.sim.streams import SimStream
 from dpsim.sim.threads import SimThread, Threads
+from dpsim.world import Message, outside
 
 Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any, Any, None]]
 """The life of a host thread that a program starts."""
@@ -104,6 +106,16 @@ class SimRank(JournaledRank):
         if host.chained:
             host.before(delivery)
         self._boxes.post(delivery, self.rank, to, mailbox, message)
+
+    def from_outside(self, number: int, message: Message) -> None:
+        """A message of the world, with its number there, is sent where this rank is now."""
+        host, at = self.host_thread, (message.mailbox, number)
+        host.issue(visit_label(host.word, *at, "lets in"))
+        label = visit_label(message.to, *at, "delivers from outside") if host.machine.visible else ""
+        delivery = Op(label, self.own_device.costs.message)
+        if host.chained:
+            host.before(delivery)
+        self._boxes.post(delivery, outside(self.rank), message.to, message.mailbox, message.content)
 
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         host = self.host_thread

@@ -140,7 +140,7 @@ class TurningHost(Host):
             self.causes |= op.causes
             self.learned.append((self.journal.step, self.causes))
 
-    def issue(self) -> None:
+    def issue(self, label: str | None = None) -> None:
         """It stood at its turn."""
 
     def stand(self, ends: Sequence[Op], records: int) -> None:

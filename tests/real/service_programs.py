@@ -212,3 +212,24 @@ class Lazy(Program[Any]):
         if not rank.rank:
             rank.send(1, "box", 1, "go-on")
         await rank.host("dp_cpu").all_reduce(np.ones(1, np.int32), site="end")
+
+
+@register_protocol("real_outside")
+class Outside(Program[Any]):
+    """Who waits for messages that nobody of the program sends, and passes them on. One get is in vain."""
+
+    def services(self, prepared: Any) -> tuple[str, ...]:
+        return ("desk",)
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        if rank.rank == 0:
+            rank.decide("first", await rank.mailbox("in").get("first"), "dp_cpu")
+            rank.decide("told", await rank.mailbox("told").get("told", timeout_ns=60 * SECOND), "dp_cpu")
+            rank.decide("vain", await rank.mailbox("in").get("vain", timeout_ns=MOMENT), "dp_cpu")
+            return
+        for _ in range(2):
+            rank.probe("work")
+
+    async def serve(self, rank: Rank, prepared: Any) -> None:
+        rank.send(0, "told", await rank.mailbox("jobs").get("hear"), "tell")

@@ -361,6 +361,38 @@ BAD_FILES = [
         f"{RANKS}config_by_rank:\n  1: {{enable_eplb: true, enable_expert_parallel: §false}}\n",
         ("config_by_rank.1.enable_expert_parallel: False; expected True",),
     ),
+    # ---- messages
+    Bad(
+        "a message to a rank that is not there",
+        f"{RANKS}messages:\n  - {{to: §7, mailbox: inbox, content: 1}}\n",
+        ("messages[0].to: rank 7: the topology has 4 ranks, 0 to 3",),
+    ),
+    Bad(
+        "a message to a service that is not there",
+        f"{RANKS}protocol: startup\nmessages:\n  - {{to: §engine.7, mailbox: inbox, content: 1}}\n",
+        ("messages[0].to: no service 'engine.7'; expected a rank, or one of: frontend", "did you mean 'engine.3'?"),
+    ),
+    Bad(
+        "a message sent at a service that is not there",
+        f"{RANKS}messages:\n  - {{to: 0, mailbox: inbox, content: 1, after: {{rank: §client, site: a, ordinal: 0}}}}\n",
+        ("messages[0].after.rank: no service 'client'; expected a rank: dp_batch has no services",),
+    ),
+    Bad(
+        "a message with a mapping",
+        f"{RANKS}messages:\n  - {{to: 0, mailbox: inbox, content: §{{a: 1}}}}\n",
+        ("messages[0].content: expected numbers, texts, truth values and lists of these, got {'a': 1}",),
+    ),
+    Bad(
+        "a message without content",
+        f"{RANKS}messages:\n  - {{to: 0, mailbox: inbox, content: §null}}\n",
+        ("messages[0].content: nothing is what a poll gives for an empty mailbox",),
+    ),
+    Bad(
+        "a message at no op",
+        f"{RANKS}messages:\n  - {{to: 0, mailbox: inbox, content: 1, after: §{{rank: 1}}}}\n",
+        ("messages[0].after: the key 'ordinal' is missing; expected rank, site, ordinal",),
+        2,
+    ),
     # ---- several problems
     Bad(
         "three problems",

@@ -278,5 +278,6 @@ ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {
     "ask": HostState._ask,
     "take": HostState._take,
     "post": HostState._post,
+    "injected": HostState._post,
 }
 """What a host does at a record; launches are in `go`, for they are the most."""

@@ -24,6 +24,8 @@ Where several host threads of a rank post to a box or take from it, neither is w
 journal, nor does one know what another took. There nothing is counted either, and a message may be of any post that has
 its content.
 
+A message from outside is one of a sender of its own, which knows what the rank knew at whose op it was sent.
+
 Of a rank that died messages may be lost, so nothing is counted in a box that it posts to. Nor where a message
 came that no post explains, or too many to look at (`MANY`). There each message is taken for itself.
 """
@@ -36,7 +38,8 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
-from dpsim.ops import KIND, POST_CONTENT, POST_MAILBOX, POST_TO, TAKE_MAILBOX, THREAD, RawRecord
+from dpsim.ops import KIND, TAKE_MAILBOX, THREAD, RawRecord, posted
+from dpsim.world import outside
 
 MANY = 256
 """Messages that are not accounted for, up to which they are counted."""
@@ -208,17 +211,22 @@ class Mail:
         self._boxes: defaultdict[tuple[int, str], Box] = defaultdict(Box)
 
     def add(self, rank: int, raw: RawRecord) -> None:
-        """Before the walk: a post of the run."""
-        box = self._boxes[raw[POST_TO], raw[POST_MAILBOX]]
-        box.senders.setdefault(rank, Letters()).posts.append((raw[POST_CONTENT], Signal()))
+        """Before the walk: a record of the run that may tell of a post."""
+        letter = posted(raw)
+        if letter is None:
+            return
+        to, name, content = letter
+        box, sender = self._boxes[to, name], rank if raw[KIND] == "post" else outside(rank)
+        box.senders.setdefault(sender, Letters()).posts.append((content, Signal()))
         box.counts = box.counts and rank not in self._lossy
 
     def share(self, rank: int, journal: Sequence[RawRecord]) -> None:
         """Before the walk: a rank that has several threads, which may use one box."""
         threads: defaultdict[tuple[str, int, str], set[str]] = defaultdict(set)
         for raw in journal:
-            if raw[KIND] == "post":
-                threads["post", raw[POST_TO], raw[POST_MAILBOX]].add(raw[THREAD])
+            letter = posted(raw)
+            if letter is not None:
+                threads[raw[KIND], letter[0], letter[1]].add(raw[THREAD])
             elif raw[KIND] == "take":
                 threads["take", rank, raw[TAKE_MAILBOX]].add(raw[THREAD])
         for (_, to, name), users in threads.items():
@@ -226,8 +234,11 @@ class Mail:
                 self._boxes[to, name].mixed = True
 
     def post(self, rank: int, raw: RawRecord, clock: Clock, ready: list[Waiter]) -> None:
-        """The walk has come to a post."""
-        letters = self._boxes[raw[POST_TO], raw[POST_MAILBOX]].senders[rank]
+        """The walk has come to a record that may tell of a post."""
+        letter = posted(raw)
+        if letter is None:
+            return
+        letters = self._boxes[letter[0], letter[1]].senders[rank if raw[KIND] == "post" else outside(rank)]
         letters.posts[letters.sent][1].set(clock, 0, 0, ready)
         letters.sent += 1
 

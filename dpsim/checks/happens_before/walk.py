@@ -58,7 +58,7 @@ from dpsim.world import Run, World
 STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "read": 1, "alloc": 0, "mark": 0, "wait": 0, "used": 0}
 """The records that name a stream to put something on, and how many ops of it each is."""
 
-NOTED = STREAMED | {"post": -1, "thread": -2}
+NOTED = STREAMED | {"post": -1, "injected": -1, "thread": -2}
 """These, and those of which one has to know besides."""
 
 

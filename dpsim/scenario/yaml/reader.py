@@ -42,11 +42,11 @@ MAX_BYTES = 4 << 20
 
 def load_scenario(path: str | os.PathLike[str]) -> Scenario:
     """Read a scenario file. Raises ScenarioError, whose text names file, line and column of every problem."""
-    return parse_scenario(_read(Path(path)), str(path))
+    return parse_scenario(_read(Path(path)), str(path), Path(path).parent)
 
 
-def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
-    """Read a scenario from text; `name` stands for the file in errors. Raises ScenarioError."""
+def parse_scenario(content: bytes | str, name: str = "scenario", base: Path | None = None) -> Scenario:
+    """Read a scenario from text; `name` stands for the file in errors, `base` is its folder. Raises ScenarioError."""
     if len(content) > MAX_BYTES:
         raise _too_large(name)
     try:
@@ -58,7 +58,7 @@ def parse_scenario(content: bytes | str, name: str = "scenario") -> Scenario:
     if not isinstance(root, Mapping):
         raise _located(name, [_not_a_mapping(root)])
     scenario = _validated(root, name)
-    found = [_placed(root, Explained(*problem)) for problem in misnamed_in(scenario)]
+    found = [_placed(root, Explained(*problem)) for problem in misnamed_in(scenario, base)]
     if found:
         raise _located(name, found)
     return scenario

@@ -155,4 +155,3 @@ def test_a_batch_job_goes_on_until_nobody_has_work() -> None:
     assert seen.classes == []
     assert seen.world.services == ()
     assert seen.forwards == [(1, 3), (4, 0)]
-

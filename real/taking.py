@@ -1,0 +1,43 @@
+"""How a rank looks into a mailbox: a poll, a get that may wait for ever, an idle one, one with a time-out.
+
+outcome = taking(rank, "inbox", "get", None, 0)             # what `RealRank._take` gives
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from queue import Empty
+from typing import Any, Protocol
+
+from dpsim.backend.work import Outcome
+from dpsim.interface import Frozen
+from real.mail import Mail
+from real.waiting import Patience
+
+
+class Taker(Protocol):
+    """What this needs of a rank."""
+
+    mail: Mail
+    patience: Patience
+
+
+def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns: int) -> Outcome:
+    """Learns the next message; None for a poll that finds none and for a get whose time is up."""
+
+    def outcome() -> Generator[Any, Any, Frozen]:
+        patience = rank.patience
+        patience.sleep(delay_ns)
+        box = rank.mail.box(mailbox)
+        if how == "poll":
+            patience.check()  # a host that only ever polls has to hear of it somewhere
+            try:
+                return box.get_nowait()
+            except Empty:
+                return None
+        if timeout_ns is not None:
+            return patience.answer(box, timeout_ns)
+        return patience.message(box, idle=how == "idle")
+        yield  # a generator, as the contract has it, that never suspends
+
+    return outcome

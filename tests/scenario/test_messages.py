@@ -1,0 +1,53 @@
+"""Messages from outside in a scenario: what a backend is told, and that files keep them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, dump_scenario, parse_scenario, prepare, scenario_from, world
+from dpsim.scenario.small import scope, small_scenarios
+from dpsim.world import At, Message
+
+REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
+BOTH = [
+    {"to": "engine.1", "mailbox": "inbox", "content": ["wave", [3, True, 0.5, None]]},
+    {"to": 0, "mailbox": "in", "content": "x", "after": {"rank": "engine.0", "site": "serve", "ordinal": 2}},
+]
+
+
+def made(messages: list[dict[str, Any]] = BOTH, protocol: str = "startup", **sections: Any) -> Scenario:
+    about = {"topology": {"data_parallel_size": 4}, "workload": {"requests": [REQUEST]}, **sections}
+    return scenario_from({"name": "made", "protocol": protocol, "messages": messages, **about})
+
+
+def test_messages_are_told() -> None:
+    program, _, prepared = prepare(made())
+    assert world(made(), program, prepared).messages == (
+        Message(7, "inbox", ("wave", (3, True, 0.5, None)), by=7),
+        Message(0, "in", "x", by=6, at=At("serve", 2)),
+    )
+
+
+def test_files_keep_messages() -> None:
+    assert parse_scenario(dump_scenario(made())) == made()
+    assert scenario_from(made().model_dump(mode="json", by_alias=True, exclude_defaults=True)) == made()
+
+
+def test_a_message_that_nobody_looks_for_is_not_met() -> None:
+    healthy = made([], "dp_batch")
+    assert run_scenario(healthy).met
+    for extra, said in (
+        ({}, "rank 0 never looked there; it looks into none"),
+        ({"after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}, "rank 1 never came to dp.agre[0]; did you mean"),
+    ):
+        unmet = run_scenario(made([{"to": 0, "mailbox": "in", "content": 1, **extra}], "dp_batch")).unmet
+        assert unmet is not None
+        assert said in unmet
+
+
+def test_small_worlds_have_the_messages_of_those_they_have() -> None:
+    messages = [{"to": rank, "mailbox": "in", "content": 1} for rank in range(3)]
+    messages.append({"to": 0, "mailbox": "in", "content": 2, "after": {"rank": 2, "site": "a", "ordinal": 0}})
+    found = list(small_scenarios(made(messages, "dp_batch"), scope("ranks=3,steps=1,prompt=1,output=1")))
+    assert [len(one.messages) for one in found] == [1, 2, 4]
