@@ -598,6 +598,18 @@ class Rank(ABC):
         """
 
     @abstractmethod
+    def watch(self, actor: int, mailbox: str, site: str) -> None:
+        """Be told when a rank or service is gone: its program has ended or raised, or its process died. Then the
+        message ("gone", actor) comes to this mailbox of mine, once for each call, behind all that the actor sent there
+        and that arrives at all. Nobody sends it: it is what the machine sees (a sentinel of the process, a pipe that
+        closes). It comes if the actor is gone already. It may come long after the end, and what the actor began may
+        still go on.
+
+        Who stands in an idle get at the end of a run is not gone, nor is who stands still for ever. ValueError for who
+        is no rank or service, and for oneself.
+        """
+
+    @abstractmethod
     def sleep(self, ns: int, site: str) -> Awaitable[None]:
         """Let the host stand still for so long: simulated time, or real time."""
 

@@ -375,6 +375,24 @@ class Take(NamedTuple):
         return f"{self.how} {self.mailbox}"
 
 
+class Watched(NamedTuple):
+    """From now on this rank is told of the end of a rank or service: the message ("gone", actor) comes to its mailbox.
+    Nobody posts it, so no other record tells of it but the `Learned` of whoever takes it.
+    """
+
+    kind: Literal["watch"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    actor: int
+    mailbox: str
+
+    def describe(self) -> str:
+        return f"watch rank {self.actor}; its end comes to {self.mailbox}"
+
+
 class Sleep(NamedTuple):
     """The host stands still for `ns` nanoseconds."""
 
@@ -581,6 +599,7 @@ Record: TypeAlias = (
     | Read
     | Post
     | Take
+    | Watched
     | Sleep
     | Flagged
     | Threaded
@@ -657,6 +676,8 @@ POST_MAILBOX = _position("mailbox", Post)
 POST_CONTENT = _position("content", Post)
 TAKE_MAILBOX = _position("mailbox", Take)
 TAKE_HOW = _position("how", Take)
+WATCH_ACTOR = _position("actor", Watched)
+WATCH_MAILBOX = _position("mailbox", Watched)
 SLEEP_NS = _position("ns", Sleep)
 STORE_NODE = _position("node", Stored)
 STORE_PORT = _position("port", Stored)

@@ -213,6 +213,9 @@ class RealRank(JournaledRank):
         self.patience.sleep(delay_ns)
         self._mail.post(to, mailbox, message, self.patience)
 
+    def _watch(self, actor: int, mailbox: str) -> None:
+        self._mail.watch(actor, mailbox)
+
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, Frozen]:
             self.patience.sleep(delay_ns)

@@ -223,6 +223,7 @@ class Worker:
             else:
                 rank._drain()
                 rank.journal.finished()
+                self._mail.end()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
         except Unfinished:
@@ -235,6 +236,7 @@ class Worker:
                 lacked = trouble(error)
                 with contextlib.suppress(NoJournal):
                     rank.journal_of(error).raised(error, registry.packages())
+                self._mail.end()
         self._spoiled |= not rank.stop(STOP_SECONDS)
         lacked = lacked or rank.lacked
         rank.close()

@@ -34,6 +34,7 @@ from dpsim.sim.lazy import Made
 from dpsim.sim.life import kill, live, live_beside
 from dpsim.sim.machine import Machine
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.notices import Notices
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.ports import Ports
 from dpsim.sim.rank import SimRank
@@ -101,6 +102,7 @@ class SimBackend:
             for group in groups:
                 group.made = Made(machine, group.spec) if group.device else None
         boxes, ports = Mailboxes(machine, world.actors), Ports(machine, world)
+        notices = Notices(machine, boxes)
         journals: list[list[RawRecord]] = [[] for _ in range(world.actors)]
         self.journals = journals
         ends: list[End] = ["blocked"] * world.actors
@@ -124,7 +126,15 @@ class SimBackend:
             one.look = partial(watch.look, one.rank)
         begin = partial(live_beside, ends=ends)
         ranks = [
-            SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes, ports, several, begin)
+            SimRank(
+                host,
+                Device(host.rank, machine, self.costs, self.expandable, world),
+                boxes,
+                notices,
+                ports,
+                several,
+                begin,
+            )
             for host, several in zip(hosts, threads, strict=True)
         ]
         for rank, host in zip(ranks, hosts, strict=True):
@@ -170,6 +180,7 @@ class SimBackend:
                 one.look = _nothing
                 one.threads.clear()
             boxes.close()
+            notices.close()
             ports.forget()
             machine.env.close()
             del machine.submit, machine.fire, machine.alarms

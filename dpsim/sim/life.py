@@ -74,6 +74,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         return
     ends[rank.rank] = "finished"
     journal.finished()
+    rank.gone()
 
 
 async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:

@@ -29,6 +29,7 @@ CALLS = {
     "thread": "start|join",
     "used": "record_stream",
     "wait": "wait|wait_stream|replay",
+    "watch": "watch",
 }
 """Kind of record -> the calls of the contract that write it; a collective or transfer is named as its call is. The
 records of a replay have the lines of the capture.
