@@ -96,6 +96,9 @@ class Program(ABC, Generic[P]):
     """Whether what its threads share in Python is ordered by flags, starts and joins wherever the order matters. Then
     calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other. It is
     a promise: a proof says that it assumes it."""
+    aborts: bool = False
+    """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
+    off, or lost with a peer's."""
     honours_config_by_rank: bool = False
 
     def __init_subclass__(cls, **more: Any) -> None:

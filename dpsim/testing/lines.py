@@ -11,6 +11,7 @@ import sys
 from dpsim.ops import KEPT_CALL, KEPT_FIELDS, KIND, OP, WHERE, RawRecord
 
 CALLS = {
+    "abort": "abort",
     "alloc": "alloc",
     "ask": "query|synchronize|capture",
     "capture": "capture",
