@@ -210,6 +210,7 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
+        rank.journal.shared.aborts = program.aborts
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
@@ -250,7 +251,8 @@ class Worker:
             return Troubled(job.number, "blocked", file.failed)
         if lacked:
             return Troubled(job.number, end, lacked)
-        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns(), listens=listens)
+        waited, now = rank.patience.waited_ns, time.monotonic_ns()
+        return Ended(job.number, end, waited, started, now, listens=listens, aborted=rank.aborted)
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""

@@ -27,6 +27,7 @@ class Abortable:
             raise RuntimeError(
                 f"{site}: the program does not say that it aborts communicators; write `aborts = True` in its class"
             )
+        self.journal.about = "communicator", self.name, "abort"
         self.journal.note("abort", site, (self.name,))
         if not self.aborted:
             self.aborted = True
@@ -35,6 +36,7 @@ class Abortable:
     def refuse_aborted(self, site: str) -> None:
         """Raise Aborted for a call, in the turn of its thread."""
         if self.journal.turn is not None:
+            self.journal.about = "communicator", self.name, "call"
             self.journal.come(site)
         if self.aborted:
             raise self.error(site)
