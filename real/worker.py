@@ -44,6 +44,7 @@ from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import (
     Abort,
+    Alone,
     Dismiss,
     Ended,
     Go,
@@ -218,6 +219,8 @@ class Worker:
             rank.patience.sleep(rank.journal.start_delay())
             try:
                 drive(program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
+                if program.threaded:
+                    self._send(Alone(job.number))
                 rank.all_over()
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
                 rank._drain()

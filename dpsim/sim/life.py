@@ -40,8 +40,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
                 lost.host.own_journal.raised(lost.error, packages())
                 rank.stop()
                 return
-        for each in device.threads:  # whoever cares has heard of it, and the rest goes on
-            each.broken = None
+        host.drains = True
         for chain in device.chains.values():
             end = chain.end(host)
             if end is not None:

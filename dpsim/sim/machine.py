@@ -215,6 +215,13 @@ class Machine(Edges):
         finally:
             self._firing = False
 
+    def inherit(self, before: Op, after: Op) -> None:
+        """Where ranks abort: an edge was made in another way than by `edge`."""
+
+    def is_broken(self, op: Op, rank: int) -> bool:
+        """Whether an op lies behind work of that rank's device that was broken off (`dpsim.sim.broken`)."""
+        return False
+
     def until(self, op: Op, waiter: simpy.Event) -> simpy.Event:
         """The waiter, which is due when the op has fired."""
         waiter.callbacks = []
