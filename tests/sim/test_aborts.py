@@ -148,11 +148,6 @@ def test_a_blocked_call_hears_of_an_abort_or_is_through_before() -> None:
     assert ends == {("finished", "through"), ("finished", "aborted"), ("blocked", "through"), ("blocked", "aborted")}
 
 
-@pytest.mark.slow
-def test_exploring_misses_nothing_of_an_abort_by_a_thread() -> None:
-    assert missed(case_of(world_of(2, ["h", "own"]), from_a_thread, Threaded)) == (0, 0, 0)
-
-
 async def on_a_device(rank: Rank) -> Any:
     """Rank 0 gives a sum of its device up to which its peer does not come; memory is used again at once."""
     main, heard = rank.stream("s"), ""
