@@ -30,16 +30,20 @@ from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, DeviceCommunicator, HostArray, Stream
+from dpsim.interface import Aborted, Buffer, DeviceCommunicator, HostArray, Stream
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls
+from real.abandoned import ended
 from real.calls import torch_dtype
 from real.communicators import Group
 from real.cpu_graphs import CpuGraph
 from real.lazy import FirstUse
 from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished, peer_gone
+
+POLL_SECONDS = 500e-6
+"""So often a stream's thread looks whether its communicator was aborted."""
 
 TURN_SECONDS = 0.1
 """So often a thread that waits for its turn looks whether its rank has failed meanwhile."""
@@ -110,34 +114,50 @@ class Turns:
         return run
 
 
+class Mark(threading.Event):
+    """A point of a stream. `broken`: it lies behind something that was broken off by an abort."""
+
+    broken = False
+
+
 class CpuStream(RealStream):
     """A thread and its queue."""
 
-    __slots__ = ("_empty", "_queue")
+    __slots__ = ("_empty", "_queue", "broken")
 
     def __init__(self, rank: RealRank, name: str) -> None:
         from torch import empty
 
         super().__init__(rank, name)
         self._empty = empty
-        self._queue: queue.SimpleQueue[Callable[[], object] | threading.Event | None] = queue.SimpleQueue()
+        self.broken = False
+        """It has come past something that was broken off."""
+        self._queue: queue.SimpleQueue[Callable[[], object] | Mark | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
 
     def put(self, entry: Callable[[], object]) -> None:
         """Run it after all that was put before."""
         self._queue.put(entry)
 
-    def join(self) -> threading.Event:
+    def join(self) -> Mark:
         """Set when all that was put so far is done, or left out."""
-        mark = threading.Event()
+        mark = Mark()
         self._queue.put(mark)
         return mark
 
-    def settle(self, mark: threading.Event) -> None:
+    def settle(self, mark: Mark) -> None:
         """Wait for a mark; raise what went wrong before it."""
         self.rank.patience.event(mark)
         if self.rank.failure is not None:
             raise self.rank.failure
+
+    def come_past(self, mark: Mark) -> None:
+        """The same for a host that wants what was computed: Aborted if it lies behind what was broken off."""
+        self.settle(mark)
+        if mark.broken:
+            raise Aborted(
+                f"rank {self.journal.rank} has aborted a communicator, and what it waits for lies behind that"
+            )
 
     def _drain(self) -> None:
         self.settle(self.join())
@@ -147,7 +167,8 @@ class CpuStream(RealStream):
 
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:
-            if isinstance(entry, threading.Event):
+            if isinstance(entry, Mark):
+                entry.broken = self.broken
                 entry.set()
             elif self.rank.failure is None:
                 try:
@@ -167,7 +188,12 @@ class CpuStream(RealStream):
 
     def _wait(self, event: JournaledEvent) -> None:
         mark = of_this_backend(event, CpuEvent).mark
-        self.put(mark.wait)
+
+        def wait() -> None:
+            mark.wait()
+            self.broken |= mark.broken
+
+        self.put(wait)
 
     def _spin(self, ns: int) -> None:
         self.put(lambda: time.sleep(ns / 1e9))
@@ -197,7 +223,7 @@ class CpuEvent(JournaledEvent):
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
-            self._stream.settle(self.mark)
+            self._stream.come_past(self.mark)
             return
             yield
 
@@ -218,7 +244,7 @@ class CpuBuffer(RealBuffer):
         mark = on.join()
 
         def outcome() -> Generator[Any, Any, HostArray]:
-            on.settle(mark)
+            on.come_past(mark)
             return copies[0]
             yield
 
@@ -235,16 +261,19 @@ class CpuBuffer(RealBuffer):
 class CpuCommunicator(FirstUse):
     """Collectives and transfers over a gloo group of their own, each an entry of its stream."""
 
-    __slots__ = ("_gloo", "_moves", "_seq", "_turns")
+    __slots__ = ("_gloo", "_moves", "_rank", "_seq", "_turns")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group, rank.patience)
+        self._rank = rank
         self._gloo = group
         self._turns = Turns(rank)
         self._seq = 0
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
         if self.made is not None:
             self.made.meet(self.ranks)
         given, wanted = flat(source), flat(output)
@@ -253,6 +282,8 @@ class CpuCommunicator(FirstUse):
             self._seq += 1
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        if self.aborted:
+            raise self.error(self.name)
         memory = flat(buffer)
         for issue in issues:
             if self.made is not None:
@@ -277,7 +308,9 @@ class CpuCommunicator(FirstUse):
             on._spin(late)
 
         def run() -> None:
-            if not parts:
+            if self.aborted:
+                on.broken = True
+            if not parts or self.aborted:
                 return
             issue = parts[0][0]
             try:
@@ -285,10 +318,30 @@ class CpuCommunicator(FirstUse):
                 for issue, source, output in parts:
                     pending.append(gloo_calls.start(self._gloo, issue, source, output))
                 for (issue, _, _), work in zip(parts, pending, strict=True):  # noqa: B007  # named in the error
-                    work.wait()
+                    if self.journal.shared.aborts:
+                        self._until(ended(work, lambda: self.aborted))
+                    if not self.aborted:
+                        work.wait()
+                    on.broken |= self.aborted
             except (RuntimeError, ValueError) as error:
-                if isinstance(error, RuntimeError) and peer_gone(error):
+                lost = isinstance(error, RuntimeError) and peer_gone(error)
+                if lost and self.journal.shared.aborts:
+                    self._until(lambda: self.aborted)
+                if self.aborted:
+                    on.broken = True
+                    return
+                if lost:
                     raise Unfinished from error
                 raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
 
         on.put(self._turns.take(run))
+
+    def _until(self, ready: Callable[[], bool]) -> None:
+        """A stream's thread stands so long. Raises Unfinished when the job is over."""
+        while not ready():
+            if self._rank.closed:
+                raise Unfinished
+            time.sleep(POLL_SECONDS)
+
+    def _abort(self) -> None:
+        """Threads of streams look at `aborted`; gloo itself goes on (see `real.host_calls`)."""

@@ -7,6 +7,7 @@
              <- Prepared                     program resolved and prepared, all communicators up
     Go       ->                              when every rank is prepared, so that nobody's program waits for
     somebody's set-up
+             <- Alone                        main has come to its end, and waits for other host threads
              <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
              <- Troubled                     instead: the machine took away what the rank needs
     Dismiss  ->                              all ranks that have not ended stand in an idle get: that was the end
@@ -72,10 +73,15 @@ class Go(NamedTuple):
     number: int
 
 
+class Alone(NamedTuple):
+    number: int
+
+
 class Ended(NamedTuple):
     """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
     program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
-    process is not to be used again. `listens`: a store that it opened is still there, for others.
+    process is not to be used again. `listens`: a store that it opened is still there, for others. `aborted`: it has
+    aborted a communicator, which is not to be used again.
     """
 
     number: int
@@ -86,6 +92,7 @@ class Ended(NamedTuple):
     changed: str = ""
     spoiled: bool = False
     listens: bool = False
+    aborted: bool = False
 
 
 class Troubled(NamedTuple):

@@ -141,7 +141,7 @@ class RealBuffer(JournaledBuffer):
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_size", "failure", "mail", "patience", "stores", "taken")
+    __slots__ = ("_device", "_size", "closed", "failure", "mail", "patience", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -160,6 +160,7 @@ class RealRank(JournaledRank):
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
         """The first error of any of its streams, where these are threads."""
+        self.closed = False
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
@@ -190,7 +191,13 @@ class RealRank(JournaledRank):
         for stream in self.streams.values():
             stream._drain()
 
+    @property
+    def aborted(self) -> bool:
+        """Whether it has aborted a communicator."""
+        return any(one.aborted for one in (*self.hosts.values(), *self.devices.values()))  # type: ignore[attr-defined]
+
     def close(self) -> None:
+        self.closed = True
         for stream in self.streams.values():
             stream.close()
 
@@ -216,6 +223,9 @@ class RealRank(JournaledRank):
 
     def _from_outside(self, _: int, message: Message) -> None:
         self.mail.post(message.to, message.mailbox, message.content, self.patience, outside=True)
+
+    def _watch(self, actor: int, mailbox: str) -> None:
+        self.mail.watch(actor, mailbox)
 
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         return taking(self, mailbox, how, timeout_ns, delay_ns)

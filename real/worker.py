@@ -45,6 +45,7 @@ from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import (
     Abort,
+    Alone,
     Dismiss,
     Ended,
     Go,
@@ -210,6 +211,7 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
+        rank.journal.shared.aborts = program.aborts
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
@@ -217,12 +219,15 @@ class Worker:
             rank.patience.sleep(rank.journal.start_delay())
             try:
                 drive(program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
+                if program.threaded:
+                    self._send(Alone(job.number))
                 rank.all_over()
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
                 rank._drain()
             else:
                 rank._drain()
                 rank.journal.finished()
+                self._mail.end()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
         except Unfinished:
@@ -235,6 +240,7 @@ class Worker:
                 lacked = trouble(error)
                 with contextlib.suppress(NoJournal):
                     rank.journal_of(error).raised(error, registry.packages())
+                self._mail.end()
         self._spoiled |= not rank.stop(STOP_SECONDS)
         lacked = lacked or rank.lacked
         rank.close()
@@ -248,7 +254,8 @@ class Worker:
             return Troubled(job.number, "blocked", file.failed)
         if lacked:
             return Troubled(job.number, end, lacked)
-        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns(), listens=listens)
+        waited, now = rank.patience.waited_ns, time.monotonic_ns()
+        return Ended(job.number, end, waited, started, now, listens=listens, aborted=rank.aborted)
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex
 from dpsim.checks.transfers import astray, summary
-from dpsim.ops import ADDRESS, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
+from dpsim.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.words import counted
 
 LEARNS = frozenset({"read", "ask", "take", "sleep"})
@@ -37,7 +37,9 @@ def check(run_index: RunIndex) -> list[Finding]:
         for entry in _pending(run_index, rank) if came_to_its_end else ():
             sites.setdefault((entry.raw[KIND], entry.raw[SITE]), []).append(entry)
     findings = [_never_awaited(run_index, entries) for entries in sites.values()]
-    for (_, *peers), line in run_index.transfers.items():
+    for (name, *peers), line in run_index.transfers.items():
+        if any(run_index.gave_up(rank, name) for rank in peers):
+            continue
         if len(line.sends) != len(line.receives) and all(ended[rank] for rank in peers):
             findings.append(_without_partner(run_index, peers, line))
     return findings
@@ -52,7 +54,8 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
         if kind == "learned":
             begun.pop(raw[ADDRESS], None)
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
-            begun[raw[ADDRESS]] = at
+            if not (kind in GOES_OUT and run_index.gave_up(rank, raw[COMMUNICATOR])):
+                begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())
 
 

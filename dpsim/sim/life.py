@@ -40,6 +40,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
                 lost.host.own_journal.raised(lost.error, packages())
                 rank.stop()
                 return
+        host.drains = True
         for chain in device.chains.values():
             end = chain.end(host)
             if end is not None:
@@ -74,6 +75,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         return
     ends[rank.rank] = "finished"
     journal.finished()
+    rank.gone()
 
 
 async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:
