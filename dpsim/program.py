@@ -59,6 +59,7 @@ class Request(NamedTuple):
     encoder_inputs: bool = False  # its first step brings inputs for an encoder
     stop_after: int | None = None  # the model says a stop token so many output tokens on: nobody knows it before
     drafts: tuple[int, ...] | None = None  # of its decodes in turn, at most; the last is that of all that follow
+    structured_output: bool = False  # its tokens follow a grammar, whose masks are made of those before
 
     @property
     def length(self) -> int:

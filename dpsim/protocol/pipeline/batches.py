@@ -81,13 +81,18 @@ class Batch(NamedTuple):
 
 
 class InputBatch(NamedTuple):
-    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie."""
+    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie.
+
+    It is also what a worker keeps between the call that executes a batch and the one that samples it, which brings
+    `masks`: of each row by place what a grammar permits.
+    """
 
     batch: Batch
     slots: tuple[int, ...]
     mapping: Buffer
     spans: tuple[Span, ...]
     inputs: Buffer
+    masks: tuple[tuple[int, ...], ...] = ()
 
 
 class StepResult(NamedTuple):

@@ -40,12 +40,15 @@ STEP_NS = 20_000_000
 
 class Call(NamedTuple):
     """One call of the engine: the batch that it schedules, whether it takes the oldest result after that, and whether
-    a dummy step follows.
+    a dummy step follows. `masks`: with which the batch is sampled, of each row by place, empty where no row has a
+    grammar. `deferred`: it is sampled only after the result, which the masks need.
     """
 
     batch: Batch | None
     takes: bool
     dummy: bool = False
+    masks: tuple[tuple[int, ...], ...] = ()
+    deferred: bool = False
 
 
 class History:
@@ -74,7 +77,7 @@ class History:
                     f"config.num_gpu_blocks_override: expected at least {most}, the blocks of {config.block_size} "
                     f"tokens that request {number} may need alone, got {config.num_gpu_blocks_override}"
                 )
-        self.oracles = [Oracle(number, request.prompt_tokens) for number, request in enumerate(requests)]
+        self.oracles = [Oracle(number, one.prompt_tokens, one.structured_output) for number, one in enumerate(requests)]
         self.calls: list[Call] = []
         self.ticks: list[int] = []  # of the calls
         numbers = range(len(requests)) if mine is None else mine
@@ -121,18 +124,24 @@ class History:
                     scheduler.waiting.append(RequestState(number, requests[number]))
             while aborts and aborts[0][0] <= tick:
                 scheduler.abort(aborts.popleft()[1])
-            batch = None
+            batch, masks, deferred = None, (), False
             if scheduler.has_requests:
                 batch, results = scheduler.schedule()
-                queue.append(results)
+                deferred = scheduler.defers(results)
+                if not deferred:
+                    masks = scheduler.masks(batch, results)
+                    queue.append(results)
             elif not queue:
                 if arrivals:
                     tick = max(tick + 1, arrivals[0][0])
                 continue
-            takes = batch is None or not scheduler.returns_early(batch, len(queue))
+            takes = batch is None or deferred or not scheduler.returns_early(batch, len(queue))
             if takes:
                 scheduler.update_from_output(queue.popleft())
-            self.calls.append(Call(batch, takes))
+            if batch is not None and deferred:
+                masks = scheduler.masks(batch, results)
+                queue.append(results)
+            self.calls.append(Call(batch, takes, masks=masks, deferred=deferred))
             self.ticks.append(tick)
             tick += 1
         self.told = scheduler.told

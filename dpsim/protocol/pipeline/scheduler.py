@@ -30,7 +30,7 @@ class RequestState:
 
     def __init__(self, number: int, request: Request) -> None:
         self.number = number
-        self.oracle = Oracle(number, request.prompt_tokens)
+        self.oracle = Oracle(number, request.prompt_tokens, request.structured_output)
         self.num_prompt_tokens, self.max_tokens = request.prompt_tokens, request.output_tokens
         self.length = request.length  # tokens until it ends: only the results of batches say so
         self.drafts = request.drafts
@@ -132,6 +132,20 @@ class PipelineScheduler:
     def may_admit(self, preempted: Sequence[int]) -> bool:
         """Whether requests that wait may get a slot: not in a step in which others had to give theirs back."""
         return not preempted
+
+    def defers(self, results: Sequence[RowOutput]) -> bool:
+        """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""
+        return any(state.oracle.structured and sampled and state.in_flight > 1 for state, sampled, _ in results)
+
+    def masks(self, batch: Batch, results: Sequence[RowOutput]) -> tuple[tuple[int, ...], ...]:
+        """Of each row what the grammar permits after the tokens that are known now; empty if no row has a grammar."""
+        found = [
+            state.oracle.mask(state.num_prompt_tokens + state.num_output_tokens - 1, row.drafts)
+            if sampled and not state.ended
+            else ()
+            for row, (state, sampled, _) in zip(batch.rows, results, strict=True)
+        ]
+        return tuple(found) if any(found) else ()
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
         """The result of a batch."""

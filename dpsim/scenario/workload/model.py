@@ -59,6 +59,10 @@ class RequestSpec(StrictModel):
     """
     drafts: Annotated[tuple[DraftCount, ...], Field(min_length=1, max_length=MAX_TOKENS)] | None = None
     """How many drafts its decodes have at most, one after the other; the last is that of all that follow. pp_tokens."""
+    structured_output: Flag = False
+    """Its tokens follow a grammar: each is sampled with a mask that the scheduler makes of those before. pp_tokens puts
+    sampling off until these are known.
+    """
 
     @model_validator(mode="after")
     def _abort_after_arrival(self) -> Self:

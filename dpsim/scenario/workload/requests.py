@@ -51,6 +51,7 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
             spec.encoder_inputs,
             spec.stop_after,
             spec.drafts,
+            spec.structured_output,
         )
         for spec in (workload.requests or ())[: workload.limit]
     ]

@@ -78,7 +78,7 @@ def test_whoever_knows_the_end_before_is_found() -> None:
 
 
 def test_nobody_is_admitted_in_a_step_that_preempts() -> None:
-    """By hand: the second request finds no room for its draft and gives its slot back. Without a draft it would fit, and
+    """By hand: the second request has no room for its draft and gives its slot back. Without a draft it would fit, and
     come back at once.
     """
     blocks = {"block_size": 1, "num_gpu_blocks_override": 10}
