@@ -27,15 +27,21 @@ from dpsim.protocol.model.kernels import (
 class Oracle:
     """All tokens of one request, prompt first, as many as are asked for."""
 
-    def __init__(self, request: int, prompt_tokens: int, structured: bool = False) -> None:
-        """`structured`: its tokens follow the grammar."""
-        self._of = request, prompt_tokens, structured
+    def __init__(
+        self, request: int, prompt_tokens: int, structured: bool = False, before: tuple[int, ...] = ()
+    ) -> None:
+        """`structured`: its tokens follow the grammar. `before`: tokens that come before the prompt, of which
+        `prompt_tokens` are new.
+        """
+        self._of = request, prompt_tokens, structured, before
         self.structured = structured
-        self.tokens = [prompt_token(request, position) for position in range(prompt_tokens)]
+        self.prompt_tokens = len(before) + prompt_tokens
+        new = range(len(before), self.prompt_tokens)
+        self.tokens = [*before, *(prompt_token(request, position) for position in new)]
         self._sums = [0] * LAYERS  # of each layer's cache, weighted, as far as `_done`
         self._done = 0
 
-    def __reduce__(self) -> tuple[type[Oracle], tuple[int, int, bool]]:
+    def __reduce__(self) -> tuple[type[Oracle], tuple[int, int, bool, tuple[int, ...]]]:
         """What it is, whatever was worked out so far: so ranks may share it. Who asked before makes no difference."""
         return type(self), self._of
 

@@ -49,10 +49,14 @@ class Row(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """A request that gets a slot, and the tokens that are known of it: its prompt, and after a preemption more."""
+    """A request that gets a slot, and the tokens that are known of it: its prompt, and after a preemption more.
+
+    `continues`: the one of its session that held a slot until now, which is given back first (specification 6.2).
+    """
 
     request: int
     tokens: tuple[int, ...]
+    continues: int | None = None
 
 
 class Batch(NamedTuple):

@@ -24,7 +24,7 @@ from collections.abc import Sequence
 
 from dpsim.interface import Buffer, Rank
 from dpsim.protocol.model import kernels
-from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row, StepResult
+from dpsim.protocol.pipeline.batches import Admission, Batch, InputBatch, Row, StepResult
 from dpsim.protocol.pipeline.history import History
 from dpsim.protocol.pipeline.layers import EagerLayers, Layers
 from dpsim.protocol.pipeline.request_table import RequestTable, gather, state
@@ -165,13 +165,22 @@ class Worker:
     def update_slots(self, batch: Batch) -> None:
         """Free, then fill."""
         for request in self.in_order(batch.freed):
-            slot = self.slots.give_back(request)
-            if self.tokens is not None:
-                self.tokens.freed(slot)
+            self.free(request)
         if batch.admitted:
-            slots = tuple(self.slots.hand_out(one.request) for one in batch.admitted)
+            slots = tuple(self.slot_for(one) for one in batch.admitted)
             known = tuple(one.tokens for one in batch.admitted)
             self.table.admit(slots, known)
+
+    def slot_for(self, admission: Admission) -> int:
+        """A slot for a request. A session that goes on comes again as a new request, and has a slot already."""
+        if admission.continues is not None:
+            self.free(admission.continues)
+        return self.slots.hand_out(admission.request)
+
+    def free(self, request: int) -> None:
+        slot = self.slots.give_back(request)
+        if self.tokens is not None:
+            self.tokens.freed(slot)
 
     def in_order(self, freed: Sequence[int]) -> Sequence[int]:
         """The order of freeing is that of the slots handed out later: the same everywhere."""

@@ -63,6 +63,10 @@ class RequestSpec(StrictModel):
     """Its tokens follow a grammar: each is sampled with a mask that the scheduler makes of those before. pp_tokens puts
     sampling off until these are known.
     """
+    session: Word | None = None
+    """Requests of one session are one request to the engine, whose input comes bit by bit: each goes on where the one
+    before ended, with a prompt of its own behind all those tokens. An abort ends the session. pp_tokens.
+    """
 
     @model_validator(mode="after")
     def _abort_after_arrival(self) -> Self:

@@ -33,7 +33,8 @@ def worlds(name: str) -> st.SearchStrategy[Drawn]:
     return OTHERS.get(variant(name).make.__module__, SEVERAL)
 
 
-RARE = ["M-PP-15", "M-PS-8-deep", "pp-admits-preempting"]
+SESSIONS = ["pp-session-generation", "pp-session-result", "pp-session-seat"]
+RARE = ["M-PP-15", "M-PS-8-deep", "pp-admits-preempting", *SESSIONS]
 """In hundreds of random worlds there is hardly one that shows them; their exhibits do in every run."""
 
 

@@ -35,7 +35,7 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.communicators import communicators
 from dpsim.world import Run, World
 
-VARIED = "stop_after", "drafts", "structured_output"
+VARIED = "stop_after", "drafts", "structured_output", "session"
 """What requests may have beside lengths and times."""
 
 
@@ -199,7 +199,7 @@ def a_request(pick: Pick) -> Request:
 
 def varied(pick: Pick, drawn: Drawn) -> Drawn:
     """The same world with requests of all kinds: some stop early, some have fewer drafts at times, some follow a
-    grammar, and the budget may be so small that drafts are cut off.
+    grammar, some go on in a session, and the budget may be so small that drafts are cut off.
     """
     q, slots = 1 + drawn.config["num_speculative_tokens"], drawn.config["max_num_seqs"]
     budget = pick([drawn.config["max_num_batched_tokens"], max(q, slots), slots + q])
@@ -208,8 +208,14 @@ def varied(pick: Pick, drawn: Drawn) -> Drawn:
         stop = pick([None, *range(1, one.output_tokens + 1)])
         drafts = pick([None, (0, q), (1,), (0, 1, 2, 0), (2, 0)])
         structured = pick([False, False, True])
-        requests.append(one._replace(stop_after=stop, drafts=drafts, structured_output=structured))
-    return drawn._replace(requests=requests, config={**drawn.config, "max_num_batched_tokens": budget})
+        session = pick([None, None, "one", "two"])
+        requests.append(one._replace(stop_after=stop, drafts=drafts, structured_output=structured, session=session))
+    blocks, block = drawn.config["num_gpu_blocks_override"], drawn.config["block_size"]
+    if blocks is not None and any(one.session for one in requests):
+        tokens = sum(one.prompt_tokens + one.output_tokens for one in requests if one.session)
+        blocks = max(blocks, -(-(tokens + 2 * q) // block))
+    config = {**drawn.config, "max_num_batched_tokens": budget, "num_gpu_blocks_override": blocks}
+    return drawn._replace(requests=requests, config=config)
 
 
 STAGES, DRAFTS, MOST = (2, 2, 3, 1, 4), (0, 1, 2, 3), 8
