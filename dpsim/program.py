@@ -49,6 +49,8 @@ class Request(NamedTuple):
     encoder_inputs: bool = False  # its first step brings inputs for an encoder
     stop_after: int | None = None  # the model says a stop token so many output tokens on: nobody knows it before
     drafts: tuple[int, ...] | None = None  # of its decodes in turn, at most; the last is that of all that follow
+    structured_output: bool = False  # its tokens follow a grammar, whose masks are made of those before
+    session: str | None = None  # goes on where the request of its session that came before it ended
 
     @property
     def length(self) -> int:

@@ -12,6 +12,7 @@
     overlap_slices.py    how batches are cut into microbatches
     tokens.py            sampled tokens of a pipeline
     pipeline.py          hidden states and the queue of batches
+    remote_calls.py      what an engine tells its workers to do, and when sampling is put off
     requests.py          stop tokens, drafts by row, admission, sessions
     steps.py             dummy steps of a pipeline, and a queue that is too deep
     tensor_parallel.py   slices of hidden states

@@ -1,7 +1,7 @@
 """Variants of hidden states and of the queue of batches: the mutants of specification 7.8, area 3.
 
 As `dpsim.museum.tokens`, which says more. M-PS-7 and the second half of M-PS-8 are in `dpsim.museum.steps`, M-PS-2 and
--14 in `dpsim.museum.tensor_parallel`. Not here: M-PS-10 and -11, which come with the engine.
+-14 in `dpsim.museum.tensor_parallel`, M-PS-10 and -11 in `dpsim.museum.remote_calls`.
 
     protocol: {name: pp_tokens, form: source-002, variant: M-PS-3}
 """
@@ -57,10 +57,11 @@ class WaitsTwice(Transfer):
 class SendsEmptySteps(Stage):
     """A step without tokens is told to the next stage, which takes it for the next step's."""
 
-    async def execute(self, batch: Batch) -> None:
-        await super().execute(batch)
+    async def execute(self, batch: Batch) -> StepResult | None:
+        result = await super().execute(batch)
         if not batch.rows and self.transfer is not None and not self.is_last:
             await self.transfer.send({})
+        return result
 
 
 @mutant("M-PS-8", None, "performance only: the queue holds a batch less than there are stages, and one stage idles")
@@ -75,7 +76,7 @@ class ShallowQueue(PipelineScheduler):
 class NewestFirst(Stage):
     """The newest result is taken out of the queue and told as that of the oldest batch."""
 
-    def next_result(self) -> StepResult:
+    def next_result(self) -> StepResult | None:
         return self.results.pop()
 
 

@@ -1,7 +1,8 @@
-"""Variants of what requests are to the scheduler: stop tokens that are seen late, drafts by row, admission.
+"""Variants of what requests are to the scheduler: stop tokens seen late, drafts by row, admission, sessions.
 
 As `dpsim.museum.tokens`, which says more. No report of these bugs is known: they put in another place what
-specification 6.5, 6.9 and 7.6 say of results that come late, of the width of a broadcast, and of preemption.
+specification 6.2, 6.5, 6.9 and 7.6 say of results that come late, of the width of a broadcast, of preemption, and of
+an id that comes again while its last batch is under way.
 
     protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
 """
@@ -10,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.museum.tokens import mutant
-from dpsim.protocol.pipeline.batches import Row
+from dpsim.museum.tokens import WRONG, mutant
+from dpsim.protocol.pipeline.batches import Admission, Row
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler, RequestState
+from dpsim.protocol.pipeline.stage import Stage
 
 
 @mutant("pp-late-results", "CRASH:WRONGEND")
@@ -47,3 +49,35 @@ class AdmitsWhilePreempting(PipelineScheduler):
 
     def may_admit(self, preempted: Sequence[int]) -> bool:
         return True
+
+
+@mutant("pp-session-generation", WRONG)
+class KeepsGeneration(Stage):
+    """A session that goes on comes as a new request with an id that has a slot; nobody notes that it was given back.
+
+    What its former request still has under way is then taken over by the next, which has the same slot.
+    """
+
+    def slot_for(self, admission: Admission) -> int:
+        if admission.continues is not None:
+            self.slots.give_back(admission.continues)
+        return self.slots.hand_out(admission.request)
+
+
+@mutant("pp-session-result", WRONG)
+class ResultsById(PipelineScheduler):
+    """A result is that of whoever has the id when it comes: of the next request of a session, or of a reused id."""
+
+    def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
+        now = next((one for one in (*self.running, *self.waiting) if one.key == state.key), state)
+        state.in_flight -= 1
+        now.in_flight += 1
+        return super()._take(now, sampled, rejected)
+
+
+@mutant("pp-session-seat", "CRASH:INDEXERROR")
+class ForgetsHeldSlots(PipelineScheduler):
+    """A session that waits for input does not run, so its slot counts as free; the stages have none left to give."""
+
+    def has_seat(self, state: RequestState) -> bool:
+        return len(self.running) < self.config.max_num_seqs

@@ -22,6 +22,9 @@ from dpsim.protocol.model.arrays import count, namespace, of_host
 MODULUS = 32749
 VOCABULARY = 997
 LAYERS = 4
+KINDS = 4
+ANY = -1
+"""In a mask of the grammar: any kind of token is permitted."""
 
 
 class Span(NamedTuple):
@@ -77,6 +80,16 @@ def guessed(token: Any) -> Any:
 def chosen(hidden: int, residual: int) -> int:
     """The next token: about every second one is what the drafter thinks."""
     return int(guessed(residual)) if hidden % 4 < 2 else hidden % VOCABULARY
+
+
+def permitted(token: Any) -> Any:
+    """The grammar: after a token, which of `KINDS` kinds the next one has to be of."""
+    return (3 * token + 1) % KINDS
+
+
+def masked(token: Any, kind: Any) -> Any:
+    """What is chosen in place of a token if only one kind is permitted."""
+    return (token - token % KINDS + kind) % VOCABULARY
 
 
 # ---- kernels: buffers that are read, buffers that are written, arguments
@@ -136,10 +149,18 @@ def forward(
 
 
 def sample(
-    hidden: Any, residual: Any, inputs: Any, tokens: Any, sampled: Any, rejected: Any, spans: tuple[Span, ...]
+    hidden: Any,
+    residual: Any,
+    inputs: Any,
+    tokens: Any,
+    sampled: Any,
+    rejected: Any,
+    spans: tuple[Span, ...],
+    masks: tuple[tuple[int, ...], ...] = (),
 ) -> None:
     """Kernel: the tokens that each row comes to, int64 (rows, width), how many they are, and how many drafts were
-    rejected, int32 (rows,) each. Places without a token hold -1.
+    rejected, int32 (rows,) each. Places without a token hold -1. `masks`: of each row by place, the kind of token that
+    a grammar permits; empty if no row has a grammar.
     """
     xp, width = namespace(hidden), tokens.shape[1]
     predicted = xp.where(hidden % 4 < 2, guessed(residual), hidden % VOCABULARY)
@@ -147,6 +168,9 @@ def sample(
     number = going * 0
     for place, (at, drafted, after) in enumerate(_places(spans, width)):
         now = predicted[of_host(hidden, at)]
+        if masks:
+            kinds = of_host(hidden, tuple(mask[place] if place < len(mask) else ANY for mask in masks))
+            now = xp.where(kinds == ANY, now, masked(now, kinds))
         tokens[:, place] = (now + 1) * going - 1
         number = number + going
         if any(drafted):
@@ -192,6 +216,8 @@ def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...],
 
 
 __all__ = [
+    "ANY",
+    "KINDS",
     "LAYERS",
     "MODULUS",
     "VOCABULARY",
@@ -205,7 +231,9 @@ __all__ = [
     "forward",
     "guessed",
     "layout",
+    "masked",
     "mixed",
+    "permitted",
     "prompt_token",
     "put",
     "put_one",

@@ -10,19 +10,38 @@ Where drafts are accepted a request needs fewer steps, but its tokens are the sa
 
 from __future__ import annotations
 
-from dpsim.protocol.model.kernels import LAYERS, MODULUS, cached, chosen, embedded, guessed, mixed, prompt_token
+from dpsim.protocol.model.kernels import (
+    LAYERS,
+    MODULUS,
+    cached,
+    chosen,
+    embedded,
+    guessed,
+    masked,
+    mixed,
+    permitted,
+    prompt_token,
+)
 
 
 class Oracle:
     """All tokens of one request, prompt first, as many as are asked for."""
 
-    def __init__(self, request: int, prompt_tokens: int) -> None:
-        self._of = request, prompt_tokens
-        self.tokens = [prompt_token(request, position) for position in range(prompt_tokens)]
+    def __init__(
+        self, request: int, prompt_tokens: int, structured: bool = False, before: tuple[int, ...] = ()
+    ) -> None:
+        """`structured`: its tokens follow the grammar. `before`: tokens that come before the prompt, of which
+        `prompt_tokens` are new.
+        """
+        self._of = request, prompt_tokens, structured, before
+        self.structured = structured
+        self.prompt_tokens = len(before) + prompt_tokens
+        new = range(len(before), self.prompt_tokens)
+        self.tokens = [*before, *(prompt_token(request, position) for position in new)]
         self._sums = [0] * LAYERS  # of each layer's cache, weighted, as far as `_done`
         self._done = 0
 
-    def __reduce__(self) -> tuple[type[Oracle], tuple[int, int]]:
+    def __reduce__(self) -> tuple[type[Oracle], tuple[int, int, bool, tuple[int, ...]]]:
         """What it is, whatever was worked out so far: so ranks may share it. Who asked before makes no difference."""
         return type(self), self._of
 
@@ -35,7 +54,8 @@ class Oracle:
                 hidden = mixed(self._sums[layer] % MODULUS, hidden, layer)
             self._done += 1
             if self._done == len(self.tokens):
-                self.tokens.append(chosen(hidden, token))
+                next_token = chosen(hidden, token)
+                self.tokens.append(masked(next_token, permitted(token)) if self.structured else next_token)
         return self.tokens[position]
 
     def first(self, length: int) -> tuple[int, ...]:
@@ -48,6 +68,12 @@ class Oracle:
         for _ in range(count):
             drafts.append(guessed(drafts[-1]))
         return drafts[1:]
+
+    def mask(self, position: int, count: int) -> tuple[int, ...]:
+        """What the grammar permits after the token at a position and after so many drafts; empty if there is none."""
+        if not self.structured:
+            return ()
+        return tuple(permitted(token) for token in (self.token(position), *self.drafts(position, count)))
 
     def accepted(self, position: int, count: int) -> int:
         """How many of so many drafts after a position are right, up to the first that is not."""

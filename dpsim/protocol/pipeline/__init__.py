@@ -13,6 +13,7 @@ transfer.py         hidden states from one stage to the next
 witness.py          what goes into and comes out of a stage, held against the oracles
 layers.py           the layers of a stage, in one kernel
 graphs.py           the same, captured and replayed
-stage.py            one rank's part of all this
+worker.py           one rank's part of all this, as remote calls
+stage.py            the calls that the engine makes, and what must come of them
 program.py          the pieces chosen, and the program
 """

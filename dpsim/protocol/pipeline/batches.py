@@ -49,10 +49,14 @@ class Row(NamedTuple):
 
 
 class Admission(NamedTuple):
-    """A request that gets a slot, and the tokens that are known of it: its prompt, and after a preemption more."""
+    """A request that gets a slot, and the tokens that are known of it: its prompt, and after a preemption more.
+
+    `continues`: the one of its session that held a slot until now, which is given back first (specification 6.2).
+    """
 
     request: int
     tokens: tuple[int, ...]
+    continues: int | None = None
 
 
 class Batch(NamedTuple):
@@ -81,13 +85,18 @@ class Batch(NamedTuple):
 
 
 class InputBatch(NamedTuple):
-    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie."""
+    """A batch as a stage runs it: the rows' slots, on the host and on the device, and where their tokens lie.
+
+    It is also what a worker keeps between the call that executes a batch and the one that samples it, which brings
+    `masks`: of each row by place what a grammar permits.
+    """
 
     batch: Batch
     slots: tuple[int, ...]
     mapping: Buffer
     spans: tuple[Span, ...]
     inputs: Buffer
+    masks: tuple[tuple[int, ...], ...] = ()
 
 
 class StepResult(NamedTuple):

@@ -10,6 +10,9 @@ rejected (6.4), requests end steps after their last token was sampled, and a slo
 or a preemption, at any point between the launch of a step and the arrival of its tokens. Where the model says a stop
 token before a request has all its tokens, steps were started for it that nobody needs: what comes of them is dropped.
 
+Requests of a *session* are one request to the engine. When one of them has ended, its slot is held until the next one
+comes, which goes on with all tokens so far; they are computed anew. What is under way of the former is for nobody.
+
 Sources: specification chapters 6.2, 6.7, 7.4 and 7.5; vLLM's V1 scheduler for admission and preemption.
 """
 
@@ -26,19 +29,19 @@ from dpsim.protocol.pipeline.batches import Admission, Batch, Row
 
 
 class RequestState:
-    """A request, as the scheduler sees it, and its truth."""
+    """A request, as the scheduler sees it, and its truth. `key`: its session; `more`: another one of it will come."""
 
-    def __init__(self, number: int, request: Request) -> None:
-        self.number = number
-        self.oracle = Oracle(number, request.prompt_tokens)
-        self.num_prompt_tokens, self.max_tokens = request.prompt_tokens, request.output_tokens
+    def __init__(self, number: int, request: Request, oracle: Oracle, key: int, more: bool) -> None:
+        self.number, self.key, self.more = number, key, more
+        self.oracle = oracle
+        self.num_prompt_tokens, self.max_tokens = oracle.prompt_tokens, request.output_tokens
         self.length = request.length  # tokens until it ends: only the results of batches say so
         self.drafts = request.drafts
         self.decodes = 0  # so far
         self.ended = False
         self.num_output_tokens = 0  # as far as the results of batches are known
         self.num_computed_tokens = 0
-        self.prefill = request.prompt_tokens
+        self.prefill = self.num_prompt_tokens
         self.position = 0  # tokens really computed
         self.eligible = 0  # first step that it may run in again
         self.in_flight = 0  # steps that sample, whose result is not known yet
@@ -64,6 +67,10 @@ class PipelineScheduler:
         self.waiting: deque[RequestState] = deque()
         self.running: list[RequestState] = []
         self.finished: list[int] = []  # the stages learn it with the next batch
+        self.held: dict[int, RequestState] = {}  # by session: the last that ended, and holds a slot for the next
+        self.queued: dict[int, deque[RequestState]] = {}  # by session: those that came while one of it is at work
+        self.working: set[int] = set()  # sessions of which one waits or runs
+        self.closed: set[int] = set()  # sessions whose clients went away
         self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
         self.steps = 0
 
@@ -83,13 +90,31 @@ class PipelineScheduler:
         """Whether a call waits for no result: the queue has room, and there was or is something to schedule."""
         return queued < self.depth() and (batch.num_tokens > 0 or self.has_requests)
 
-    def abort(self, number: int) -> None:
-        """Drop a request, wherever it is."""
-        self.finished += [state.number for state in self.running if state.number == number]
+    def add(self, state: RequestState) -> None:
+        """A request comes. One of a session waits for those before it, and does not wait for a slot that it has."""
+        if state.key in self.closed:
+            return
+        if state.key in self.working:
+            self.queued.setdefault(state.key, deque()).append(state)
+            return
+        self.working.add(state.key)
+        if state.key in self.held:
+            self.waiting.appendleft(state)
+        else:
+            self.waiting.append(state)
+
+    def abort(self, key: int) -> None:
+        """Drop a request, wherever it is, with all of its session. `key`: of the session, or its own number."""
+        holding = [*self.running, *self.held.values()]
+        self.finished += [state.number for state in holding if state.key == key]
         for state in (*self.running, *self.waiting):
-            state.ended = state.ended or state.number == number
-        self.running = [state for state in self.running if state.number != number]
-        self.waiting = deque(state for state in self.waiting if state.number != number)
+            state.ended = state.ended or state.key == key
+        self.running = [state for state in self.running if state.key != key]
+        self.waiting = deque(state for state in self.waiting if state.key != key)
+        self.held.pop(key, None)
+        self.queued.pop(key, None)
+        self.working.discard(key)
+        self.closed.add(key)
 
     def schedule(self) -> tuple[Batch, list[RowOutput]]:
         """The next batch, and what will come of it."""
@@ -108,7 +133,7 @@ class PipelineScheduler:
                 budget -= tokens
                 state.num_computed_tokens += tokens
         admitted = []
-        while self.waiting and budget and self.may_admit(preempted) and len(self.running) < self.config.max_num_seqs:
+        while self.waiting and budget and self.may_admit(preempted) and self.has_seat(self.waiting[0]):
             state = self.waiting[0]
             state.prefill = state.num_prompt_tokens + state.num_output_tokens
             # After a preemption all its tokens are its prompt, so those on their way are waited for.
@@ -116,7 +141,9 @@ class PipelineScheduler:
                 break
             tokens = min(state.prefill, budget)
             self.running.append(self.waiting.popleft())
-            admitted.append(Admission(state.number, state.oracle.first(state.prefill)))
+            former = self.held.pop(state.key, None)
+            tokens_known = state.oracle.first(state.prefill)
+            admitted.append(Admission(state.number, tokens_known, None if former is None else former.number))
             rows.append((state, tokens))
             budget -= tokens
             state.num_computed_tokens = tokens
@@ -132,6 +159,24 @@ class PipelineScheduler:
     def may_admit(self, preempted: Sequence[int]) -> bool:
         """Whether requests that wait may get a slot: not in a step in which others had to give theirs back."""
         return not preempted
+
+    def defers(self, results: Sequence[RowOutput]) -> bool:
+        """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""
+        return any(state.oracle.structured and sampled and state.in_flight > 1 for state, sampled, _ in results)
+
+    def masks(self, batch: Batch, results: Sequence[RowOutput]) -> tuple[tuple[int, ...], ...]:
+        """Of each row what the grammar permits after the tokens that are known now; empty if no row has a grammar."""
+        found = [
+            state.oracle.mask(state.num_prompt_tokens + state.num_output_tokens - 1, row.drafts)
+            if sampled and not state.ended
+            else ()
+            for row, (state, sampled, _) in zip(batch.rows, results, strict=True)
+        ]
+        return tuple(found) if any(found) else ()
+
+    def has_seat(self, state: RequestState) -> bool:
+        """Whether there is a slot for a request. Those that sessions hold are not free, but for the session itself."""
+        return len(self.running) + len(self.held) - (state.key in self.held) < self.config.max_num_seqs
 
     def update_from_output(self, results: Sequence[RowOutput]) -> None:
         """The result of a batch."""
@@ -160,10 +205,15 @@ class PipelineScheduler:
 
     def _end(self, state: RequestState) -> None:
         state.ended = True
-        if state in self.running:
+        if state in self.running and state.more:
+            self.held[state.key] = state
+        elif state in self.running:
             self.finished.append(state.number)
         self.running = [other for other in self.running if other is not state]
         self.waiting = deque(other for other in self.waiting if other is not state)
+        self.working.discard(state.key)
+        if self.queued.get(state.key):
+            self.add(self.queued[state.key].popleft())
 
     def _may_run(self, state: RequestState, number: int) -> bool:
         """Whether its last token is there, by the clock, and, unless scheduling is asynchronous, is known; and

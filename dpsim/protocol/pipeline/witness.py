@@ -130,7 +130,8 @@ class Witness:
         """What was sampled in a step, and how much of it clients are told. It is compared at the end."""
         for row, new, count, heard in zip(rows, tokens, counts, told, strict=True):
             self._told[row.request] += heard
-            if row.samples:
+            # Nobody makes a mask for a request that has ended: what it says then is anything.
+            if row.samples and (heard or not self.oracles[row.request].structured):
                 first = row.position + (row.scheduled if row.prefilling else 1)
                 said = self._sampled.setdefault(row.request, [])
                 said += [(step, first + place, token) for place, token in enumerate(new[:count])]

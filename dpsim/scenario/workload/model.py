@@ -59,6 +59,14 @@ class RequestSpec(StrictModel):
     """
     drafts: Annotated[tuple[DraftCount, ...], Field(min_length=1, max_length=MAX_TOKENS)] | None = None
     """How many drafts its decodes have at most, one after the other; the last is that of all that follow. pp_tokens."""
+    structured_output: Flag = False
+    """Its tokens follow a grammar: each is sampled with a mask that the scheduler makes of those before. pp_tokens puts
+    sampling off until these are known.
+    """
+    session: Word | None = None
+    """Requests of one session are one request to the engine, whose input comes bit by bit: each goes on where the one
+    before ended, with a prompt of its own behind all those tokens. An abort ends the session. pp_tokens.
+    """
 
     @model_validator(mode="after")
     def _abort_after_arrival(self) -> Self:

@@ -51,6 +51,8 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
             spec.encoder_inputs,
             spec.stop_after,
             spec.drafts,
+            spec.structured_output,
+            spec.session,
         )
         for spec in (workload.requests or ())[: workload.limit]
     ]

@@ -22,7 +22,8 @@ HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
 SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
 OTHERS = {
     "dpsim.museum.steps": drawn_worlds(stages=(2, 2, 3), most=4, replicas=2),
-    "dpsim.museum.requests": varied_worlds(stages=(2, 2, 3), most=5),
+    "dpsim.museum.remote_calls": varied_worlds(stages=(2, 2, 3), most=4, replicas=2),
+    "dpsim.museum.requests": varied_worlds(stages=(2,), drafts=(1, 2), most=4),
     "dpsim.museum.tensor_parallel": drawn_worlds(stages=(2, 2, 3), most=2, tensor_parallel_size=2),
 }
 
@@ -32,7 +33,8 @@ def worlds(name: str) -> st.SearchStrategy[Drawn]:
     return OTHERS.get(variant(name).make.__module__, SEVERAL)
 
 
-RARE = ["M-PP-15", "M-PS-8-deep", "pp-admits-preempting"]
+SESSIONS = ["pp-session-generation", "pp-session-result", "pp-session-seat"]
+RARE = ["M-PP-15", "M-PS-8-deep", "pp-admits-preempting", *SESSIONS]
 """In hundreds of random worlds there is hardly one that shows them; their exhibits do in every run."""
 
 

@@ -73,7 +73,7 @@ def empty_steps_send_nothing(drawn: Drawn, played: Played) -> None:
 class NewestFirstOnOne(Stage):
     """The first stage tells its newest result first, and the last its oldest."""
 
-    def next_result(self) -> StepResult:
+    def next_result(self) -> StepResult | None:
         return self.results.pop() if self.is_first else super().next_result()
 
     async def take(self, result: StepResult) -> None:
@@ -96,7 +96,9 @@ def queue_is_no_deeper(drawn: Drawn, history: History) -> None:
         queued += call.batch is not None
         assert queued <= depth, f"I-PS-11: {queued} batches in a queue of {depth}"
         over = call.batch is None or (not call.batch.rows and last_of(history, call))
-        assert not call.takes or queued == depth or over, "I-PS-11: takes only if it is full or nothing is left"
+        assert not call.takes or queued == depth or over or call.deferred, (
+            "I-PS-11: takes only if it is full or nothing is left"
+        )
         queued -= call.takes
     assert queued == 0, "I-PS-11: nothing is left in it"
 

@@ -35,7 +35,7 @@ from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.communicators import communicators
 from dpsim.world import Run, World
 
-VARIED = "stop_after", "drafts"
+VARIED = "stop_after", "drafts", "structured_output", "session"
 """What requests may have beside lengths and times."""
 
 
@@ -198,8 +198,8 @@ def a_request(pick: Pick) -> Request:
 
 
 def varied(pick: Pick, drawn: Drawn) -> Drawn:
-    """The same world with requests of all kinds: some stop early, some have fewer drafts at times, and the budget may
-    be so small that drafts are cut off.
+    """The same world with requests of all kinds: some stop early, some have fewer drafts at times, some follow a
+    grammar, some go on in a session, and the budget may be so small that drafts are cut off.
     """
     q, slots = 1 + drawn.config["num_speculative_tokens"], drawn.config["max_num_seqs"]
     budget = pick([drawn.config["max_num_batched_tokens"], max(q, slots), slots + q])
@@ -207,8 +207,15 @@ def varied(pick: Pick, drawn: Drawn) -> Drawn:
     for one in drawn.requests:
         stop = pick([None, *range(1, one.output_tokens + 1)])
         drafts = pick([None, (0, q), (1,), (0, 1, 2, 0), (2, 0)])
-        requests.append(one._replace(stop_after=stop, drafts=drafts))
-    return drawn._replace(requests=requests, config={**drawn.config, "max_num_batched_tokens": budget})
+        structured = pick([False, False, True])
+        session = pick([None, None, "one", "two"])
+        requests.append(one._replace(stop_after=stop, drafts=drafts, structured_output=structured, session=session))
+    blocks, block = drawn.config["num_gpu_blocks_override"], drawn.config["block_size"]
+    if blocks is not None and any(one.session for one in requests):
+        tokens = sum(one.prompt_tokens + one.output_tokens for one in requests if one.session)
+        blocks = max(blocks, -(-(tokens + 2 * q) // block))
+    config = {**drawn.config, "max_num_batched_tokens": budget, "num_gpu_blocks_override": blocks}
+    return drawn._replace(requests=requests, config=config)
 
 
 STAGES, DRAFTS, MOST = (2, 2, 3, 1, 4), (0, 1, 2, 3), 8
@@ -229,9 +236,16 @@ def drawn_worlds(
 
 
 @st.composite
-def varied_worlds(draw: st.DrawFn, **world: Any) -> Drawn:
-    """Worlds whose requests are of all kinds. `world`: as for `drawn_worlds`."""
-    return varied(lambda options: draw(st.sampled_from(options)), draw(drawn_worlds(**world)))
+def varied_worlds(
+    draw: st.DrawFn,
+    stages: Sequence[int] = STAGES,
+    drafts: Sequence[int] = DRAFTS,
+    most: int = MOST,
+    replicas: int = 1,
+) -> Drawn:
+    """Worlds whose requests are of all kinds."""
+    drawn = draw(drawn_worlds(stages=stages, drafts=drafts, most=most, replicas=replicas))
+    return varied(lambda options: draw(st.sampled_from(options)), drawn)
 
 
 def fixed_worlds(count: int) -> list[Drawn]:
@@ -259,7 +273,23 @@ def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = 
     """
     sizes = product(range(2), (1, 2), (1, 2), (False, True))
     one = [Request(t * STEP_NS, p, o, (t + 1) * STEP_NS if gone else None) for t, p, o, gone in sizes]
-    lists = [list(chosen) for most in (1, 2, 3) for chosen in combinations_with_replacement(one, most)]
+    yield from _small(
+        form, scheduler, [chosen for most in (1, 2, 3) for chosen in combinations_with_replacement(one, most)]
+    )
+
+
+def small_varied_worlds(form: str = "source-002") -> Iterator[Drawn]:
+    """As `small_worlds`, with one or two requests of one prompt token: each wants two or three tokens, stops after the
+    first or does not, follows a grammar or does not, and all its decodes have drafts or the first has none.
+    """
+    kinds = product(range(2), (2, 3), (None, 1), (False, True), (None, (0, 1)))
+    one = [Request(t * STEP_NS, 1, o, stop_after=s, structured_output=g, drafts=d) for t, o, s, g, d in kinds]
+    lists = [chosen for most in (1, 2) for chosen in combinations_with_replacement(one, most)]
+    yield from _small(form, PipelineScheduler, lists)
+
+
+def _small(form: str, scheduler: type[PipelineScheduler], lists: Sequence[tuple[Request, ...]]) -> Iterator[Drawn]:
+    """Worlds of these lists of requests, those of one history once."""
     seen = set()
     for stages, slots, drafts, at_once in product((2, 3), (1, 2), (0, 1), (False, True)):
         config = {
@@ -269,7 +299,7 @@ def small_worlds(form: str = "source-002", scheduler: type[PipelineScheduler] = 
             "async_scheduling": at_once,
         }
         for requests in lists:
-            drawn = Drawn(stages, requests, config, form=form)
+            drawn = Drawn(stages, list(requests), config, form=form)
             history = stages, slots, drafts, str(drawn.prepared(scheduler=scheduler).histories[0].calls)
             if history not in seen:
                 seen.add(history)
