@@ -14,8 +14,8 @@ from dpsim.museum.batch import is_last
 from dpsim.protocol.data_parallel.batch import LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.flow import Flow017
-from dpsim.protocol.data_parallel.forward import Microbatch
-from dpsim.protocol.data_parallel.step import DataParallelStep, Execution
+from dpsim.protocol.data_parallel.forward import Execution, Microbatch
+from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.graphs.dispatcher import ALL_MODES, Descriptor
 from dpsim.registry import register_variant
