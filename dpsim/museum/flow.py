@@ -34,7 +34,10 @@ class IdlesWithoutDrafter(Drafter):
 
 @register_variant("M-ES-6", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class LeavesOutLongSequences(Drafter):
-    """A rank with a sequence that is too long for the drafter does not run it, where it should run a dummy."""
+    """A rank with a sequence that is too long for the drafter does not run it, where it should run a dummy.
+
+    Pull request 40589 and issue 44185 of vllm: dp-drafter-gate.
+    """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
         return await super().propose(batch) if self.fits(batch) else []

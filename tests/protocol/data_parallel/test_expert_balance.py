@@ -44,7 +44,7 @@ def explored(scenario: Scenario, schedules: int = 300, strategy: str = "portfoli
 # ---- placing
 
 
-@examples(100, 1000)
+@examples(30, 1000)
 def test_every_expert_has_a_slot(examples: int) -> None:
     def each_once(loads: list[int]) -> None:
         ranks = len(loads) // SLOTS
@@ -140,7 +140,7 @@ def test_a_lost_expert_is_found(kind: type[ExpertBalance], monkeypatch: pytest.M
 
 
 def test_no_schedule_of_many_breaks_moves_beside_steps() -> None:
-    found = explored(world([(1, 4)], "eplb"), schedules=20)
+    found = explored(world([(1, 4)], "eplb"), schedules=8)
     assert found.exploration.verdict == "sampled"
     assert found.report() == "" or "VIOLATED" not in found.report()
 
