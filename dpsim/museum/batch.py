@@ -106,7 +106,7 @@ class OwnLastMicrobatch(DataParallelStep):
 
 @register_variant("M-DP-6", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class KeepsOwnMode(DataParallelStep):
-    """The smallest mode decides about padding only; each rank runs its own mode (vllm pull request 30173, dp-mode-split).
+    """The smallest mode decides about padding only; each rank runs its own (vllm 30173, dp-mode-split).
 
     Counts are equal, so NCCL runs through and nothing is seen, until collectives are captured or synchronised on the
     host: only a check of the modes themselves finds it in time.
