@@ -2,6 +2,9 @@
 
     batch.py             the batch agreement of data-parallel ranks
     flow.py              what a data-parallel rank decides alone, and its drafter
+    step_order.py        order and inputs of a data-parallel step
+    experts.py           experts that move by their load
+    lockstep.py          bugs that engines had where ranks go in lockstep
     graphs.py            which CUDA graph a rank looks for
     captures.py          what is captured, and how it is replayed
     offloading.py        weights that come to the device layer by layer

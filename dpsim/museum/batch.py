@@ -106,7 +106,7 @@ class OwnLastMicrobatch(DataParallelStep):
 
 @register_variant("M-DP-6", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLAN")
 class KeepsOwnMode(DataParallelStep):
-    """The smallest mode decides about padding only; each rank runs its own mode.
+    """The smallest mode decides about padding only; each rank runs its own (vllm 30173, dp-mode-split).
 
     Counts are equal, so NCCL runs through and nothing is seen, until collectives are captured or synchronised on the
     host: only a check of the modes themselves finds it in time.
@@ -168,7 +168,8 @@ class OneTokenDummy(Flow017):
 
 @register_variant("M-DP-11", protocol="dp_batch", form="source-000", expected="CRASH:ASSERTIONERROR")
 class DummyForgetsAgreement(Flow017):
-    """After the agreement a dummy batch is dispatched with its own count once more (0.11 did this, pull request 25906).
+    """After the agreement a dummy batch is dispatched with its own count once more (0.11 did this, pull request 25906,
+    dp-dummy-graph-size).
 
     It runs a smaller graph than its peers. 0.11 hung; the check of the second dispatch (1.6 e) makes it a crash.
     """

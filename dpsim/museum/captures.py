@@ -228,7 +228,10 @@ class RealBlockTables(CapturedForward):
 
 @mutant("M-CG-13", "CRASH:WRONG*")
 class StaleDummy(CapturedForward):
-    """A dummy step replays a graph on the metadata of the last real batch: it writes to the rows of its requests."""
+    """A dummy step replays a graph on the metadata of the last real batch: it writes to the rows of its requests.
+
+    Pull requests 37728, 39444, 49757 and 56734 of vllm, for four ways to write: dp-dummy-stale-rows.
+    """
 
     def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Any) -> None:
         dummy = set(metadata.slots) == {-1}

@@ -14,8 +14,8 @@ from dpsim.museum.batch import is_last
 from dpsim.protocol.data_parallel.batch import LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.flow import Flow017
-from dpsim.protocol.data_parallel.forward import Microbatch
-from dpsim.protocol.data_parallel.step import DataParallelStep, Execution
+from dpsim.protocol.data_parallel.forward import Execution, Microbatch
+from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.graphs.dispatcher import ALL_MODES, Descriptor
 from dpsim.registry import register_variant
@@ -34,7 +34,10 @@ class IdlesWithoutDrafter(Drafter):
 
 @register_variant("M-ES-6", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
 class LeavesOutLongSequences(Drafter):
-    """A rank with a sequence that is too long for the drafter does not run it, where it should run a dummy."""
+    """A rank with a sequence that is too long for the drafter does not run it, where it should run a dummy.
+
+    Pull request 40589 and issue 44185 of vllm: dp-drafter-gate.
+    """
 
     async def propose(self, batch: Batch) -> list[Microbatch]:
         return await super().propose(batch) if self.fits(batch) else []

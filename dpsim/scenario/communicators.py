@@ -8,6 +8,8 @@
     dp            device, one for each group of data-parallel peers
     dp_cpu        host, the same groups
     ep            device, one for each pipeline stage: the ranks among which experts are spread
+    eplb          device, where experts move by their load: the groups of ep once more
+    eplb_cpu      host, the same groups
     pp_broadcast  device, siblings of pp: sampled tokens on their way back
 
 A group is called by its kind where it is the only one of its kind, else `dp.0`, `dp.1`, ...; scenarios address
@@ -34,10 +36,11 @@ from dpsim.ops import Domain
 from dpsim.world import CommunicatorSpec
 
 
-def communicators(topology: Topology) -> tuple[CommunicatorSpec, ...]:
+def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorSpec, ...]:
     """All communicators, in the order in which they are made: by kind, then by the lowest rank. Groups of one rank
-    exist too, but only of `dp` and `ep`.
+    exist too, but only of `dp` and the experts' kinds. `eplb`: whether experts move by their load.
     """
+    balanced = topology.expert_groups() if eplb else []
     pipelines = topology.groups("pp") if topology.pipeline_parallel_size > 1 else []
     tensor_parallel = topology.groups("tp") if topology.tensor_parallel_size > 1 else []
     decode_context = topology.decode_context_groups() if topology.decode_context_parallel_size > 1 else []
@@ -51,6 +54,8 @@ def communicators(topology: Topology) -> tuple[CommunicatorSpec, ...]:
         ("dp", "device", topology.dp_groups()),
         ("dp_cpu", "host", topology.dp_groups()),
         ("ep", "device", topology.expert_groups()),
+        ("eplb", "device", balanced),
+        ("eplb_cpu", "host", balanced),
         ("pp_broadcast", "device", pipelines),  # comes with the handler of sampled tokens, after all others
     )
     return named(kinds)

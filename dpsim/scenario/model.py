@@ -155,6 +155,11 @@ class Scenario(StrictModel):
         refuse(*problems, *self._unloaded_adapters(), *self._expected_but_off(), *self._broken_rules())
         return self
 
+    @property
+    def has_eplb(self) -> bool:
+        """Whether experts move by their load, on some rank at least."""
+        return self.config.enable_eplb or any(own.enable_eplb for own in self.config_by_rank.values())
+
     def config_of(self, rank: int) -> EngineConfig:
         """The configuration of a rank."""
         own = self.config_by_rank.get(rank)
@@ -209,7 +214,7 @@ class Scenario(StrictModel):
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
         named = [(path, item, item.at.communicator) for path, item in injected if item.at and item.at.communicator]
-        groups = {spec.name: spec.ranks for spec in communicators(self.topology)} if named else {}
+        groups = {spec.name: spec.ranks for spec in communicators(self.topology, self.has_eplb)} if named else {}
         for path, item, name in named:
             members = groups.get(name)
             if members is None:

@@ -45,7 +45,7 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
     faults = [(fault, number(fault.rank)) for fault in scenario.faults]
     return World(
         size=scenario.topology.world_size,
-        communicators=communicators(scenario.topology) if groups is None else named(groups),
+        communicators=communicators(scenario.topology, scenario.has_eplb) if groups is None else named(groups),
         faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
         delays=tuple(one.delay(number(one.rank)) for one in scenario.delays),
         kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),

@@ -1,4 +1,4 @@
-"""Data-parallel ranks agree on how each step runs: the program `dp_batch` (specification chapters 1, 3 and 5).
+"""Data-parallel ranks agree on how each step runs: the programs dp_batch and eplb (specification chapters 1, 3, 5).
 
 prefixes.py           what requests of one prefix share on a rank
 timeline.py           requests to batches: the scheduler of each rank, on the step clock
@@ -10,6 +10,8 @@ batch_v2.py           the agreement of the V2 runner, and the record that a late
 flow.py               what a rank decides alone, before the agreement and after it, by release
 forward.py            the stand-in for a forward: a layer and its experts
 drafter.py            the drafter, and its own agreements
+expert_balance.py     experts that move by their load, between two steps
+async_balance.py      the same while steps run, in a thread: the program `eplb`
 attention.py          what the layers of a captured forward compute
 layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on

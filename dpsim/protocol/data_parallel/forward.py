@@ -8,7 +8,7 @@ different sizes, as they would in production. The target model and its drafter b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,6 +16,8 @@ from dpsim.config import RuntimeMode
 from dpsim.interface import Buffer, HostArray, Rank
 from dpsim.protocol.data_parallel.batch import LocalBatch, StepPlan, told
 from dpsim.protocol.data_parallel.flow import BatchFlow
+from dpsim.protocol.data_parallel.timeline import Batch
+from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.model import rows
 
 ATTENTION_NS = 20_000  # reference: one small layer
@@ -23,6 +25,18 @@ TOKEN_NS = 20  # reference: per token of it
 
 Microbatch: TypeAlias = tuple[Buffer, slice]
 """A microbatch on the device: the rows of all ranks, and which of them are this rank's."""
+
+
+class Execution(NamedTuple):
+    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, the batch that
+    they are for, and the graph.
+    """
+
+    plan: StepPlan
+    mode: RuntimeMode
+    num_tokens: int
+    batch: Batch
+    key: Descriptor
 
 
 class Forwards(ABC):
@@ -75,6 +89,13 @@ class Forwards(ABC):
         return result[mine]
 
 
+def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
+    """Kernel: zero but for this rank's column."""
+    table[:] = 0
+    for row, value in enumerate(column):
+        table[row, index] = value
+
+
 FEW_ROWS = 100
 
 
@@ -83,4 +104,4 @@ def total(rows: HostArray) -> int:
     return sum(rows.tolist()) if len(rows) <= FEW_ROWS else int(rows.sum(dtype=np.int64))
 
 
-__all__ = ["ATTENTION_NS", "Forwards", "Microbatch"]
+__all__ = ["ATTENTION_NS", "Execution", "Forwards", "Microbatch", "fill_column"]

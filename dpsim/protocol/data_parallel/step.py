@@ -3,7 +3,8 @@
 The order is that of vLLM's V1 runner (specification 1.6 and 10.2): dispatch alone, agree, dispatch again with the
 agreed count in the agreed mode, check that this changed nothing, run. The model is one layer a microbatch (`forward`).
 A rank's rows hold the tokens that its scheduler gave it, then padding, and a witness compares what comes back
-(`dpsim.protocol.data_parallel.witness`). After the target model the drafter runs, if there is one.
+(`dpsim.protocol.data_parallel.witness`). After the target model the drafter runs, if there is one; then experts may
+move (`dpsim.protocol.data_parallel.expert_balance`).
 
 `DataParallelStep` is made to be varied: each method is one decision, and a variant overrides one of them.
 
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
-from dpsim.config import EngineConfig, RuntimeMode, Topology
+from dpsim.config import EngineConfig, Topology
 from dpsim.interface import HostArray, Rank
 from dpsim.ops import RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
@@ -25,29 +26,16 @@ from dpsim.protocol.capture.session import refused
 from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.captured import Agreed, CapturedForward
 from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.expert_balance import BALANCES, ExpertBalance
 from dpsim.protocol.data_parallel.figures import tokens_and_modes
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
-from dpsim.protocol.data_parallel.forward import ATTENTION_NS, Forwards, Microbatch
+from dpsim.protocol.data_parallel.forward import ATTENTION_NS, Execution, Forwards, Microbatch, fill_column
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
 from dpsim.protocol.data_parallel.witness import Witness
-from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.graphs.managed import V1_GRAPHS
 from dpsim.protocol.model import rows
 from dpsim.registry import register_protocol, with_variant
-
-
-class Execution(NamedTuple):
-    """What a rank runs: the plan it believes in, its own mode and token count after the second dispatch, the batch that
-    they are for, and the graph.
-    """
-
-    plan: StepPlan
-    mode: RuntimeMode
-    num_tokens: int
-    batch: Batch
-    key: Descriptor
-
 
 InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
 """A step that nobody waited for yet: its number, its microbatches, and what its drafter runs."""
@@ -63,6 +51,7 @@ class DataParallelStep(Forwards):
         flow: BatchFlow,
         drafter: type[Drafter] = Drafter,
         captured: type[CapturedForward] | None = None,
+        balance: type[ExpertBalance] | None = None,
     ) -> None:
         super().__init__(rank, flow)
         self.dp_index = dp_index
@@ -70,6 +59,7 @@ class DataParallelStep(Forwards):
         self.forward: CapturedForward | None = None
         self.in_flight: list[InFlight] = []
         self.drafter = drafter(self, flow) if self.config.has_drafter else None
+        self.balance = balance(self) if balance is not None and self.config.enable_eplb else None
 
     async def run(self, timeline: Timeline) -> None:
         """All steps of a workload; before them, where graphs are captured, their captures."""
@@ -83,6 +73,8 @@ class DataParallelStep(Forwards):
         while self.in_flight:
             await self.retire()
         self.witness.end()
+        if self.balance is not None:
+            await self.balance.end()
         if self.forward is not None:
             await self.forward.end(self.witness)
 
@@ -175,6 +167,8 @@ class DataParallelStep(Forwards):
         self.in_flight.append((self.rank.step, parts, drafts))
         while len(self.in_flight) > self.config.async_scheduling:
             await self.retire()
+        if self.balance is not None:
+            await self.balance.after_step(batch)
 
     def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
         """One layer for each microbatch."""
@@ -209,13 +203,6 @@ class DataParallelStep(Forwards):
             await self.came(part, "draft")
 
 
-def fill_column(table: Any, index: int, column: tuple[int, ...]) -> None:
-    """Kernel: zero but for this rank's column."""
-    table[:] = 0
-    for row, value in enumerate(column):
-        table[row, index] = value
-
-
 class DataParallelSetup(NamedTuple):
     """What all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of ranks that
     have a configuration of their own.
@@ -229,6 +216,7 @@ class DataParallelSetup(NamedTuple):
     drafter: type[Drafter] = Drafter
     captured: type[CapturedForward] | None = None
     own: Mapping[int, BatchFlow] | None = None
+    balance: type[ExpertBalance] | None = None
 
 
 @register_protocol("dp_batch", forms=tuple(RELEASES))
@@ -242,7 +230,13 @@ class DataParallelBatch(Program[DataParallelSetup]):
 
     honours_config_by_rank = True
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"graphs": tuple(V1_GRAPHS)}
-    probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
+    probes: tuple[str, ...] = (
+        "dp.dummy_batch",
+        "dp.microbatched",
+        "dp.not_microbatched",
+        "dp.padded_further",
+        "dp.lower_mode",
+    )
 
     def prepare(self, args: Arguments) -> DataParallelSetup:
         config = EngineConfig.model_validate(args.config)
@@ -259,6 +253,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
                 if (reason := refused(one)) is not None:
                     raise Unsuitable(reason)
                 pieces[CapturedForward] = CapturedForward
+            if one.enable_eplb:
+                pieces[ExpertBalance] = self.balance_of(args.form, one)
         replicas = range(topology.data_parallel_size)
         engines = {dp: configs[topology.rank(dp)] for dp in replicas if topology.rank(dp) in configs}
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
@@ -271,7 +267,17 @@ class DataParallelBatch(Program[DataParallelSetup]):
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)
-        return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own)
+        balance = pieces.get(ExpertBalance)
+        return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
+
+    def balance_of(self, release: str, config: EngineConfig) -> type[ExpertBalance]:
+        """Between two steps; where nobody says how experts move, that is how."""
+        if config.eplb_config.use_async:
+            raise Unsuitable(
+                "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
+                "remove it, or take the protocol eplb"
+            )
+        return BALANCES[release]
 
     def steps(self, prepared: DataParallelSetup) -> int:
         return prepared.timeline.steps
@@ -283,5 +289,8 @@ class DataParallelBatch(Program[DataParallelSetup]):
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         flow = (prepared.own or {}).get(rank.rank, prepared.flow)
-        step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured)
+        step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured, prepared.balance)
         await step.run(prepared.timeline)
+
+
+__all__ = ["DataParallelBatch", "DataParallelSetup", "DataParallelStep", "Execution", "InFlight"]

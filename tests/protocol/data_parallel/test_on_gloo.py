@@ -18,6 +18,11 @@ pytestmark = pytest.mark.xdist_group("gloo")
 SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
 DRAFTS: dict[str, Any] = {"num_speculative_tokens": 3, "speculative_method": "mtp", "speculative_max_model_len": 11}
 CAPTURED: dict[str, Any] = {"capture_graphs": True, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
+BALANCED: dict[str, Any] = {
+    "enable_expert_parallel": True,
+    "enable_eplb": True,
+    "eplb_config": {"step_interval": 2},
+}
 WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
     (line_up(decodes(3, 2), prefill(9, 3)), {"cudagraph_mode": "NONE"}),
     (line_up(decodes(3, 2), decodes(4, 2)), SPLIT),
@@ -28,6 +33,7 @@ WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
     (line_up(prefill(9, 2, prefix="same") * 2, prefill(14)), SPLIT | {"form": "0.33", "block_size": 4}),
     (line_up(decodes(1, 4), prefill(3, 2)), CAPTURED),
     (line_up(decodes(2, 3), prefill(9, 2)), CAPTURED | {"cudagraph_mode": "PIECEWISE", "async_scheduling": True}),
+    (line_up(decodes(2, 4), prefill(9, 3)), BALANCED),
     (line_up(prefill(5, 2, encoder_inputs=True), prefill(7)), DRAFTS | {"form": "0.14", "async_scheduling": True}),
 ]
 

@@ -27,7 +27,7 @@ from dpsim.interface import Buffer, Rank, Stream
 from dpsim.program import Program, Request
 from dpsim.protocol.data_parallel.batch import Source000, StepPlan
 from dpsim.protocol.data_parallel.flow import Flow033
-from dpsim.protocol.data_parallel.step import Execution
+from dpsim.protocol.data_parallel.forward import Execution
 from dpsim.protocol.data_parallel.timeline import Batch, Timeline
 from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.model.kernels import fill
