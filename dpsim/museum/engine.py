@@ -170,9 +170,10 @@ class Pauses(Plan):
 
 
 class Updates(Plan):
-    """A pause, and new weights."""
+    """A pause, when all requests so far are through, and new weights."""
 
     control = (
+        (1 * MS, ("WAIT",)),
         (1 * MS, ("PAUSE", "keep")),
         (4 * MS, ("UPDATE_WEIGHTS", 1)),
     )
