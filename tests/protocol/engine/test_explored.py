@@ -41,7 +41,7 @@ def test_one_request_is_served_in_every_schedule(form: str) -> None:
     assert (found.verdict, found.failures) == ("proven", {})
 
 
-@pytest.mark.parametrize("form", ["0.33", "0.24"])
+@pytest.mark.parametrize("form", ["0.33", pytest.param("0.24", marks=SLOW)])
 @pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
 def test_a_pause_of_an_idle_group(form: str, mode: str) -> None:
     """A request comes while all stand, which is served after the resume."""
