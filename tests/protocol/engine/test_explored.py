@@ -6,7 +6,7 @@ a pause (I-EL-8 is asserted in the loop); and that no rank is left behind, which
 
 The larger world, three engines and two front ends, is a command:
 
-    dpsim explore engine_waves_late --strategy dpor --schedules 20000 --budget 10min
+    dpsim explore engine_waves_late --strategy dpor --schedules 20000 --budget 10m
 """
 
 from __future__ import annotations
