@@ -18,6 +18,7 @@ from tests import ROOT
 FOLDER = ROOT / "scenarios" / "museum"
 MISSED = {"pp-blocking-metadata": {"fifo"}, "M-ST-11": {"fifo"}, "M-ST-12": {"fifo"}, "M-BT-1": {"fifo", "random"}}
 MISSED |= {"eplb-coop-launch": {"fifo", "pct"}}
+MISSED["M-EL-4-alone"] = {"fifo"}
 """By whom: not found where every send is eager, or every message comes at once, as in the one schedule that fifo tries;
 nor where no thread is late; nor where all ranks give places in one order."""
 VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.museum.")]
@@ -43,15 +44,18 @@ def test_says_what_is_registered(entry: VariantEntry) -> None:
         assert klass == entry.expected or matches(klass, entry.expected)
 
 
-SHOWN_QUICKLY = ("M-CF-1", "M-CF-5", "eplb-flag-mismatch")
+SHOWN_QUICKLY = ("M-CF-1", "M-CF-5", "eplb-flag-mismatch", "M-EL-1", "M-EL-8", "M-EL-12", "pause-cpu-only")
+NOT_PROVEN = {"M-EL-9": "a group runs until its last engine has heard of a pause, so its schedules have no end"}
+"""Healthy twins of which there are too many schedules."""
 RARELY_FOUND = ("eplb-coop-launch",)
 
 
 def exhibit_of(entry: VariantEntry) -> Any:
-    """Those of the start-up take long, as all its participants are there in each; so do those of microbatches, and one
-    that few schedules show.
+    """Those of the start-up and of engines take long, as all participants are there in each; so do those of
+    microbatches, and one that few schedules show.
     """
-    slow = (entry.protocol in ("startup", "dbo") and entry.name not in SHOWN_QUICKLY) or entry.name in RARELY_FOUND
+    crowded = entry.protocol in ("startup", "dbo", "engine") and entry.name not in SHOWN_QUICKLY
+    slow = crowded or entry.name in RARELY_FOUND
     return pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * slow)
 
 
@@ -59,7 +63,7 @@ def exhibit_of(entry: VariantEntry) -> Any:
 def test_is_as_registered(entry: VariantEntry) -> None:
     shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
     assert shown.wrong == []
-    assert shown.twin.verdict == "proven"
+    assert shown.twin.verdict == ("sampled" if entry.name in NOT_PROVEN else "proven")
     if entry.expected is None:
         assert [one.verdict for one in shown.searches["portfolio"]] == ["proven"]
         assert shown.found is None

@@ -18,5 +18,6 @@ answers.py        what an engine tells its clients
 loop.py           the loop of one engine
 coordinator.py    the coordinator
 frontend.py       front ends
+batch_job.py      the loop of a batch job
 program.py        the pieces chosen, and the program
 """
