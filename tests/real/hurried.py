@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
+
 from dpsim.config import InitPorts
 from dpsim.protocol.startup import ports, rendezvous
 from dpsim.protocol.startup.engine import EngineCore
