@@ -129,7 +129,8 @@ class World:
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
     for no limit. `launch_queue`: the host stands in a call that puts work on a stream until fewer than so many ops of
     that stream have not ended; None for no limit. `alloc_synchronises`: the host stands in an allocation that needs
-    new memory of the device until all that its rank has put on the device has ended.
+    new memory of the device until all that its rank has put on the device has ended. `progress`: so many ops may a rank
+    or service issue after the last fault, kill or delay of anybody, or the start; with one more the run is over.
     """
 
     size: int
@@ -147,6 +148,7 @@ class World:
     strangers: tuple[Stranger, ...] = ()
     lazy: bool = False
     messages: tuple[Message, ...] = ()
+    progress: int | None = None
 
     @property
     def actors(self) -> int:
@@ -200,10 +202,10 @@ class Run:
     waiting for the last member; elsewhere, where that cannot be seen, how long its host was blocked in awaited
     calls. `elapsed_ns`: simulated time or wall time. `observed`: how a hang was seen ("nothing could move any more"
     or "no rank moved for 5 s"). `standing`: on the simulation, the ranks whose host stands in a plain call, their last,
-    which a limit of the world holds up; `occupied`: those that have no slot left. `endless`:
-    ranks that repeated themselves, and would have done so for ever; nobody else could move. `lost`: what the machine
-    took away from the run (`dpsim.backend.trouble`), so that there is no verdict; empty for a run that went on to its
-    end or its hang.
+    which a limit of the world holds up; `occupied`: those that have no slot left. `endless`: ranks that repeated
+    themselves, and would have done so for ever; nobody else could move; if `overdue`, the one that passed the bound of
+    `World.progress`, whoever else could move. `lost`: what the machine took away from the run
+    (`dpsim.backend.trouble`), so that there is no verdict; empty for a run that went on to its end or its hang.
     """
 
     backend: str
@@ -216,6 +218,7 @@ class Run:
     occupied: tuple[Occupied, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
     endless: tuple[int, ...] = ()
+    overdue: bool = False
     lost: str = ""
     services: tuple[str, ...] = ()
 

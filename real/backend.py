@@ -67,6 +67,8 @@ class TorchBackend:
             what = f"limit a launch queue to {world.launch_queue} ops (limits.launch_queue)"
         elif world.alloc_synchronises:
             what = "make allocations wait for the device (limits.alloc_synchronises)"
+        elif world.progress is not None:
+            what = f"bound the ops after a fault to {world.progress} (limits.progress)"
         elif any(stranger.late for stranger in world.strangers):
             what = "let another program take a port at any time (a stranger that is late)"
             cure = "one that listens from the beginning works everywhere"

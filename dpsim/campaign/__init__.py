@@ -12,6 +12,7 @@ Upwards, each file knows those above it:
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies
     traces.py     the trace of a judged run, with its scenario and verdict
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
+    swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
     replay.py     the run of a trace or of a token made again: is it the same?
     museum.py     what finds each known mistake, how soon, and does its healthy twin hold?

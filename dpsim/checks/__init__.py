@@ -13,6 +13,7 @@ deadlock.py          who waits for whom in a run that did not come to its end
 thread_hangs.py      host threads of one rank that wait for each other; a part of deadlock
 thread_records.py    what single records of threads say
 livelock.py          ranks that move for ever and get nowhere
+progress.py          after the last fault a run comes to its end within a bound
 nondeterminism.py    a run made again is the same run; no check of one run, so not among those of judge
 limits.py            hosts that a limit of the world holds up; a part of deadlock
 order_inversion.py   device collectives that keep one another from starting; a part of deadlock

@@ -78,7 +78,7 @@ def certified(world: World, run: Run, idle: Collection[str] = ()) -> frozenset[s
     said = _Said()
     for rank, journal in enumerate(run.journals):
         said.add(rank, journal)
-    passed = {"fault", "deadlock", "livelock"}
+    passed = {"fault", "deadlock", "livelock", "progress"}
     sizes = {spec.name: len(spec.ranks) for spec in world.communicators}
     paired = len(said.sent) == len(said.received) and all(
         len(line) == len(said.received.get(name, ())) for name, line in said.sent.items()

@@ -28,6 +28,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     LIVELOCK:FLAG                        they look at a flag in vain
     LIVELOCK:SLEEP                       they sleep, and ask for nothing
     LIVELOCK:DECISION                    they decide, mark and probe what they did before
+    PROGRESS:BOUND                       a rank goes on after the last fault, longer than it may, and gets nowhere
     NONDETERMINISM:REPEAT                a run that was repeated, along its own schedule, came out differently
     NONDETERMINISM:RANDOM                a run drew random numbers without a seed
     MISMATCH:COLLECTIVE:STEP             as MISSING_RANK or EXTRA_CALL, but the run got through, paired up wrongly
@@ -147,6 +148,7 @@ CLASSES = (
     "LIVELOCK:FLAG",
     "LIVELOCK:SLEEP",
     "LIVELOCK:DECISION",
+    "PROGRESS:BOUND",
     "NONDETERMINISM:REPEAT",
     "NONDETERMINISM:RANDOM",
     "MISMATCH:COLLECTIVE:STEP",

@@ -20,7 +20,7 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import NamedTuple
 
-from dpsim.checks import agreement, deadlock, fault, graph_lint, ledger, leftover, livelock, race, stale
+from dpsim.checks import agreement, deadlock, fault, graph_lint, ledger, leftover, livelock, progress, race, stale
 from dpsim.checks.certificate import certified
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
@@ -46,6 +46,7 @@ CHECKS: dict[str, Check] = {
     "fault": Check(fault.check, ("CRASH", "DEATH")),
     "deadlock": Check(deadlock.check, ("HANG:COLLECTIVE:[!E]*", "HANG:[!C]*")),
     "livelock": Check(livelock.check, ("LIVELOCK",)),
+    "progress": Check(progress.check, ("PROGRESS",)),
     "race": Check(race.check, ("RACE",)),
     "stale": Check(stale.check, ("STALE",)),
     "graph_lint": Check(graph_lint.check, ("GRAPH",)),
@@ -59,7 +60,7 @@ EVERY: dict[str, Callable[[RunIndex], list[Finding]]] = {
 }
 """These leave out what another finding explains. Where nobody wants to hear of that one, they have to tell all."""
 
-OF_ENDS = ("HANG", "LIVELOCK", "CRASH", "DEATH", "LEFTOVER")
+OF_ENDS = ("HANG", "LIVELOCK", "PROGRESS", "CRASH", "DEATH", "LEFTOVER")
 """Classes of findings that tell how ranks ended, or what did not come."""
 
 

@@ -34,16 +34,16 @@ TAIL = 64
 def check(run_index: RunIndex) -> list[Finding]:
     """One finding for all ranks that went on and on; none if the run had an end."""
     endless = run_index.run.endless
-    if not endless:
+    if not endless or run_index.run.overdue:
         return []
-    cycles = {rank: _repeated(run_index, rank) for rank in endless}
+    cycles = {rank: repeated(run_index, rank) for rank in endless}
     kinds = {entry.raw[KIND] for cycle in cycles.values() for entry in cycle}
     kind = next((kind for kind in KINDS if kind in kinds), "decision")
     telling = [next((entry for entry in cycle if entry.raw[KIND] == kind), cycle[0]) for cycle in cycles.values()]
     first = min(telling, key=lambda entry: (entry.raw[KIND] != kind, entry.step, entry.rank))
     same: dict[str, list[int]] = {}
     for rank, cycle in cycles.items():
-        same.setdefault(", ".join(dict.fromkeys(map(_text, cycle))), []).append(rank)
+        same.setdefault(", ".join(dict.fromkeys(map(text, cycle))), []).append(rank)
     told = [f"{ranks_text(ranks)} repeat{'s' * (len(ranks) == 1)} {what}" for what, ranks in same.items()]
     return [
         Finding(
@@ -57,7 +57,7 @@ def check(run_index: RunIndex) -> list[Finding]:
     ]
 
 
-def _repeated(run_index: RunIndex, rank: int) -> list[Entry]:
+def repeated(run_index: RunIndex, rank: int) -> list[Entry]:
     """The calls at the end of a journal, each place once, in order."""
     journal = run_index.run.journals[rank]
     start = max(0, len(journal) - TAIL)
@@ -69,7 +69,7 @@ def _repeated(run_index: RunIndex, rank: int) -> list[Entry]:
     return sorted(places.values(), key=lambda entry: entry.at)
 
 
-def _text(entry: Entry) -> str:
+def text(entry: Entry) -> str:
     record = entry.record
     return f"{record.describe()} ({record.site}, {record.where}, step {record.step})"
 

@@ -1,8 +1,9 @@
 """`dpsim explore`: every schedule of scenarios, or as many as there is time for; with `--all-up-to`, of every small
-scenario like them.
+scenario like them; with `--swarm`, of many like them into which faults are drawn.
 
     dpsim explore my.yaml --budget 60s --jobs 2
     dpsim explore my.yaml --all-up-to ranks=2,requests=2,steps=3
+    dpsim explore my.yaml --swarm 100:die,kill,delay
 
 Failures are written as traces, for `dpsim replay`. A trace that cannot be written is a warning: the verdicts stand, and
 so does the exit code. What the machine took away from a world is no verdict on it, and ends with 3.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -51,6 +53,14 @@ def explore(
             help="Every small world instead, e.g. ranks=2,requests=2,steps=3; also prompt, output, abort, stages.",
         ),
     ] = None,
+    swarm: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N[:KIND,...]",
+            help="N worlds like this instead, each with a random choice of the kinds (die, kill, delay; also skip, "
+            "repeat) and at most two faults of these.",
+        ),
+    ] = None,
     save: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces of failures go.")] = Path(".dpsim"),
     module: Modules = None,
     off: Off = None,
@@ -84,8 +94,10 @@ def explore(
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
         more = typed("--module", module)
-        if all_up_to is not None:
-            _explore_whole([one for one, _ in chosen], all_up_to, options, more, as_json)
+        if all_up_to is not None and swarm is not None:
+            fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
+        if all_up_to is not None or swarm is not None:
+            _explore_whole(chosen, all_up_to, swarm, options, more, as_json)
         title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
         with Progress(f"exploring {title}", unit="schedule") as progress:
             outcomes = files.explore_files(chosen, options, progress)
@@ -112,27 +124,43 @@ def _end(lost: bool, met: bool) -> NoReturn:
     raise typer.Exit(CANNOT_RUN if lost else 0 if met else NOT_MET)
 
 
-def _explore_whole(bases: list[Scenario], sizes: str, options: Options, more: list[str], as_json: bool) -> NoReturn:
-    """Every small scenario like these."""
+def _explore_whole(
+    chosen: list[tuple[Scenario, Path]],
+    sizes: str | None,
+    swarm: str | None,
+    options: Options,
+    more: list[str],
+    as_json: bool,
+) -> NoReturn:
+    """Every small scenario like these, or a swarm of each."""
     from dpsim.campaign import files
+    from dpsim.campaign.swarm import swarm_of
     from dpsim.cli import explore_text as text
     from dpsim.scenario import small
+    from dpsim.scenario import swarm as swarms
 
     if options.keep_going:
+        option = "--all-up-to" if swarm is None else "--swarm"
         fail(
-            "--keep-going: with --all-up-to the first world that fails is the last one explored; leave it out",
+            f"--keep-going: with {option} the first world that fails is the last one explored; leave it out",
             BAD_INPUT,
         )
-    scope = small.scope(sizes)
+    scope = small.scope(sizes or "") if swarm is None else swarms.swarm(swarm)
     first, met, lost, rows = None, True, False, []
-    for base in bases:
-        total = small.count(scope)
-        title = f"exploring {total:,} small worlds of {base.name}"
+    for base, folder in chosen:
+        worlds: Iterable[Scenario]
+        if isinstance(scope, swarms.Swarm):
+            drawn = swarm_of(base, folder, scope, options.seed)
+            total, worlds = scope.worlds, [one.scenario for one in drawn]
+            possible = {kind: sum(kind in one.possible for one in drawn) for kind in scope.kinds}
+        else:
+            total, worlds, possible = small.count(scope), small.small_scenarios(base, scope), {}
+        title = f"exploring {total:,} {'small ' * (swarm is None)}worlds of {base.name}"
         with Progress(title, unit="world") as progress:
-            whole = files.explore_whole(small.small_scenarios(base, scope), total, options, progress)
-        rows.append(text.whole_as_json(base.name, scope, total, whole))
+            whole = files.explore_whole(worlds, total, options, progress)
+        rows.append(text.whole_as_json(base.name, scope, total, whole, possible))
         if not as_json:
-            say(text.whole_as_text(base.name, scope, total, whole))
+            say(text.whole_as_text(base.name, scope, total, whole, possible))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, more, whole.unmet)}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)

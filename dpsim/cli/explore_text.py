@@ -19,12 +19,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
+from dpsim.scenario.swarm import Swarm
 from dpsim.words import counted, with_services
 
 if TYPE_CHECKING:
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from dpsim.scenario.small import Scope
 
 PAIRS_SHOWN = 5
+
+NO_KINDS: Mapping[str, int] = MappingProxyType({})
 
 VERDICTS = ("proven", "bounded", "sampled", "vacuous", "violated", "lost")
 
@@ -161,18 +165,27 @@ def as_json(explored: Explored, scenario: Scenario, traces: Mapping[str, Path]) 
 # ---- whole scopes
 
 
-def whole_as_text(name: str, sizes: Scope, total: int, whole: Whole) -> str:
-    """Every small scenario like one; that which was violated, as it could be saved and run."""
+def whole_as_text(
+    name: str, sizes: Scope | Swarm, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS
+) -> str:
+    """Every small scenario like one, or those of a swarm; that which was violated, as it could be saved and run.
+    `possible`: in how many worlds of a swarm each kind of fault was.
+    """
+    drawn = isinstance(sizes, Swarm)
     rows = [
         ("scenario", name),
-        ("worlds", f"all {total:,} up to {sizes.summary()}"),
-        ("explored", f"{whole.explored:,} in {counted(whole.runs, 'schedule')}, smaller ones first"),
+        ("worlds", sizes.summary() if drawn else f"all {total:,} up to {sizes.summary()}"),
+        (
+            "explored",
+            f"{whole.explored:,} in {counted(whole.runs, 'schedule')}{'' if drawn else ', smaller ones first'}",
+        ),
+        *[("possible", _probed(possible))] * bool(possible),
         *[("probes", _probed(whole.probes))] * bool(whole.probes),
     ]
     if whole.lost:
         said = f"LOST  world {whole.explored + 1:,} of {total:,}, and no failure before: {whole.lost}"
     elif whole.first is not None:
-        said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no smaller one:"
+        said = f"VIOLATED  world {whole.explored:,} of {total:,}, and no {'earlier' if drawn else 'smaller'} one:"
     elif whole.verdict == "vacuous":
         said = "VACUOUS  in all these worlds no rank issued anything but decisions, sleeps and idle gets"
     elif whole.verdict == "proven":
@@ -209,12 +222,15 @@ def _probed(probes: Mapping[str, int]) -> str:
     return "; ".join([*[", ".join(reached)] * bool(reached), *[f"never: {', '.join(never)}"] * bool(never)])
 
 
-def whole_as_json(name: str, sizes: Scope, total: int, whole: Whole) -> dict[str, Any]:
+def whole_as_json(
+    name: str, sizes: Scope | Swarm, total: int, whole: Whole, possible: Mapping[str, int] = NO_KINDS
+) -> dict[str, Any]:
     """The same as plain data."""
     first = whole.first
     return {
         "scenario": name,
-        "sizes": sizes._asdict(),
+        "swarm" if isinstance(sizes, Swarm) else "sizes": sizes._asdict(),
+        **({"possible": dict(possible)} if possible else {}),
         "worlds": total,
         "explored": whole.explored,
         "proven": whole.verdicts["proven"],

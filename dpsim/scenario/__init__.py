@@ -20,10 +20,11 @@
     modules.py         from what a user types to the modules that register protocols
     schema.py          JSON Schema for editors
     small.py           every small scenario like a given one
+    swarm.py           scenarios like a given one, with other kinds of fault possible in each
     strategies.py      Hypothesis strategies: scenarios to draw
 
-The names below are the package's public face. `from_vllm`, `locate`, `modules`, `schema`, `small` and `strategies` are
-imported by name, and only `strategies` imports Hypothesis.
+The names below are the package's public face. `from_vllm`, `locate`, `modules`, `schema`, `small`, `swarm` and
+`strategies` are imported by name, and only `strategies` imports Hypothesis.
 """
 
 from dpsim.scenario.edit import scenario_from, with_limit, with_workload

@@ -38,6 +38,9 @@ class Limits(StrictModel):
     """A launch waits until fewer than so many ops of its stream have not ended. Left out: never. Simulation only."""
     alloc_synchronises: Flag = False
     """An allocation that needs new memory of the device waits for all work of its rank there. Simulation only."""
+    progress: Room | None = None
+    """After the last fault, kill or delay, or after the start, no rank or service may issue more ops before the run has
+    come to its end. Left out: any number. Simulation only."""
     lazy_communicators: Flag = False
     """A device communicator is made when all its members first use it, and not before; so is one for each pair that
     transfers. Left out: all are there from the start."""

@@ -26,6 +26,7 @@
     parts.py           without time: each member's part is an op of its own
     device.py          the device of a rank: its memory, its chains, its communicators
     watch.py           whether anybody gets on: what has no end is ended
+    progress.py        whether all come to their end soon enough after the last fault
 
     buffers.py         the contract: buffers,
     streams.py         streams and events,

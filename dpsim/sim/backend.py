@@ -40,6 +40,7 @@ from dpsim.sim.membership import Membership
 from dpsim.sim.notices import Notices
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.ports import Ports
+from dpsim.sim.progress import OpBound, Overdue
 from dpsim.sim.rank import SimRank
 from dpsim.sim.residency import Slots
 from dpsim.sim.threads import Threads
@@ -110,7 +111,11 @@ class SimBackend:
         journals: list[list[RawRecord]] = [[] for _ in range(world.actors)]
         self.journals = journals
         ends: list[End] = ["blocked"] * world.actors
-        shared = [RankJournal(rank, world, own.append) for rank, own in enumerate(journals)]
+        bound = None if world.progress is None else OpBound(machine, world.progress, journals)
+        shared = [
+            RankJournal(rank, world, own.append if bound is None else bound.append_to(rank))
+            for rank, own in enumerate(journals)
+        ]
         for one in shared:
             one.aborts = program.aborts
         threads = [
@@ -160,12 +165,12 @@ class SimBackend:
             else:
                 shared[told.rank].injections.doom = partial(kill, machine, ranks[told.rank], ends=ends)
         endless: tuple[int, ...] = ()
-        lost = ""
+        overdue, lost = False, ""
         try:
             with rare_collections():
                 machine.run(tick)
         except Endless as error:
-            endless = error.ranks
+            endless, overdue = error.ranks, isinstance(error, Overdue)
         except Lost as error:
             lost = str(error)
         except KeyboardInterrupt as error:
@@ -221,11 +226,12 @@ class SimBackend:
             ends=ends,
             waited_ns=waited,
             elapsed_ns=machine.now,
-            observed=f"lost: {lost}" if lost else _observed(ends, endless),
+            observed=f"lost: {lost}" if lost else _observed(ends, endless, overdue),
             standing=tuple(standing),
             occupied=tuple(full for one in slots if not endless and (full := one.full()) is not None),
             versions={"simpy": simpy.__version__, "numpy": numpy.__version__},
             endless=endless,
+            overdue=overdue,
             lost=lost,
             services=world.services,
         )
@@ -238,7 +244,9 @@ def _nothing() -> None:
     pass
 
 
-def _observed(ends: list[End], endless: tuple[int, ...]) -> str:
+def _observed(ends: list[End], endless: tuple[int, ...], overdue: bool) -> str:
+    if overdue:
+        return "no end within the bound on ops"
     if endless:
         return "nothing but repetition"
     return "" if all(end == "finished" for end in ends) else "nothing can move any more"

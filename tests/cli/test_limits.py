@@ -84,6 +84,7 @@ def test_a_verdict_names_what_it_assumes() -> None:
         (KILL.format(""), "faults[0]: the {} backend cannot kill a rank between two ops"),
         ("limits: {residency: 1}\n", "limits.residency: the {} backend has no such limit"),
         ("limits: {launch_queue: 1024}\n", "limits.launch_queue: the {} backend has no such limit"),
+        ("limits: {progress: 9}\n", "limits.progress: the {} backend has no such limit"),
         ("limits: {alloc_synchronises: true}\n", "limits.alloc_synchronises: the {} backend has no such limit"),
         (
             "ports: [{port: 5}, {port: 6, late: true}]\n",

@@ -12,9 +12,8 @@ from dpsim.protocol.graphs.sizes import Ladder017, Ladder033
 def test_what_no_rule_forbids_is_accepted() -> None:
     """An interleave that does not divide a block, and no sizes at all, as are left where the budget allows none."""
     for release in FORMS:
-        config = EngineConfig(
-            cp_kv_cache_interleave_size=7, block_size=16, cudagraph_capture_sizes=(), parallel_rules=release
-        )
+        fields = {"cp_kv_cache_interleave_size": 7, "block_size": 16, "cudagraph_capture_sizes": ()}
+        config = EngineConfig.model_validate({**fields, "parallel_rules": release})
         assert broken_rules(config, Topology(data_parallel_size=2)) == []
         assert [ladder().sizes(config) for ladder in (Ladder017, Ladder033)] == [(), ()]
     dropped = EngineConfig(cudagraph_capture_sizes=(600,), max_num_seqs=4, max_num_batched_tokens=128)

@@ -115,8 +115,9 @@ def test_without_what_it_needs(backend: type[GlooBackend], missing: str, monkeyp
         ({"residency": 2}, "cannot limit a device to 2 collectives at a time.*--backend sim"),
         ({"launch_queue": 8}, "cannot limit a launch queue to 8 ops.*--backend sim"),
         ({"alloc_synchronises": True}, "cannot make allocations wait for the device.*--backend sim"),
+        ({"progress": 9}, "cannot bound the ops after a fault to 9 .*--backend sim"),
     ],
-    ids=["kills", "kills at an op", "residency", "launch_queue", "alloc_synchronises"],
+    ids=["kills", "kills at an op", "residency", "launch_queue", "alloc_synchronises", "progress"],
 )
 def test_what_only_the_simulation_has_is_refused(
     backend: type[GlooBackend], changes: dict[str, Any], says: str, monkeypatch: pytest.MonkeyPatch

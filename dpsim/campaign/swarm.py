@@ -1,0 +1,43 @@
+"""A swarm of a scenario: the ops that its healthy run comes to, and the worlds that are drawn from them.
+
+worlds = swarm_of(scenario, base, swarm("100"), seed=0)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpsim.backend.injection import IN_TIME
+from dpsim.campaign.subject import Subject
+from dpsim.ops import KIND, MAIN, ORDINAL, SITE, THREAD
+from dpsim.scenario import Scenario, ScenarioError
+from dpsim.scenario.swarm import Drawn, Place, Swarm, swarm_scenarios
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Run, World
+
+HOST_OPS = frozenset({"collective", "transfer", "launch", "read", "post", "take", "sleep", "store"})
+"""Kinds of record of ops at which a rank can die."""
+
+
+def swarm_of(scenario: Scenario, base: Path | None, drawn: Swarm, seed: int = 0) -> list[Drawn]:
+    """The worlds of a swarm. `base`: the folder of the scenario's files. Raises ScenarioError, also where the scenario
+    does not come to its end without any fault.
+    """
+    subject = Subject.of(scenario, base)
+    run = SimBackend().run_program(subject.world, subject.program, subject.prepared)
+    if not run.finished:
+        raise ScenarioError(f"{scenario.name}: --swarm plants faults into a run that ends, and this one does not")
+    return list(swarm_scenarios(scenario, places(subject.world, run), drawn, seed))
+
+
+def places(world: World, run: Run) -> list[Place]:
+    """The starts of all, and the ops that a run came to."""
+    found: dict[Place, None] = {}
+    for number, journal in enumerate(run.journals):
+        who = number if number < world.size else world.actor(number)
+        found[Place(who, "", 0, MAIN, calls=False, can_be_late=True)] = None
+        for raw in journal:
+            if raw[KIND] in HOST_OPS:
+                calls, late = raw[KIND] == "collective", raw[KIND] not in IN_TIME
+                found.setdefault(Place(who, raw[SITE], raw[ORDINAL], raw[THREAD], calls, late))
+    return list(found)

@@ -1,0 +1,112 @@
+"""A swarm finds who goes on for ever after a fault, and says which kinds were possible; the twin holds in all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.files import Options, Whole, explore_whole
+from dpsim.campaign.swarm import swarm_of
+from dpsim.scenario import Scenario, ScenarioError, scenario_from
+from dpsim.scenario.swarm import Place, Swarm
+from tests.campaign import swarm_programs  # noqa: F401  # registers t_asks
+from tests.cli.commands import dpsim_, write
+from tests.protocol.startup.worlds import start
+
+OFF = ["DEATH", "HANG"]
+WORK = {"requests": [{"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}]}
+TEXT = """
+name: asks
+protocol: {name: t_asks, variant: VARIANT}
+topology: {data_parallel_size: 2}
+workload: {requests: [{prompt_tokens: 1, output_tokens: 1}]}
+checks: {switched_off: [DEATH, HANG]}
+limits: {progress: 60}
+"""
+
+
+def asks(variant: str | None = None, **more: Any) -> Scenario:
+    return scenario_from(
+        {
+            "name": "asks",
+            "protocol": {"name": "t_asks", "variant": variant},
+            "topology": {"data_parallel_size": 2},
+            "workload": WORK,
+            "checks": {"switched_off": OFF},
+            "limits": {"progress": 60},
+            **more,
+        }
+    )
+
+
+def whole(scenario: Scenario, kinds: tuple[str, ...], folder: Path) -> Whole:
+    drawn = [one.scenario for one in swarm_of(scenario, None, Swarm(12, kinds))]
+    return explore_whole(drawn, len(drawn), Options("dpor", 300, folder=folder))
+
+
+def test_who_asks_for_ever_is_found_where_somebody_dies(tmp_path: Path) -> None:
+    found = whole(asks("T-ASKS-FOR-EVER"), ("die", "kill"), tmp_path)
+    assert found.first is not None
+    assert found.first.explored.findings[0].klass == "PROGRESS:BOUND"
+    assert found.first.scenario.description.startswith("Possible here: ")
+
+
+@pytest.mark.parametrize(("variant", "kinds"), [(None, ("die", "kill", "delay")), ("T-ASKS-FOR-EVER", ("delay",))])
+def test_twins(variant: str | None, kinds: tuple[str, ...], tmp_path: Path) -> None:
+    """Who gives up, and where nobody dies."""
+    found = whole(asks(variant), kinds, tmp_path)
+    assert (found.first, found.verdict, found.explored) == (None, "proven", 12)
+
+
+def test_faults_lie_at_ops_of_ranks_and_services() -> None:
+    drawn = swarm_of(start(), None, Swarm(40, ("die", "delay")))
+    who = {fault.rank for one in drawn for fault in one.scenario.faults}
+    assert {"frontend", "coordinator", "engine.0", "engine.1", 0, 1} >= who
+    assert {"engine.0", 0} <= who
+    assert len({fault.at for one in drawn for fault in one.scenario.faults}) > 10
+
+
+def test_a_run_that_does_not_end_is_no_beginning() -> None:
+    with pytest.raises(ScenarioError, match="--swarm plants faults into a run that ends, and this one does not"):
+        swarm_of(start(config_by_rank={1: {"enable_dbo": True}}), None, Swarm(1))
+
+
+def test_what_a_place_is() -> None:
+    place = Place("engine.0", "get", 2, "main", calls=False, can_be_late=True)
+    assert place.at == {"at": {"site": "get", "ordinal": 2, "thread": "main"}}
+
+
+def test_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    module = "--module", "tests.campaign.swarm_programs"
+    faulty = write(Path("faulty.yaml"), TEXT.replace("VARIANT", "T-ASKS-FOR-EVER"))
+    answer = dpsim_("explore", faulty, *module, "--swarm", "12:die,kill", "--strategy", "dpor")
+    assert answer.code == 1
+    assert "worlds    12 drawn, with at most 2 faults of die, kill" in answer.out
+    assert "possible  die in " in answer.out
+    assert "description: 'Possible here: " in answer.out or "description: Possible here: " in answer.out
+    assert "PROGRESS:BOUND" in answer.out
+    healthy = write(Path("healthy.yaml"), TEXT.replace(", variant: VARIANT", ""))
+    answer = dpsim_("explore", healthy, *module, "--swarm", "12", "--strategy", "dpor", "--json")
+    assert answer.code == 0
+    (row,) = answer.json["scenarios"]
+    assert row["swarm"] == {"worlds": 12, "kinds": ["die", "kill", "delay"]}
+    assert set(row["possible"]) == {"die", "kill", "delay"}
+    assert row["violated"] is None
+    assert row["proven"] + row["vacuous"] == 12
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--swarm", "3:dye"), "--swarm: 'dye' is no kind of fault; did you mean 'die'?"),
+        (("--swarm", "3", "--all-up-to", "ranks=1"), "--swarm: not together with --all-up-to"),
+        (("--swarm", "3", "--keep-going"), "--keep-going: with --swarm the first world"),
+    ],
+)
+def test_bad_input(words: tuple[str, ...], said: str) -> None:
+    answer = dpsim_("explore", "quickstart", *words)
+    assert answer.code == 2
+    assert said in answer.err

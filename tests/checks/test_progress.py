@@ -1,0 +1,101 @@
+"""After the last fault a run has to come to its end within a bound; and what is no stop is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.checks.finding import Finding
+from dpsim.interface import Rank
+from dpsim.world import At, Delay, Fault, Kill, World
+from tests.programs import Script, Scripted, explored, judged, world_of
+
+SECOND = 1_000_000_000
+BOUND = 40
+WORLD = world_of(2, hosts=["h"], faults=(Fault("die", 1, At("set", 2)),), progress=BOUND)
+
+
+def asks(patience: int) -> Script:
+    """Rank 1 sets keys, and rank 0 asks for each of them, again after each time-out."""
+
+    async def script(rank: Rank) -> None:
+        if rank.rank == 1:
+            store = await rank.join_store(0, 5, "join")
+            assert store is not None
+            for number in range(5):
+                store.set(f"k{number}", number, "set")
+                await rank.mailbox("go").get("go")
+            return
+        store = await rank.open_store(5, "open")
+        assert store is not None
+        for number in range(5):
+            tries = 0
+            while await store.get(f"k{number}", "get", timeout_ns=SECOND + tries) is None:
+                tries += 1
+                if tries == patience:
+                    return
+            rank.send(1, "go", number, "send")
+
+    return script
+
+
+FOR_EVER, THRICE = asks(0), asks(3)
+
+
+def found(script: Script, world: World, timed: bool) -> list[Finding]:
+    if timed:
+        return judged(world, script)
+    return list(explored(world, script).findings)
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_who_asks_for_ever_after_a_death(timed: bool) -> None:
+    """No hang, as something moves; no livelock, as a time-out is no repetition."""
+    finding, *_ = found(FOR_EVER, WORLD, timed)
+    assert (finding.klass, finding.check) == ("PROGRESS:BOUND", "progress")
+    assert finding.message == "rank 0 issued more than 40 ops after the last fault, and the run has no end"
+    assert finding.culprit is not None
+    assert (finding.culprit.rank, finding.culprit.site) == (0, "get")
+    assert finding.details[0].startswith("rank 0 went through ")
+    assert "get k2 at port 5 of node 0 (get, tests/checks/test_progress.py:" in finding.details[0]
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_twin_who_gives_up(timed: bool) -> None:
+    assert [one.klass for one in found(THRICE, WORLD, timed)] == ["DEATH:RANK"]
+
+
+def test_a_kill_in_every_schedule() -> None:
+    """That somebody died is not what is looked for, nor that rank 1 is left alone by one who has given up."""
+    killed = replace(WORLD, faults=(), kills=(Kill(1),))
+    for script, verdict in ((FOR_EVER, "violated"), (THRICE, "proven")):
+        subject = Subject(killed, Scripted(script), switched_off=("DEATH", "HANG"))
+        assert explore_subject(subject, "dpor", schedules=1_000).verdict == verdict
+
+
+async def works(rank: Rank) -> None:
+    """Makes 50 ops: 25 before the one that a fault may be at, and 25 behind."""
+    for number in range(50):
+        await rank.sleep(1, "before" if number < 25 else "after")
+
+
+@pytest.mark.parametrize(
+    ("bound", "delay", "overdue"),
+    [(50, None, False), (49, None, True), (26, "after", False), (24, "after", True), (26, "before", True)],
+)
+def test_each_fault_makes_the_counts_begin_anew(bound: int, delay: str | None, overdue: bool) -> None:
+    """That of any rank does, and rank 0 is delayed at one op alone."""
+    at = 0 if delay == "after" else 10
+    delays = () if delay is None else (Delay(0, At(delay, at), 5),)
+    world = world_of(1, hosts=["h"], delays=delays, progress=bound)
+    assert [one.klass for one in judged(world, works)] == ["PROGRESS:BOUND"] * overdue
+
+
+def test_what_stands_still_is_a_hang_all_the_same() -> None:
+    async def waits(rank: Rank) -> None:
+        await rank.mailbox("box").get("get")
+
+    assert {one.klass for one in judged(replace(WORLD, faults=()), waits)} == {"HANG:MAILBOX:NO_MESSAGE"}

@@ -1,0 +1,112 @@
+"""What a swarm draws: some kinds of fault for each world, one or two faults of these, and the same for a seed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from dpsim.scenario import Scenario, ScenarioError, scenario_from
+from dpsim.scenario.swarm import KINDS, MOST_FAULTS, STANDS, Drawn, Place, Swarm, swarm, swarm_scenarios
+
+PLACES = [
+    Place(who, site, ordinal, "main", site == "dp.agree", site != "plan")
+    for who in (0, 1, 2)
+    for site in ("dp.agree", "look", "plan")
+    for ordinal in range(3)
+]
+
+
+def base(**more: Any) -> Scenario:
+    work = {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}
+    return scenario_from({"name": "x", "topology": {"data_parallel_size": 3}, "workload": work, **more})
+
+
+def drawn(kinds: tuple[str, ...] = KINDS, worlds: int = 200, seed: int = 0, **more: Any) -> list[Drawn]:
+    return list(swarm_scenarios(base(**more), PLACES, Swarm(worlds, kinds), seed))
+
+
+def planted(one: Drawn) -> list[tuple[str, int | str]]:
+    faults = [(fault.kind, fault.rank) for fault in one.scenario.faults]
+    return faults + [("delay", delay.rank) for delay in one.scenario.delays]
+
+
+def test_one_or_two_faults_of_the_kinds_that_are_possible() -> None:
+    numbers: Counter[int] = Counter()
+    subsets: Counter[int] = Counter()
+    seen: Counter[str] = Counter()
+    for one in drawn():
+        what = planted(one)
+        assert {kind for kind, _ in what} <= set(one.possible) <= set(KINDS)
+        assert len({who for _, who in what}) == len(what), "each of another rank"
+        assert one.scenario.description == f"Possible here: {', '.join(one.possible)}."
+        numbers[len(what)] += 1
+        subsets[len(one.possible)] += 1
+        seen.update(kind for kind, _ in what)
+    assert set(numbers) == {1, MOST_FAULTS}
+    assert set(subsets) == {1, 2, 3, 4, 5}
+    assert min(seen[kind] for kind in KINDS) > 20
+
+
+def test_faults_lie_where_they_do_something() -> None:
+    for one in drawn():
+        for fault in one.scenario.faults:
+            assert fault.at is not None
+            assert fault.kind not in ("skip", "repeat") or fault.at.site == "dp.agree"
+        assert all(delay.at is not None and delay.at.site != "plan" for delay in one.scenario.delays)
+
+
+def test_a_seed_is_a_swarm() -> None:
+    assert drawn(worlds=20) == drawn(worlds=20)
+    assert drawn(worlds=20) == drawn(worlds=40)[:20], "more worlds are the same, and more"
+    assert drawn(worlds=20) != drawn(worlds=20, seed=1)
+
+
+def test_what_is_not_planted_stays() -> None:
+    sections = {"config": {"max_num_seqs": 3}, "checks": {"switched_off": ["DEATH"]}, "limits": {"progress": 7}}
+    one = drawn(("delay",), 1, **sections)[0].scenario
+    assert one.name == "x-swarm-0"
+    assert (one.config, one.checks, one.limits) == (base(**sections).config, one.checks, one.limits)
+    assert (one.limits.progress, one.checks.switched_off) == (7, ("DEATH",))
+
+
+@pytest.mark.parametrize(
+    ("text", "made"),
+    [("100", Swarm(100, STANDS)), ("3:skip", Swarm(3, ("skip",))), ("3:die, delay,die", Swarm(3, ("die", "delay")))],
+)
+def test_words(text: str, made: Swarm) -> None:
+    assert swarm(text) == made
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("many", "expected a number of worlds from 1 to 100,000, got 'many'"),
+        ("0", "got '0'"),
+        ("1000000", "got '1000000'"),
+        (":die", "got ''"),
+        ("3:", "'' is no kind of fault"),
+        ("3:dye", "'dye' is no kind of fault; did you mean 'die'? (there are die, kill, delay, skip, repeat)"),
+    ],
+)
+def test_bad_words(text: str, said: str) -> None:
+    with pytest.raises(ScenarioError) as raised:
+        swarm(text)
+    assert said in str(raised.value)
+
+
+def test_what_cannot_be_drawn() -> None:
+    with pytest.raises(ScenarioError, match="--swarm draws the faults and delays, and there are some; leave them out"):
+        drawn(delays=[{"rank": 0, "by": "1ms"}])
+    with pytest.raises(ScenarioError, match="x has no op at which skip or repeat does anything"):
+        next(swarm_scenarios(base(), PLACES[3:6], Swarm(1, ("skip", "repeat"))))
+    assert {one.possible for one in swarm_scenarios(base(), PLACES[3:6], Swarm(9, ("die", "skip")))} == {("die",)}
+
+
+def test_a_start_can_be_late_and_nothing_else() -> None:
+    start = [Place("engine.0", "", 0, "main", calls=False, can_be_late=True)]
+    scenario = base(protocol="startup")
+    (one,) = swarm_scenarios(scenario, start, Swarm(1, KINDS))
+    assert one.possible == ("delay",)
+    assert [(delay.rank, delay.at) for delay in one.scenario.delays] == [("engine.0", None)]
