@@ -148,7 +148,8 @@ def _in_streams(run_index: RunIndex, stuck: list[Stuck], roots: list[int]) -> Fi
 def _in_slots(run_index: RunIndex) -> Finding | None:
     if not run_index.world.residency and run_index.transfers:
         return None
-    return order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
+    issued = order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
+    return issued or order_inversion.in_places(run_index)
 
 
 def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:

@@ -100,6 +100,21 @@ def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
     return _finding(run_index, _slots(run_index, room, joint), f", and {where}" + (JOINT if joint else ""))
 
 
+def in_places(run_index: RunIndex) -> Finding | None:
+    """Collectives that wait for places of a device which others hold, as the machine saw it: whoever came first."""
+    standing = Standing()
+    calls = [(one, run_index.run.journals[one.rank]) for one in run_index.run.occupied]
+    if any(journal[at][KIND] != "collective" for one, journal in calls for at in (*one.held, *one.waiting)):
+        return None
+    for one, journal in calls:
+        for raw in map(journal.__getitem__, one.held):
+            standing.stand(_key(raw), one.rank, _needs(run_index, raw, one.rank, False))
+    for one, journal in calls:
+        for raw in map(journal.__getitem__, one.waiting):
+            standing.wait(_key(raw), one.rank, _key(journal[one.held[0]]))
+    return _finding(run_index, standing, f", and a device has {run_index.world.residency} places")
+
+
 JOINT = ", and all members wait for all"
 
 

@@ -120,7 +120,7 @@ class MovesBeside(ExpertBalance):
     "eplb-coop-launch",
     protocol="dp_batch",
     form="source-000",
-    expected="HANG:UNDECIDED",
+    expected="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
     twin="eplb-beside",
 )
 class TakesAllPlaces(MovesBeside):

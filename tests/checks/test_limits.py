@@ -114,3 +114,21 @@ def test_a_host_that_stands_is_told_where_another_is_to_blame() -> None:
     found = hang(replace(made.world, launch_queue=1), run)
     assert found.klass == "HANG:COLLECTIVE:MISSING_RANK"
     assert found.details[-1].startswith("rank 0 stands in more ")
+
+
+def test_who_came_first_is_told_by_the_machine() -> None:
+    """Both ranks issue dp before ep, on two streams; on rank 1 ep was first to find its places."""
+    made = Made(2)
+    for rank in (0, 1):
+        made[rank].collective("dp", "one")
+        made[rank].collective("ep", "other")
+        made[rank].read("one")
+    blocked = made.run("blocked", "blocked")
+    crosswise = Occupied(0, (0,), (1,)), Occupied(1, (1,), (0,))
+    found = hang(replace(made.world, residency=3), replace(blocked, occupied=crosswise))
+    assert found.klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+    assert "a device has 3 places: rank 0: dp #0 before ep #0; rank 1: ep #0 before dp #0" in found.message
+    alike = Occupied(0, (0,), (1,)), Occupied(1, (0,), (1,))
+    for occupied in ((), alike):
+        twin = hang(replace(made.world, residency=3), replace(blocked, occupied=occupied))
+        assert twin.klass == "HANG:UNDECIDED"

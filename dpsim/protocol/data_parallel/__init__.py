@@ -17,5 +17,6 @@ layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on
 figures.py            tokens and modes of a finished run
 step.py               the step around them, and the program
+step_v2.py            the same with the agreement of the V2 runner
 witness.py            whether a rank's tokens came out of its steps, all of them and no others
 """

@@ -129,10 +129,10 @@ class DataParallelStep(Forwards):
     async def gather(self, column: tuple[int, ...]) -> HostArray:
         """The table of all columns, shape (rows, ranks) int32: one SUM all-reduce, over gloo or NCCL (1.4)."""
         if self.syncs_on_host():
-            table = np.zeros((self.form.rows, self.host.size), np.int32)
+            table = np.zeros((len(column), self.host.size), np.int32)
             table[:, self.host.index] = column
             return await self.host.all_reduce(table, site="dp.agree")
-        buffer = self.main.alloc((self.form.rows, self.device.size), "int32", "dp.table")
+        buffer = self.main.alloc((len(column), self.device.size), "int32", "dp.table")
         self.main.launch(
             "dp.fill", fill_column, writes=[buffer], args=(self.device.index, column), cost=ATTENTION_NS // 4
         )
@@ -180,15 +180,17 @@ class DataParallelStep(Forwards):
         parts: list[Microbatch] = []
         start, real = 0, batch.num_tokens
         for number, sizes in enumerate(cuts):
-            assert start < real, (
-                f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
-            )
+            self.refuse_empty(number, start, real)
             stop = start + sizes[index]
             whole = not start and real <= stop
             pieces = batch.scheduled if whole else rows.cut(batch.scheduled, start, stop)
             parts.append(self.launch_layer(sum(sizes), sum(sizes[:index]), sizes[index], pieces))
             start = stop
         return parts
+
+    def refuse_empty(self, number: int, start: int, real: int) -> None:
+        """Raise for a microbatch that begins behind the last real token."""
+        assert start < real, f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
 
     def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
         """Tokens of each microbatch of a rank that runs so many: on all ranks the same, whatever the own batch is."""

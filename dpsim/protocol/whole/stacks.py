@@ -29,6 +29,8 @@ from typing import NamedTuple
 
 from dpsim.config import EngineConfig, Topology, broken_rules
 from dpsim.program import Arguments, Unsuitable
+from dpsim.protocol.data_parallel.step import DataParallelStep
+from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.protocol.overlap.forward import OverlapForward
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.transfer import Transfer
@@ -86,6 +88,11 @@ class Pieces(NamedTuple):
     @property
     def runner(self) -> str:
         return self.names["runner"]
+
+    @property
+    def step(self) -> type[DataParallelStep]:
+        """The step of the runner, with its agreement."""
+        return DataParallelStepV2 if self.runner == "v2" else DataParallelStep
 
     @property
     def syncs_on_host(self) -> bool:
