@@ -3,18 +3,17 @@
 Each is the healthy protocol with one thing done wrong, in the piece that does it; those of pause and resume are in
 `dpsim.museum.engine_pauses`. "One engine" is the last of them.
 
-    protocol: {name: engine, variant: M-EL-3}
-
-M-EL-15 (a dummy on one worker of an engine) needs engines of several workers, which `engine` has not.
-"""
+    protocol: {name: engine, variant: M-EL-3}"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
+from dpsim.interface import Frozen
 from dpsim.protocol.engine.coordination import FirstRequest
 from dpsim.protocol.engine.finish_sync import Numbers, PauseVotes033, Verdict
+from dpsim.protocol.engine.forward import Forward
 from dpsim.protocol.engine.frontend import FrontEnd
 from dpsim.protocol.engine.loop import EngineLoop
 from dpsim.protocol.engine.waves import EngineWaves, Out, Release033
@@ -70,6 +69,15 @@ class OldSync(EngineLoop):
             return await super().reduce(numbers)
         (work,) = await super().reduce(numbers[:1])
         return work, 0
+
+
+@mutant("M-EL-15", "HANG:COLLECTIVE:*")
+class DummyOfTheFirst(Forward):
+    """Of an engine's workers only the first runs the dummy: workers of other engines wait for the others."""
+
+    def call(self, what: str, *arguments: Frozen) -> None:
+        if what != "dummy":
+            super().call(what, *arguments)
 
 
 @mutant("M-EL-16", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")

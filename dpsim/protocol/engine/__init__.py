@@ -13,6 +13,7 @@ Who lives by them:
 layout.py         who takes part, by name and number
 scheduler.py      requests of one engine
 forward.py        what a step runs
+workers.py        the other workers of an engine
 pause.py          what is asked of an engine: pause, resume, sleep
 answers.py        what an engine tells its clients
 loop.py           the loop of one engine

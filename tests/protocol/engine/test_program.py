@@ -145,9 +145,19 @@ def test_an_engine_each_with_an_external_balancer() -> None:
         group(dp=2, frontends=1, data_parallel_external_lb=True)
 
 
-def test_engines_of_several_workers_are_refused() -> None:
-    with pytest.raises(ScenarioError, match="2 ranks a replica"):
-        group(tp=2)
+def test_engines_of_several_workers() -> None:
+    """All of them run what their engine runs."""
+    seen = run(group(tp=2, requests=[3], control=UPDATE, interval=2))
+    assert seen.classes == []
+    assert seen.run.finished
+    assert seen.forwards[0] == seen.forwards[1]
+    assert seen.forwards[2] == seen.forwards[3]
+    assert sum(seen.forwards[0]) == sum(seen.forwards[2])
+
+
+def test_pipelines_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="no pipeline"):
+        group(pp=2)
 
 
 def test_a_batch_job_goes_on_until_nobody_has_work() -> None:
