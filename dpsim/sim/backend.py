@@ -208,6 +208,7 @@ class SimBackend:
             endless=endless,
             lost=lost,
             services=world.services,
+            taken=boxes.taken,
         )
 
     def close(self) -> None:

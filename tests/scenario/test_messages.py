@@ -10,7 +10,7 @@ from dpsim.scenario.small import scope, small_scenarios
 from dpsim.world import At, Message
 
 REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
-BOTH = [
+BOTH: list[dict[str, Any]] = [
     {"to": "engine.1", "mailbox": "inbox", "content": ["wave", [3, True, 0.5, None]]},
     {"to": 0, "mailbox": "in", "content": "x", "after": {"rank": "engine.0", "site": "serve", "ordinal": 2}},
 ]
