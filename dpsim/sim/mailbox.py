@@ -132,9 +132,8 @@ class Mailboxes:
         box.messages.append(letter)
         if box.getters:
             getter = box.getters.popleft()
-            alarm = box.alarms.pop(getter, None)
-            if alarm is not None:
-                self._machine.alarms.cancel(alarm)
+            if box.alarms and getter in box.alarms:
+                self._machine.alarms.cancel(box.alarms.pop(getter))
             self._give(box, getter)
             self._machine.submit(getter)
 
@@ -152,17 +151,17 @@ class Mailboxes:
         self._hand(box, getter, box.messages.popleft())
 
     def _hand(self, box: _Box, getter: Op, letter: Letter) -> None:
-        _, _, at = getter.args
-        message = self._taken(box, getter, at, letter)
+        message, delivery, self.taken[getter.args[2]] = letter
+        box.taken += 1
+        getter.seen_marks |= delivery.seen_marks
+        getter.causes |= delivery.causes
         getter.effect, getter.args = _same, (message,)
 
     def _next(self, box: _Box, op: Op, at: Address) -> Any:
-        return self._taken(box, op, at, box.messages.popleft()) if box.messages else None
-
-    def _taken(self, box: _Box, op: Op, at: Address, letter: Letter) -> Frozen:
-        message, delivery, source = letter
+        if not box.messages:
+            return None
+        message, delivery, self.taken[at] = box.messages.popleft()
         box.taken += 1
-        self.taken[at] = source
         self._learn(op, delivery)
         return message
 

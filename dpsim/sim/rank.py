@@ -122,7 +122,7 @@ class SimRank(JournaledRank):
         host = self.host_thread
         label, late = host.address(), host.address("is late for") if delay_ns else ""
         vain = "" if timeout_ns is None else host.address("waits in vain at")
-        here, gate = self.journal.here(), self.journal.gate()
+        here, gate = self.journal.here(), self.journal.gate() if self.world.gates else None
 
         def look() -> Generator[Any, Any, Any]:
             op = host.op(label, host=True)
