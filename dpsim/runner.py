@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -23,7 +23,7 @@ from dpsim.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
 from dpsim.words import did_you_mean
-from dpsim.world import Backend, BackendUnavailable, Run, World
+from dpsim.world import Backend, BackendUnavailable, Gate, Run, World
 
 
 class UnknownBackend(ValueError):
@@ -157,10 +157,12 @@ def run_scenario(
     *,
     base: Path | None = None,
     progress: Callable[[int, int | None], None] | None = None,
+    gates: Sequence[Gate] = (),
 ) -> Result:
     """Run a scenario and judge it.
 
-    `base`: the folder against which its files are resolved (that of the scenario file). `progress(done, total)` is
+    `base`: the folder against which its files are resolved (that of the scenario file). `gates`: what looks into
+    mailboxes come to (`dpsim.campaign.gates`). `progress(done, total)` is
     called now and then with steps; total is None where the protocol does not know.
 
     Raises ScenarioError for what cannot be read or run, at all or on that backend, UnknownBackend, and
@@ -168,7 +170,7 @@ def run_scenario(
     what it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
-    on, told = find_backend(backend), world(scenario, program, prepared)
+    on, told = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates))
     refused = None if backend == SIMULATION else only_simulated(scenario, backend)
     if refused is not None:
         raise refused

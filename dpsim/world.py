@@ -67,6 +67,22 @@ class Delay(NamedTuple):
     ns: int
 
 
+Address: TypeAlias = tuple[int, str, str, int]
+"""An op of a run: rank, host thread, site, ordinal. That of a message is the op that posted it; of one from outside its
+sender (`outside`), no thread, the mailbox, and its number in the world.
+"""
+
+
+class Gate(NamedTuple):
+    """What a look into a mailbox comes to, by its address: a message, or nothing. A look that has to come to nothing
+    does not look (a get waits for its time-out all the same); one that has to come to a message waits for this one, a
+    poll too, and takes it also if others came before.
+    """
+
+    at: Address
+    message: Address | None
+
+
 class Message(NamedTuple):
     """A message that nobody of the world sends: the machine does when rank `by` comes to `at`, before what it does
     there; at first when it begins (`At()`). It is delivered like any other. What is sent so by the same rank to the
@@ -124,6 +140,7 @@ class World:
     where each rank and service is, one node for all if it is empty. `strangers`: who else listens on ports there.
     `lazy`: a device communicator is made when its members first use it, and one for each pair that first transfers: the
     host stands in that call until all of them have come to it. `messages`: from outside.
+    `gates`: of looks into mailboxes whose outcome is settled; all others find what has come by then.
 
     These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
@@ -149,6 +166,7 @@ class World:
     lazy: bool = False
     messages: tuple[Message, ...] = ()
     progress: int | None = None
+    gates: tuple[Gate, ...] = ()
 
     @property
     def actors(self) -> int:
@@ -204,7 +222,8 @@ class Run:
     or "no rank moved for 5 s"). `standing`: on the simulation, the ranks whose host stands in a plain call, their last,
     which a limit of the world holds up; `occupied`: those that have no slot left. `endless`: ranks that repeated
     themselves, and would have done so for ever; nobody else could move; if `overdue`, the one that passed the bound of
-    `World.progress`, whoever else could move. `lost`: what the machine took away from the run
+    `World.progress`, whoever else could move. `taken`: on the simulation, which message each look into a mailbox took,
+    if it took one. `lost`: what the machine took away from the run
     (`dpsim.backend.trouble`), so that there is no verdict; empty for a run that went on to its end or its hang.
     """
 
@@ -221,6 +240,7 @@ class Run:
     overdue: bool = False
     lost: str = ""
     services: tuple[str, ...] = ()
+    taken: Mapping[Address, Address] = field(default_factory=dict)
 
     @property
     def size(self) -> int:

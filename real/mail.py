@@ -3,7 +3,8 @@
 A sender connects at its first message to a rank and keeps the connection, so what one sender sent comes in order. A
 thread of the receiver reads all connections and puts each message into its box as it arrives. One line a message, a
 JSON array of the job's number, the box and the message; what belongs to an earlier job is dropped, so a message that
-nobody took does not reach the next program. Socket and thread begin with the first job: a worker in reserve has the
+nobody took does not reach the next program. Where a world has gates, a line says where its message was posted, and
+boxes can be asked for a message by that. Socket and thread begin with the first job: a worker in reserve has the
 number, and with it the path, of one that works.
 
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
@@ -31,6 +32,7 @@ import threading
 from typing import Any, NamedTuple
 
 from dpsim.interface import Frozen
+from dpsim.world import Address
 from real.journal_reader import tuples
 from real.messages import worker_of
 from real.waiting import Patience, Unfinished
@@ -44,6 +46,7 @@ class Notice(NamedTuple):
     job: int
     name: str
     actor: int
+    source: Address
 
 
 class Mail:
@@ -53,7 +56,8 @@ class Mail:
         self._folder = folder
         self._job = 0
         self._size = 0
-        self._boxes: dict[str, queue.SimpleQueue[Frozen]] = {}
+        self._gated = False
+        self._boxes: dict[str, queue.SimpleQueue[Frozen] | Gated] = {}
         self._lock = threading.Lock()
         self._peers: dict[tuple[int, bool], socket.socket] = {}
         self._worker = worker
@@ -63,9 +67,9 @@ class Mail:
         self._watched: queue.SimpleQueue[tuple[socket.socket, Notice]] = queue.SimpleQueue()
         self._wake, self._woken = socket.socketpair()
 
-    def begin(self, job: int, size: int) -> None:
+    def begin(self, job: int, size: int, gated: bool = False) -> None:
         """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
-        it.
+        it. `gated`: the world has gates.
         """
         if self._listener is None:
             self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -73,7 +77,7 @@ class Mail:
             self._listener.listen(256)
             threading.Thread(target=self._read, args=(self._listener,), name="mail", daemon=True).start()
         with self._lock:
-            self._job, self._size = job, size
+            self._job, self._size, self._gated = job, size, gated
             self._boxes = {}
             self._tell_all()  # of the last job's, who ended in an idle get
             self._ended = False
@@ -90,9 +94,11 @@ class Mail:
                 watcher.shutdown(socket.SHUT_RDWR)
         self._watchers.clear()
 
-    def watch(self, actor: int, name: str) -> None:
-        """Have ("gone", actor) put into a box here when the program of a rank or service of this job has ended."""
-        notice = Notice(self._job, name, actor)
+    def watch(self, actor: int, name: str, source: Address) -> None:
+        """Have ("gone", actor) put into a box here when the program of a rank or service of this job has ended.
+        `source`: where that is asked for.
+        """
+        notice = Notice(self._job, name, actor, source)
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             peer.connect(self._path(worker_of(actor, self._size)))
@@ -109,18 +115,25 @@ class Mail:
         """The job, told apart from those of other pools on this machine."""
         return f"{self._folder} {self._job}"
 
-    def box(self, name: str) -> queue.SimpleQueue[Frozen]:
+    def box(self, name: str) -> queue.SimpleQueue[Frozen] | Gated:
         """The messages of a box, in the order in which they arrived."""
         with self._lock:
-            return self._boxes.setdefault(name, queue.SimpleQueue())
+            return self._own(name)
 
-    def post(self, to: int, name: str, message: Frozen, patience: Patience, outside: bool = False) -> None:
-        """Send a message of the present job to a rank or service; `outside`: not from this rank, in no order with what
-        it sends.
+    def gated(self, name: str) -> Gated:
+        """The same in a world with gates."""
+        box = self.box(name)
+        assert isinstance(box, Gated)
+        return box
+
+    def post(self, to: int, name: str, message: Frozen, patience: Patience, source: Address) -> None:
+        """Send a message of the present job to a rank or service. `source`: where it is posted; what comes from outside
+        is in no order with what this rank sends.
         """
         to = worker_of(to, self._size)
-        line = to, outside
-        data = json.dumps([self._job, name, message], separators=(",", ":")).encode() + b"\n"
+        line = to, source[0] < 0
+        told = [self._job, name, message, *[source] * self._gated]
+        data = json.dumps(told, separators=(",", ":")).encode() + b"\n"
         try:
             if line not in self._peers:
                 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -153,7 +166,7 @@ class Mail:
                 ready = selector.select(0 if gone else None)
                 if not ready:  # all that was there by then is read
                     for notice in gone:
-                        self._deliver(notice.job, notice.name, ("gone", notice.actor))
+                        self._deliver(notice.job, notice.name, ("gone", notice.actor), notice.source)
                     gone.clear()
                 for key, _ in ready:
                     if key.fileobj is self._woken:
@@ -180,11 +193,11 @@ class Mail:
                         continue
                     *lines, beginnings[sender] = (beginnings[sender] + data).split(b"\n")
                     for line in lines:
-                        job, name, message = json.loads(line)
+                        job, name, message, *source = json.loads(line)
                         if name is None:
                             self._begin_to_tell(sender, job)
                         else:
-                            self._deliver(job, name, message)
+                            self._deliver(job, name, message, *source)
 
     def _begin_to_tell(self, watcher: Any, job: int) -> None:
         """Somebody wants to know when the program of that job has ended."""
@@ -195,10 +208,64 @@ class Mail:
                 with contextlib.suppress(OSError):
                     watcher.shutdown(socket.SHUT_RDWR)
 
-    def _deliver(self, job: int, name: str, message: Any) -> None:
+    def _deliver(self, job: int, name: str, message: Any, *source: Any) -> None:
         with self._lock:
             if job == self._job:
-                self._boxes.setdefault(name, queue.SimpleQueue()).put(tuples(message))
+                box = self._own(name)
+                if isinstance(box, Gated):
+                    box.put(tuples(message), tuple(*source))
+                else:
+                    box.put(tuples(message))
+
+    def _own(self, name: str) -> queue.SimpleQueue[Frozen] | Gated:
+        box = self._boxes.get(name)
+        if box is None:
+            box = self._boxes[name] = Gated() if self._gated else queue.SimpleQueue()
+        return box
+
+
+class Gated:
+    """A mailbox that can be asked for a message by its post, also for one that is not the next."""
+
+    def __init__(self) -> None:
+        self._messages: list[tuple[Address, Frozen]] = []
+        self._came = threading.Condition()
+
+    def put(self, message: Frozen, source: Address) -> None:
+        with self._came:
+            self._messages.append((source, message))
+            self._came.notify_all()
+
+    def get(self, *, timeout: float, source: Address | None = None) -> Frozen:
+        """The next message, or that one; waits for so many seconds. Raises queue.Empty, as other mailboxes do."""
+
+        def place() -> int | None:
+            return next((at for at, (of, _) in enumerate(self._messages) if source in (None, of)), None)
+
+        with self._came:
+            if not self._came.wait_for(lambda: place() is not None, timeout):
+                raise queue.Empty
+            at = place()
+            assert at is not None
+            return self._messages.pop(at)[1]
+
+    def get_nowait(self) -> Frozen:
+        return self.get(timeout=0)
+
+    def only(self, source: Address) -> Named:
+        """The box as who waits for that message sees it."""
+        return Named(self, source)
+
+
+class Named:
+    """A mailbox in which there is one message, or nothing yet."""
+
+    def __init__(self, box: Gated, source: Address) -> None:
+        self._box = box
+        self._source = source
+
+    def get(self, *, timeout: float) -> Frozen:
+        return self._box.get(timeout=timeout, source=self._source)
 
 
 def receive(sender: socket.socket) -> bytes:

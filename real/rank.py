@@ -20,7 +20,7 @@ from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.ops import DType, RawRecord
-from dpsim.world import CommunicatorSpec, Message, World
+from dpsim.world import CommunicatorSpec, Message, World, outside
 from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
@@ -218,14 +218,16 @@ class RealRank(JournaledRank):
             raise ValueError(
                 f"rank {self.rank} sends to the mailbox {mailbox!r} of rank {to}; there are ranks 0 to {self._size - 1}"
             )
+        source = self.journal.here()
         self.patience.sleep(delay_ns)
-        self.mail.post(to, mailbox, message, self.patience)
+        self.mail.post(to, mailbox, message, self.patience, source)
 
-    def _from_outside(self, _: int, message: Message) -> None:
-        self.mail.post(message.to, message.mailbox, message.content, self.patience, outside=True)
+    def _from_outside(self, number: int, message: Message) -> None:
+        source = outside(self.rank), "", message.mailbox, number
+        self.mail.post(message.to, message.mailbox, message.content, self.patience, source)
 
     def _watch(self, actor: int, mailbox: str) -> None:
-        self.mail.watch(actor, mailbox)
+        self.mail.watch(actor, mailbox, self.journal.here())
 
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         return taking(self, mailbox, how, timeout_ns, delay_ns)

@@ -9,6 +9,7 @@ from collections.abc import Generator
 from queue import Empty
 from typing import Any, Protocol
 
+from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen
 from real.mail import Mail
@@ -18,16 +19,26 @@ from real.waiting import Patience
 class Taker(Protocol):
     """What this needs of a rank."""
 
+    journal: Journal
     mail: Mail
     patience: Patience
 
 
 def taking(rank: Taker, mailbox: str, how: str, timeout_ns: int | None, delay_ns: int) -> Outcome:
-    """Learns the next message; None for a poll that finds none and for a get whose time is up."""
+    """Learns the next message; None for a poll that finds none and for a get whose time is up. One that has a gate
+    learns what that says. Who waits at a gate is not to be dismissed: the message was to come.
+    """
+    gate = rank.journal.gate()
 
     def outcome() -> Generator[Any, Any, Frozen]:
         patience = rank.patience
         patience.sleep(delay_ns)
+        if gate is not None and gate.message is None:
+            patience.check()
+            patience.sleep(timeout_ns or 0)
+            return None
+        if gate is not None and gate.message is not None:
+            return patience.answer(rank.mail.gated(mailbox).only(gate.message), None)
         box = rank.mail.box(mailbox)
         if how == "poll":
             patience.check()  # a host that only ever polls has to hear of it somewhere

@@ -24,7 +24,7 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
 
 from dpsim.interface import Frozen
 
@@ -58,6 +58,13 @@ class Unfinished(BaseException):
 
 class Dismissed(BaseException):
     """The rank stands in an idle get, and nobody is left who could send to it: its program has ended well."""
+
+
+class Box(Protocol):
+    """What a thread of this process puts things into."""
+
+    def get(self, *, timeout: float) -> Frozen:
+        """The next of them. Raises queue.Empty if there is none within so many seconds."""
 
 
 class Patience:
@@ -107,7 +114,7 @@ class Patience:
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 
-    def message(self, box: queue.SimpleQueue[Frozen], idle: bool) -> Frozen:
+    def message(self, box: Box, idle: bool) -> Frozen:
         """The next message of a box. A thread of this process puts them there, so that even a host that does not poll
         is woken now and then. Raises Dismissed when it need not wait any longer, if `idle`.
         """
@@ -123,7 +130,7 @@ class Patience:
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 
-    def answer(self, box: queue.SimpleQueue[Frozen], timeout_ns: int | None) -> Frozen:
+    def answer(self, box: Box, timeout_ns: int | None) -> Frozen:
         """What comes into a box, put there by a thread of this process; None when the time is up."""
         begun = time.perf_counter_ns()
         try:

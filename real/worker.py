@@ -180,7 +180,7 @@ class Worker:
             lazy = f"job {job.number}" if job.world.lazy else ""
             groups = self._communicators.of(job.generation, job.world.communicators, job.world.size, lazy)
             self._device.prepare(job.world)
-            self._mail.begin(job.number, job.world.size)
+            self._mail.begin(job.number, job.world.size, bool(job.world.gates))
         except Exception as error:
             self._send(refused(job.number, "machine", error))
             return

@@ -56,6 +56,8 @@ class Injections:
         for number, message in enumerate(world.messages):
             if message.by == rank:
                 self._messages.setdefault(_key(message.at), []).append((number, message))
+        self.gates = {gate.at[1:]: gate for gate in world.gates if gate.at[0] == rank}
+        """By thread, site and ordinal."""
         self.post: Callable[[int, Message], None] = lambda number, message: None
         """Sends a message from outside. A backend says how."""
 

@@ -10,7 +10,7 @@ from typing import Any
 from dpsim.backend.graph_records import GraphRecords, Lawful
 from dpsim.backend.injection import RankDied
 from dpsim.backend.issue import Issue
-from dpsim.world import At, Fault
+from dpsim.world import Address, At, Fault, Gate
 
 NOWHERE = At()
 
@@ -18,10 +18,21 @@ NOWHERE = At()
 class Planted(GraphRecords):
     """The part of a `Journal` that faults, delays and messages use."""
 
+    rank: int
+
     @property
     def capture(self) -> Lawful | None:
         """The capture that is under way on this rank."""
         return None
+
+    def here(self) -> Address:
+        """The op that was issued last."""
+        return self.rank, self.thread, self.site, self.ordinal
+
+    def gate(self) -> Gate | None:
+        """That of the op that was issued last."""
+        gates = self._injections.gates
+        return gates.get((self.thread, self.site, self.ordinal)) if gates else None
 
     def start_delay(self) -> int:
         """How late the thread starts, in ns. What is sent from outside at its start is sent before that."""

@@ -14,6 +14,7 @@ Upwards, each file knows those above it:
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one
     swarm.py      worlds like a scenario's, with faults drawn at the ops of its run
     token.py      a failure as one word, for logs and command lines
+    gates.py      a run on another backend, with the messages that each look took in this one
     replay.py     the run of a trace or of a token made again: is it the same?
     museum.py     what finds each known mistake, how soon, and does its healthy twin hold?
 

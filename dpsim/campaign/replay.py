@@ -9,6 +9,9 @@ A trace that has a schedule (the simulation without time, as `dpsim explore` wri
 to add. A trace without one, from the simulation in time or from gloo or NCCL, is its scenario run again on the
 simulation in time: on a real trace that is the question whether the model does what the hardware did.
 
+On a real backend a run has no schedule. Its messages have: it is run at the gates of the run that the simulation made
+again (`dpsim.campaign.gates`), so whatever messages decide is decided as there.
+
 A token (`dpsim.campaign.token`) has a schedule and no records, so a run is the same if it shows the same class of
 finding. `replay_token` goes on where the schedule does not fit, since a failure is replayed while it is mended.
 """
@@ -16,15 +19,16 @@ finding. `replay_token` goes on where the schedule does not fit, since a failure
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.gates import gates_of
 from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
 from dpsim.explore.strategies.replay import Mismatch, Replay
-from dpsim.runner import run_scenario
+from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.schedule import CutOff
@@ -37,6 +41,7 @@ class Replayed:
     """A run made again. `name`: of the trace or token; `klass`: of the finding noted in it, None for none.
     `difference`: the first record that is not that of the trace, None if all are equal. `steps`: of the schedule, None
     without one. `skipped`, `added`: words of it that did not fit, and what was chosen without one (fallback only).
+    `simulated`: where this is of another backend, the run whose gates it was made at.
     """
 
     name: str
@@ -48,6 +53,8 @@ class Replayed:
     steps: int | None = None
     skipped: list[str] = field(default_factory=list)
     added: list[str] = field(default_factory=list)
+    backend: str = SIMULATION
+    simulated: Replayed | None = None
 
     @property
     def same(self) -> bool:
@@ -60,15 +67,20 @@ class Replayed:
         how = "in time, without a schedule" if self.steps is None else f"along {self.steps} steps"
         if self.skipped or self.added:
             how += f", of which {len(self.skipped)} were skipped; {len(self.added)} were added"
+        if self.simulated is not None:
+            how += f"; then on {self.backend}, with messages as there"
+            if not self.simulated.same:
+                how += " (which was NOT the same run)"
         if self.same:
             return f"replayed {how}: the same run again"
         klass = self.findings[0].klass if self.findings else "no finding"
         return f"replayed {how}: NOT the same run; it was {self.klass or 'without a finding'}, now {klass}"
 
 
-def replay(trace: Trace, *, strict: bool = True) -> Replayed:
-    """Make the run of a trace again. Raises Mismatch where a schedule does not fit (strict), TraceError for a trace
-    whose body is broken or that has no scenario of today, ScenarioError for a workload that cannot be read.
+def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION) -> Replayed:
+    """Make the run of a trace again; on another backend than the simulation at the gates of its run. Raises Mismatch
+    where a schedule does not fit (strict), TraceError for a trace whose body is broken or that has no scenario of
+    today, ScenarioError for a workload that cannot be read, and on another backend what `run_scenario` does.
     """
     for _ in trace.journals():  # to the end: then all is checked, and the schedule known
         pass
@@ -78,14 +90,27 @@ def replay(trace: Trace, *, strict: bool = True) -> Replayed:
         raise TraceError(
             f"{trace.name}: its scenario is none that this dpsim runs: {error}; was it recorded by another version?"
         ) from None
+    base = _base(trace, scenario)
+    replayed = _simulated(trace, scenario, strict, base)
+    if backend == SIMULATION:
+        return replayed
+    result = run_scenario(scenario, backend, base=base, gates=gates_of(replayed.run))
+    difference = compare(trace, Trace.of(kept(result.run), backend))
+    return replace(
+        replayed, run=result.run, findings=result.findings, difference=difference, backend=backend, simulated=replayed
+    )
+
+
+def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path) -> Replayed:
+    """The run of a trace made again on the simulation."""
     if trace.schedule is None:
-        result = run_scenario(scenario, base=_base(trace, scenario))
+        result = run_scenario(scenario, base=base)
         difference = compare(trace, Trace.of(kept(result.run), "replay"))
         return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
     follow = Replay(trace.schedule.steps, strict)
     follow.begin()
     try:
-        run, findings = Subject.of(scenario, _base(trace, scenario)).run(follow)
+        run, findings = Subject.of(scenario, base).run(follow)
     except CutOff as error:
         raise Mismatch(
             f"the run was cut off after {error}, and the schedule has {len(trace.schedule.steps)}: something polls "

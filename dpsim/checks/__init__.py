@@ -8,6 +8,7 @@ transfers.py         what a rank sends is what its peer receives; a part of the 
 crosswise.py         members that make the same collectives in different orders; a part of the ledger
 agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
+mail.py              who stands at a mailbox for ever; a part of deadlock
 stores.py            who stands at a port or at a key for ever; a part of deadlock
 deadlock.py          who waits for whom in a run that did not come to its end
 thread_hangs.py      host threads of one rank that wait for each other; a part of deadlock

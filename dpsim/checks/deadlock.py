@@ -24,22 +24,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpsim.checks import limits, order_inversion, stores, thread_hangs
+from dpsim.checks import limits, mail, order_inversion, stores, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
 from dpsim.ops import (
     ABORT_COMMUNICATOR,
     KIND,
-    MAIN,
     TAKE_HOW,
     TAKE_MAILBOX,
     Collective,
     RawRecord,
-    Take,
     Transfer,
     as_record,
-    posted,
 )
 from dpsim.within import replay_at
 from dpsim.words import ranks_text
@@ -63,7 +60,7 @@ def every(run_index: RunIndex) -> list[Finding]:
     details = _details(run_index, stuck)
     findings = (
         thread_hangs.check(run_index)
-        + _letters(run_index)
+        + [*mail.waiting(run_index), *stores.waiting(run_index)]
         + [_missing(run_index, stuck, root, details) for root in roots]
     )
     findings += [_cycle(run_index, waits, path, details) for path in _cycles(waits)]
@@ -81,7 +78,7 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     raised = any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends)
     if raised and crash_explains:
         return []
-    letters = _letters(run_index)
+    letters = [*mail.waiting(run_index), *stores.waiting(run_index)]
     threads = thread_hangs.check(run_index) if run_index.threaded else []
     if threads:
         details = _details(run_index, stuck)
@@ -167,37 +164,6 @@ def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
 def _idle(run_index: RunIndex, rank: int) -> bool:
     lasts = run_index.living(rank)
     return bool(lasts) and all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
-
-
-def _letters(run_index: RunIndex) -> list[Finding]:
-    """A finding for each rank that stands for ever in a `get`, of a mailbox or of a store."""
-    findings = []
-    blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
-    for last in (last for rank in blocked for last in run_index.living(rank)):
-        rank, record = last.rank, last.record
-        if isinstance(record, Take) and record.how == "get" and record.timeout_ns is None:
-            posts = sum(
-                letter[:2] == (rank, record.mailbox)
-                for journal in run_index.run.journals
-                for letter in map(posted, journal)
-                if letter is not None
-            )
-            findings.append(
-                Finding(
-                    check="deadlock",
-                    klass="HANG:MAILBOX:NO_MESSAGE",
-                    message=f"{_thread(record)}rank {rank} waits for a message in {record.mailbox} "
-                    f"({record.site}, step {record.step}); "
-                    f"{posts} {'was' if posts == 1 else 'were'} ever sent to it",
-                    culprit=Culprit.of(rank, record),
-                    position=run_index.position(last),
-                )
-            )
-    return findings + stores.waiting(run_index)
-
-
-def _thread(record: Take) -> str:
-    return "" if record.thread == MAIN else f"thread {record.thread} of "
 
 
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:

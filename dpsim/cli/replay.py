@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from dpsim.cli.console import NOT_MET, fail, one_line_errors, say
+from dpsim.cli.console import BAD_INPUT, NOT_MET, fail, one_line_errors, say
 from dpsim.cli.options import AsJson, Modules, import_modules
 
 
@@ -23,6 +23,9 @@ def replay(
     fallback: Annotated[
         bool, typer.Option("--fallback", help="Go on where the schedule does not fit, and say what was skipped.")
     ] = False,
+    backend: Annotated[
+        str, typer.Option(help="Where to run it: on another than sim with the messages that each look took on sim.")
+    ] = "sim",
     module: Modules = None,
     as_json: AsJson = False,
 ) -> None:
@@ -34,13 +37,17 @@ def replay(
         from dpsim.campaign.token import is_token, read_token
         from dpsim.cli import replay_text as text
         from dpsim.explore.strategies.replay import Mismatch
+        from dpsim.runner import warm_backends
 
         import_modules(module)
         try:
             if is_token(trace):
+                if backend != "sim":
+                    fail(f"a token is replayed on sim, not on {backend}: for that, keep a trace (--trace)", BAD_INPUT)
                 replayed = replay_token(read_token(trace))
             else:
-                replayed = replay_trace(traces.read_trace(trace), strict=not fallback)
+                with warm_backends():
+                    replayed = replay_trace(traces.read_trace(trace), strict=not fallback, backend=backend)
         except Mismatch as error:
             fail(f"{trace}: {error}. --fallback goes on all the same", NOT_MET)
         if as_json:

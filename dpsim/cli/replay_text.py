@@ -32,6 +32,7 @@ def as_json(replayed: Replayed) -> dict[str, Any]:
     return {
         "trace": replayed.name,
         "scenario": replayed.scenario.name,
+        "backend": replayed.backend,
         "same": replayed.same,
         "class": replayed.findings[0].klass if replayed.findings else None,
         "class_in_trace": replayed.klass,

@@ -234,6 +234,7 @@ class SimBackend:
             overdue=overdue,
             lost=lost,
             services=world.services,
+            taken=boxes.taken,
         )
 
     def close(self) -> None:

@@ -33,7 +33,7 @@ class Notices:
         notice = Op(host.address("is told by"), took)
         if host.chained:
             host.before(notice)
-        self._boxes.announce(notice, host.rank, mailbox, ("gone", actor))
+        self._boxes.announce(notice, host.journal.here(), mailbox, ("gone", actor))
         self._watched.setdefault(actor, []).append((notice, host.rank, mailbox))
         if actor in self._gone:
             self._tell(actor)

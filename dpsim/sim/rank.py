@@ -132,7 +132,7 @@ class SimRank(JournaledRank):
         delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
         if host.chained:
             host.before(delivery)
-        self._boxes.post(delivery, self.rank, to, mailbox, message)
+        self._boxes.post(delivery, host.journal.here(), to, mailbox, message)
 
     def _watch(self, actor: int, mailbox: str) -> None:
         self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)
@@ -145,17 +145,19 @@ class SimRank(JournaledRank):
         delivery = Op(label, self.own_device.costs.message)
         if host.chained:
             host.before(delivery)
-        self._boxes.post(delivery, outside(self.rank), message.to, message.mailbox, message.content)
+        source = outside(self.rank), "", message.mailbox, number
+        self._boxes.post(delivery, source, message.to, message.mailbox, message.content)
 
     def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
         host = self.host_thread
         label, late = host.address(), host.address("is late for") if delay_ns else ""
         vain = "" if timeout_ns is None else host.address("waits in vain at")
+        here, gate = self.journal.here(), self.journal.gate() if self.world.gates else None
 
         def look() -> Generator[Any, Any, Any]:
             op = host.op(label, host=True)
             alarm = None if timeout_ns is None else Op(vain, timeout_ns, life=~self.rank)
-            self._boxes.take(op, self.rank, mailbox, how, alarm)
+            self._boxes.take(op, here, mailbox, how, alarm, gate)
             if how == "poll" and op.value is None and host.machine.timed:
                 return host.in_vain(op)
             return host.wait(op)
@@ -163,7 +165,7 @@ class SimRank(JournaledRank):
         def late_or_idle() -> Generator[Any, Any, Any]:
             if delay_ns:
                 yield from host.pause(delay_ns, late)
-            host.idle = how == "idle"
+            host.idle = how == "idle" and gate is None
             message = yield from look()
             host.idle = False
             return message

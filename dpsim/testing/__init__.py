@@ -1,5 +1,6 @@
-"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.properties`), and `check_backend`
-whether a backend keeps the contract of `dpsim.interface`. The latter judges sim, gloo and nccl, and backends of others.
+"""For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.properties`), `same_on` whether a
+real backend does the same with it (`dpsim.testing.elsewhere`), and `check_backend` whether a backend keeps the contract
+of `dpsim.interface`. The latter judges sim, gloo and nccl, and backends of others.
 
     from dpsim.testing import CONFORMANCE, check_backend
 
@@ -21,10 +22,12 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
     engine/          what the engine's own functions answer, held against ours
     properties.py    holds
+    elsewhere.py     same_on
     saved.py         failures of holds that earlier runs left in files
 
 Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
-Nor the order of messages from two senders, nor what a mismatched collective leaves in memory, which are undefined.
+Nor the order of messages from two senders without gates, nor what a mismatched collective leaves in memory, which are
+undefined.
 """
 
 from __future__ import annotations
@@ -32,6 +35,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpsim.testing.elsewhere import same_on
     from dpsim.testing.fault_cases import CONFORMANCE
     from dpsim.testing.properties import holds
     from dpsim.testing.suite import check_backend
@@ -41,11 +45,11 @@ def __getattr__(name: str) -> Any:
     """Names are looked up when they are first used (PEP 562): worker processes that import `conformance` need none."""
     from importlib import import_module
 
-    homes = {"CONFORMANCE": "fault_cases", "check_backend": "suite", "holds": "properties"}
+    homes = {"CONFORMANCE": "fault_cases", "check_backend": "suite", "holds": "properties", "same_on": "elsewhere"}
     if name not in homes:
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(f"dpsim.testing.{homes[name]}"), name)
     return value
 
 
-__all__ = ["CONFORMANCE", "check_backend", "holds"]
+__all__ = ["CONFORMANCE", "check_backend", "holds", "same_on"]

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
+from dpsim.campaign.gates import gates_of
 from dpsim.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
 from dpsim.program import Arguments, Request
+from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
@@ -116,6 +119,19 @@ def services(bench: Bench) -> None:
     """Services are actors behind the ranks, with mailboxes and stores and without a device or communicator."""
     for nodes in ((), (*[0] * bench.size, 1, 2)):
         bench.healthy("conformance_services", {}, bench.world(services=SERVICES, nodes=nodes))
+
+
+@case
+def gates(bench: Bench) -> None:
+    """A look into a mailbox that has a gate comes to what that says: to one message, whatever came before, or to
+    nothing.
+    """
+    world = bench.world(services=("desk",))
+    for pick in (0, -1):  # messages as early as can be, and as late
+        early = SimBackend(choose=lambda _, options, pick=pick: range(len(options))[pick])  # type: ignore[misc]
+        simulated = early.run(world, "conformance_gates", {})
+        run = bench.backend.run(replace(world, gates=gates_of(simulated)), "conformance_gates", {})
+        bench.same(run, simulated)
 
 
 @case

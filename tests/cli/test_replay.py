@@ -47,6 +47,7 @@ def test_the_same_run(trace: str) -> None:
     assert dpsim_("replay", trace, *MODULE, "--json").json == {
         "trace": trace,
         "scenario": "t_lost",
+        "backend": "sim",
         "same": True,
         "class": "HANG:MAILBOX:NO_MESSAGE",
         "class_in_trace": "HANG:MAILBOX:NO_MESSAGE",
@@ -296,3 +297,21 @@ def test_a_terminal_obeys_nothing_of_a_trace(trace: str) -> None:
     assert "skipped: rank 9 \\x1b[31m\\n[0]\n" in said
     assert "it was X\\x1b[31m, now HANG:MAILBOX:NO_MESSAGE" in said
     assert all(line.isprintable() for line in said.splitlines())
+
+
+def test_a_token_is_replayed_on_the_simulation() -> None:
+    said = bad("dpsim1.AAAA", "--backend", "gloo")
+    assert said == "dpsim: a token is replayed on sim, not on gloo: for that, keep a trace (--trace)\n"
+
+
+@pytest.mark.slow
+@pytest.mark.xdist_group("gloo")
+def test_on_a_real_backend_messages_are_those_of_the_schedule(trace: str) -> None:
+    """Both looks come too early there, whatever time gloo takes, and the rank hangs."""
+    pytest.importorskip("torch")
+    answer = dpsim_("replay", trace, "--backend", "gloo", *MODULE, "--json")
+    assert (answer.code, answer.json["same"], answer.json["backend"]) == (0, True, "gloo"), answer.err
+    assert answer.json["class"] == "HANG:MAILBOX:NO_MESSAGE"
+    assert dpsim_("replay", trace, "--backend", "gloo", *MODULE).out.splitlines()[-1] == (
+        "replayed along 4 steps; then on gloo, with messages as there: the same run again"
+    )

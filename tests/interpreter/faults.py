@@ -26,6 +26,7 @@ from dpsim.sim.mailbox import Mailboxes
 from dpsim.sim.op import Op
 from dpsim.sim.residency import Places
 from dpsim.sim.streams import SimEvent
+from dpsim.world import Address
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 Joins: TypeAlias = Callable[[Issue, frozenset[int]], bool]
@@ -65,9 +66,9 @@ def _groups_are_in_order(patch: pytest.MonkeyPatch) -> None:
 def _polls_do_not_race(patch: pytest.MonkeyPatch) -> None:
     real = Mailboxes.take
 
-    def take(self: Mailboxes, op: Op, rank: int, name: str, how: str, *more: Any) -> None:
+    def take(self: Mailboxes, op: Op, at: Address, name: str, how: str, *more: Any) -> None:
         lives = op.touches()
-        real(self, op, rank, name, how, *more)
+        real(self, op, at, name, how, *more)
         if how == "poll":
             op.footprint = lives
 

@@ -1,4 +1,4 @@
-"""Messages from outside on real processes: sent where a rank is, with the records of the simulation."""
+"""Messages from outside on real processes, and messages at their gates: with the records of the simulation."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.ops import KIND, LEARNED_OUTCOME, posted
+from dpsim.campaign.gates import gates_of
+from dpsim.checks.judge import judge
+from dpsim.ops import KIND, LEARNED_OUTCOME, RawRecord, posted
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Message, World
+from dpsim.testing.conformance import program  # noqa: F401  # registers conformance_gates
+from dpsim.world import At, Delay, Gate, Message, Run, World
 from real.backend import TorchBackend
 from tests.real import service_programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
+from tests.sim.programs import MODES
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")
@@ -38,3 +42,36 @@ def test_messages_from_outside_as_on_the_simulation(backend: TorchBackend, world
         None,
     ]
     assert [letter for letter in map(posted, real.journals[1]) if letter is not None] == [(DESK, "jobs", "a job")]
+
+
+def records(run: Run) -> list[list[RawRecord]]:
+    return [[raw for raw in journal if raw[KIND] != "injected"] for journal in run.journals]
+
+
+@pytest.mark.parametrize("backend", ["gloo", NCCL], indirect=True)
+def test_messages_of_three_senders_are_taken_as_in_each_schedule(backend: TorchBackend, world: World) -> None:
+    """Both ranks and the desk post to one box, which is polled. The twin has no gates: it is one run, and not each of
+    the others. A sender that is forced to be late is waited for.
+    """
+    simulated = [SimBackend(choose=choose).run(world, "conformance_gates", None) for choose in MODES.values()]
+    different = [
+        one for at, one in enumerate(simulated) if one.journals not in [old.journals for old in simulated[:at]]
+    ]
+    assert len(different) > 3
+    late = Delay(1, At("conformance.tell"), 30_000_000), Delay(DESK, At("conformance.tell", 1), 60_000_000)
+    for number, one in enumerate(different):
+        told = replace(world, gates=gates_of(one), delays=late if number % 2 else ())
+        assert records(backend.run(told, "conformance_gates", None)) == one.journals
+    free = backend.run(world, "conformance_gates", None).journals
+    assert sum(free != one.journals for one in different) >= len(different) - 1
+
+
+@pytest.mark.parametrize("backend", ["gloo", pytest.param("aborting", marks=pytest.mark.slow), NCCL], indirect=True)
+def test_a_message_that_never_comes_to_its_gate_is_a_hang_of_its_own(backend: TorchBackend, world: World) -> None:
+    gate = Gate((0, "main", "conformance.poll", 2), (1, "main", "conformance.tell", 7))
+    told = replace(world, gates=(gate,), stall_ns=500_000_000)
+    run = backend.run(told, "conformance_gates", None)
+    assert run.ends == ["blocked", "finished", "finished"]
+    [finding] = judge(told, run)
+    assert finding.klass == "HANG:MAILBOX:GATE"
+    assert "what rank 1 posts at conformance.tell[7]; it never did" in finding.message

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, dump_scenario, parse_scenario, prepare, scenario_from, world
 from dpsim.scenario.small import scope, small_scenarios
+from dpsim.testing import holds
+from dpsim.testing.properties import DoesNotHold
 from dpsim.world import At, Message
 
 REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
-BOTH = [
+BOTH: list[dict[str, Any]] = [
     {"to": "engine.1", "mailbox": "inbox", "content": ["wave", [3, True, 0.5, None]]},
     {"to": 0, "mailbox": "in", "content": "x", "after": {"rank": "engine.0", "site": "serve", "ordinal": 2}},
 ]
@@ -51,3 +55,14 @@ def test_small_worlds_have_the_messages_of_those_they_have() -> None:
     messages.append({"to": 0, "mailbox": "in", "content": 2, "after": {"rank": 2, "site": "a", "ordinal": 0}})
     found = list(small_scenarios(made(messages, "dp_batch"), scope("ranks=3,steps=1,prompt=1,output=1")))
     assert [len(one.messages) for one in found] == [1, 2, 4]
+
+
+def test_a_message_that_is_never_sent_is_not_proven_away() -> None:
+    """Of all schedules as of one: it is told what nobody heard."""
+    healthy = made([], "dp_batch", topology={"data_parallel_size": 2})
+    assert holds(healthy).verdict == "proven"
+    lost = {"to": 0, "mailbox": "in", "content": 1, "after": {"rank": 1, "site": "dp.agre", "ordinal": 0}}
+    with pytest.raises(
+        DoesNotHold, match=r"never applied: message 1 to in of rank 0: rank 1 never came to dp.agre\[0\]"
+    ):
+        holds(made([lost], "dp_batch", topology={"data_parallel_size": 2}))

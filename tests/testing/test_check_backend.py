@@ -19,6 +19,7 @@ from dpsim.backend import capture, graphs, kept, kernel_call, plain, streams, wo
 from dpsim.backend import rank as backend_rank
 from dpsim.backend.buffers import untagged
 from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.planted import Planted
 from dpsim.backend.streams import JournaledStream
 from dpsim.interface import Stream
 from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
@@ -253,6 +254,11 @@ class PollsInVain(Twin):
             "_take",
             lambda rank, box, how, *more: rank._sleep(0) if how == "poll" else take(rank, box, how, *more),
         )
+
+
+class IgnoresGates(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(Planted, "gate", lambda journal: None)
 
 
 class LetsFlagsGo(Twin):
@@ -516,6 +522,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
     (ForgetsDelays, "delays", "took .* ns in all"),
     (DelaysBySkipping, "delays", "rank 1 ended as blocked, but its journal says"),
+    (IgnoresGates, "gates", r"rank 0: expected conformance.*came"),
     (AwaitsTwice, "awaited_twice", r"rank 0: expected awaited.again.*decided RuntimeError.*came check.once\[0\]"),
     (EndsWithItsProcesses, "closed", "Run.journals has 1 entries for 2 ranks"),
     (CallsAHangFinished, "skipped_host", "rank 0 ended as finished, but its journal says nothing of an end"),

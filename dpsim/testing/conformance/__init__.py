@@ -11,6 +11,7 @@ and which sentence of the contract that breaks. All numbers are exact in their t
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep
+    gates.py         looks into mailboxes that come to what they came to in another run
     threads.py       host threads and flags
     stores.py        ports, keys and time-outs
     services.py      the program `conformance_services`: actors that are no ranks

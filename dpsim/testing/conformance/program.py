@@ -20,6 +20,7 @@ from dpsim.registry import register_protocol
 from dpsim.testing.conformance import mail
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives
+from dpsim.testing.conformance.gates import GatesConformance
 from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.lazy import lazy
@@ -92,3 +93,6 @@ class ThreadedConformance(Conformance):
 
     threaded = True
     made_of = PARTS | THREADED
+
+
+register_protocol("conformance_gates")(GatesConformance)

@@ -1,0 +1,77 @@
+"""The same messages again: a run on another backend whose looks into mailboxes come to what they came to in this one.
+
+Whose message a look finds is a race. The simulation says of each look which message it took, so that makes a gate for
+it (`dpsim.world.Gate`), and on whatever backend a run at these gates takes the same ones. What else races (who has a
+port, what an event says) stays as it comes.
+
+    gates_of(run)                                      # of a run of the simulation
+    again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
+
+Nobody waits at a gate for ever, as long as the program does on the other backend what it did here: each message that a
+look had was posted before it, by what that look does not hold up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from dpsim.campaign.subject import Subject, kept
+from dpsim.explore import search
+from dpsim.ops import ADDRESS, KIND, LEARNED_OUTCOME
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import Scenario
+from dpsim.schedule import CutOff
+from dpsim.trace import Difference, Trace, compare
+from dpsim.world import Address, Gate, Run
+
+
+def gates_of(run: Run) -> tuple[Gate, ...]:
+    """What each look into a mailbox came to that returned. ValueError for a run that does not say whose message a look
+    took: only those of the simulation do.
+    """
+    gates = []
+    for rank, journal in enumerate(run.journals):
+        looks = {raw[ADDRESS] for raw in journal if raw[KIND] == "take"}
+        for raw in journal:
+            if raw[KIND] != "learned" or raw[ADDRESS] not in looks:
+                continue
+            at: Address = (rank, *raw[ADDRESS])
+            message = run.taken.get(at)
+            if message is None and raw[LEARNED_OUTCOME] is not None:
+                raise ValueError(f"the run on {run.backend} does not say whose messages it took; take one of sim")
+            gates.append(Gate(at, message))
+    return tuple(gates)
+
+
+class Again(NamedTuple):
+    """A run at the gates of that on the simulation. `difference`: the first record that is not the other's; None if all
+    are equal.
+    """
+
+    simulated: Run
+    result: Result
+    difference: Difference | None
+
+
+def again(scenario: Scenario, run: Run, backend: str, base: Path | None = None) -> Again:
+    """Run a scenario on a backend at the gates of a run of it on the simulation, and compare. Raises as `run_scenario`
+    does.
+    """
+    result = run_scenario(scenario, backend, base=base, gates=gates_of(run))
+    return Again(run, result, compare(Trace.of(run, "sim"), Trace.of(result.run, backend)))
+
+
+def runs_of(scenario: Scenario, number: int, seed: int = 0, base: Path | None = None) -> Iterator[Run]:
+    """Runs of a scenario on the simulation: one in time, and then so many less one without, along random schedules.
+    Those that are cut off are left out. Raises ScenarioError for what cannot be run, and Lost.
+    """
+    yield kept(run_scenario(scenario, base=base).run)
+    subject, walk = Subject.of(scenario, base), search("random", seed)
+    for _ in range(number - 1):
+        walk.begin()
+        with suppress(CutOff):
+            yield subject.run(walk.current)[0]
+        walk.end(True)

@@ -1,0 +1,64 @@
+"""Mailboxes: who stands for ever in a get, and who at the gate of a look into one.
+
+    rank 1 waits for a message in inbox                               ->   HANG:MAILBOX:NO_MESSAGE, culprit rank 1
+    rank 1 waits at its gate for what rank 0 posts at tell[2]         ->   HANG:MAILBOX:GATE, culprit rank 1
+
+A get with a time-out ends by itself. A gate (`World.gates`) names the message that a look has to take, as another run
+took it there: where that never comes, this run has gone another way than that one.
+"""
+
+from __future__ import annotations
+
+from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.ops import ADDRESS, KIND, MAIN, Take, posted
+from dpsim.world import Address, outside
+
+
+def waiting(run_index: RunIndex) -> list[Finding]:
+    """A finding for each rank that stands for ever at a mailbox."""
+    gates = {gate.at: gate.message for gate in run_index.world.gates}
+    blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked"]
+    findings = []
+    for last in (last for rank in blocked for last in run_index.living(rank)):
+        record = last.record
+        if not isinstance(record, Take):
+            continue
+        message = gates.get((last.rank, *last.raw[ADDRESS]))
+        if message is not None:
+            what = f"waits at its gate of {record.mailbox} for {_told(run_index, message)}"
+            findings.append(_finding(run_index, last, record, "HANG:MAILBOX:GATE", what))
+        elif record.how == "get" and record.timeout_ns is None:
+            findings.append(
+                _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", _sent(run_index, last, record))
+            )
+    return findings
+
+
+def _sent(run_index: RunIndex, last: Entry, record: Take) -> str:
+    letters = [letter for journal in run_index.run.journals for letter in map(posted, journal) if letter is not None]
+    posts = sum(letter[:2] == (last.rank, record.mailbox) for letter in letters)
+    at = f"({record.site}, step {record.step})"
+    return f"waits for a message in {record.mailbox} {at}; {posts} {'was' if posts == 1 else 'were'} ever sent to it"
+
+
+def _told(run_index: RunIndex, message: Address) -> str:
+    """A message: who posts it where, and whether he did."""
+    by, thread, site, ordinal = message
+    if by < 0:
+        return f"message {ordinal} from outside, which is sent where {run_index.world.actor(outside(by))} is"
+    came = any(raw[KIND] == "post" and raw[ADDRESS] == message[1:] for raw in run_index.run.journals[by])
+    where = f"{site}[{ordinal}]" if thread == MAIN else f"{thread} {site}[{ordinal}]"
+    did = "it did, and another look took it" if came else "it never did"
+    return f"what {run_index.world.actor(by)} posts at {where}; {did}"
+
+
+def _finding(run_index: RunIndex, last: Entry, record: Take, klass: str, what: str) -> Finding:
+    thread = "" if record.thread == MAIN else f"thread {record.thread} of "
+    return Finding(
+        check="deadlock",
+        klass=klass,
+        message=f"{thread}rank {last.rank} {what}",
+        culprit=Culprit.of(last.rank, record),
+        position=run_index.position(last),
+    )

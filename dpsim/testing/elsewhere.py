@@ -1,0 +1,48 @@
+"""`same_on`: a scenario does on a real backend what it does in the simulation, schedule by schedule, messages included.
+
+    def test_mine():
+        same_on(load_scenario("mine.yaml"), "gloo", schedules=5)
+
+Each run of the simulation makes the gates for one on the backend (`dpsim.campaign.gates`): looks into mailboxes come to
+what they came to there, so that message races are no difference. Compared are the traces: what each host thread
+issued, learned and decided, and how the actors ended. Ports, flags and events have no gates; a scenario in which these
+race may differ.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dpsim.campaign.gates import Again, again, runs_of
+from dpsim.runner import find_backend
+from dpsim.scenario import Scenario
+from dpsim.world import BackendUnavailable, Lost
+
+
+def same_on(
+    scenario: Scenario, backend: str = "gloo", *, schedules: int = 3, seed: int = 0, base: Path | None = None
+) -> list[Again]:
+    """Run the scenario so often on the simulation, once in time and then along random schedules, and each time on the
+    backend with the same messages. `base`: the folder of the scenario's files.
+
+    Raises AssertionError at the first record that differs, BackendUnavailable if this machine cannot run it there,
+    ScenarioError for what cannot be run at all, and Lost if the machine took away what a run needs.
+    The backend is closed by the plugin of pytest, or by `dpsim.runner.close_backends`.
+    """
+    reason = find_backend(backend).unavailable(scenario.topology.world_size)
+    if reason is not None:
+        raise BackendUnavailable(reason)
+    done = []
+    for number, simulated in enumerate(runs_of(scenario, schedules, seed, base)):
+        one = again(scenario, simulated, backend, base)
+        if one.result.run.lost:
+            raise Lost(f"{scenario.name}: {one.result.run.lost}")
+        if one.difference is not None:
+            way = "the run in time" if not number else f"schedule {number} of seed {seed}"
+            found = f"\n{one.result.primary.message}" if one.result.primary is not None else ""
+            raise AssertionError(f"{scenario.name}, {way}: {backend} is not as sim: {one.difference}{found}")
+        done.append(one)
+    return done
+
+
+__all__ = ["same_on"]

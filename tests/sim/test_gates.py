@@ -1,0 +1,117 @@
+"""Gates: looks into mailboxes come to what they came to in another run, in every schedule."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.gates import gates_of
+from dpsim.checks.judge import judge
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.testing.conformance.gates import GatesConformance
+from dpsim.world import At, Gate, Message, Run, World
+from tests.programs import world_of
+from tests.sim.programs import MODES
+
+MOMENT = 1_000
+OUTSIDE = Message(0, "in", "from outside", by=1, at=At("conformance.tell", 1))
+WORLD = world_of(3, services=("desk",), messages=(OUTSIDE,))
+
+
+def runs(world: World, program: Program[Any]) -> list[Run]:
+    """In every mode."""
+    return [SimBackend(choose=choose).run_program(world, program, None) for choose in MODES.values()]
+
+
+class Threads(Program[Any]):
+    """Two threads of rank 0 take from one box, each in its own way; the last look may stand there for ever."""
+
+    threaded = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if rank.rank:
+            for number in range(2):
+                rank.send(0, "in", (rank.rank, number), "tell")
+            return
+
+        async def beside(rank: Rank) -> None:
+            for _ in range(2):
+                await rank.mailbox("in").poll("look")
+
+        thread = rank.start("u1", beside)
+        first = await rank.mailbox("in").get("first", timeout_ns=MOMENT)
+        second = await rank.mailbox("in").poll("second")
+        await thread.join("join")
+        if first is not None and second is None:
+            rank.probe("apart")
+
+
+@pytest.mark.parametrize(
+    ("world", "program"), [(WORLD, GatesConformance()), (world_of(3), Threads())], ids=["services", "threads"]
+)
+def test_a_run_at_gates_is_the_run_whose_gates_they_are(world: World, program: Program[Any]) -> None:
+    """Whatever the schedule. The twin has no gates."""
+    simulated = runs(world, program)
+    different = [one for at, one in enumerate(simulated) if all(one.journals != old.journals for old in simulated[:at])]
+    assert len(different) > 3
+    apart = 0
+    for one in different:
+        at_gates = replace(world, gates=gates_of(one))
+        for other in runs(at_gates, program):
+            assert by_thread(other) == by_thread(one)
+            assert other.taken == one.taken
+        apart += any(by_thread(other) != by_thread(one) for other in simulated)
+    assert apart == len(different)
+
+
+def by_thread(run: Run) -> Any:
+    """Each thread's records in its order: in what order two threads come to do something is no matter of messages."""
+    threads = [sorted({raw[2] for raw in journal}) for journal in run.journals]
+    return [
+        [[raw for raw in journal if raw[2] == name] for name in names]
+        for names, journal in zip(threads, run.journals, strict=True)
+    ]
+
+
+class Late(Program[Any]):
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        if rank.rank:
+            rank.send(0, "in", 1, "tell")
+            return
+        await rank.mailbox("in").poll("look")
+        await rank.mailbox("in").get("rest", idle=True)
+
+
+@pytest.mark.parametrize(
+    ("at", "message", "said"),
+    [
+        (
+            "look",
+            (1, "main", "tell", 1),
+            "rank 0 waits at its gate of in for what rank 1 posts at tell[1]; it never did",
+        ),
+        ("rest", (1, "main", "tell", 0), "rank 1 posts at tell[0]; it did, and another look took it"),
+        (
+            "look",
+            (-2, "", "in", 4),
+            "waits at its gate of in for message 4 from outside, which is sent where rank 1 is",
+        ),
+    ],
+)
+def test_a_message_that_never_comes_to_its_gate_is_told(at: str, message: Any, said: str) -> None:
+    look = Gate((0, "main", "look", 0), (1, "main", "tell", 0))
+    told = world_of(2, gates=(look, Gate((0, "main", at, 0), message)))
+    for run in runs(told, Late()):
+        [finding] = judge(told, run)
+        assert (finding.klass, said in finding.message) == ("HANG:MAILBOX:GATE", True), finding.message
+        assert run.ends == ["blocked", "finished"]
+
+
+def test_only_the_simulation_says_whose_messages_it_took() -> None:
+    run = SimBackend().run_program(WORLD, GatesConformance(), None)
+    with pytest.raises(ValueError, match="does not say whose messages it took"):
+        gates_of(replace(run, taken={}))

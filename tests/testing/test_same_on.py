@@ -1,0 +1,45 @@
+"""`same_on`: a scenario whose messages race does on gloo what it does in the simulation, in several schedules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim import runner
+from dpsim.campaign import gates
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.scenario.errors import ScenarioError
+from dpsim.testing import same_on
+from dpsim.testing.conformance import program  # noqa: F401  # registers conformance_gates
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+OUTSIDE = {"to": 0, "mailbox": "in", "content": ["x"], "after": {"rank": 1, "site": "conformance.tell", "ordinal": 0}}
+
+
+def scenario(**sections: Any) -> Scenario:
+    about = {
+        "topology": {"data_parallel_size": 2},
+        "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+    }
+    return scenario_from({"name": "races", "protocol": "conformance_gates", "messages": [OUTSIDE], **about, **sections})
+
+
+def test_a_scenario_with_racing_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin takes no notice of gates."""
+    done = same_on(scenario(), schedules=4, seed=3)
+    bodies = [one.simulated.journals for one in done]
+    assert len(done) == 4
+    assert sum(body not in bodies[:at] for at, body in enumerate(bodies)) > 2
+    monkeypatch.setattr(gates, "gates_of", lambda run: ())
+    with pytest.raises(AssertionError, match=r"^races, (the run in time|schedule . of seed 3): gloo is not as sim: "):
+        same_on(scenario(), schedules=4, seed=3)
+
+
+def test_what_a_real_backend_has_not_is_refused() -> None:
+    with pytest.raises(ScenarioError, match="cannot kill a rank"):
+        same_on(scenario(faults=[{"kind": "kill", "rank": 1}]))
+    with pytest.raises(runner.UnknownBackend):
+        same_on(scenario(), "gloos")
