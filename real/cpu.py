@@ -155,7 +155,9 @@ class CpuStream(RealStream):
         """The same for a host that wants what was computed: Aborted if it lies behind what was broken off."""
         self.settle(mark)
         if mark.broken:
-            raise Aborted(f"rank {self.journal.rank} has aborted a communicator, and what it waits for lies behind that")
+            raise Aborted(
+                f"rank {self.journal.rank} has aborted a communicator, and what it waits for lies behind that"
+            )
 
     def _drain(self) -> None:
         self.settle(self.join())

@@ -1,7 +1,7 @@
 """Communicators that a rank can abort: the public half, journaled, of those of hosts and of devices.
 
-    communicator.abort(site="give_up")
-    await communicator.barrier()            # Aborted
+communicator.abort(site="give_up")
+await communicator.barrier()            # Aborted
 """
 
 from __future__ import annotations

@@ -31,8 +31,7 @@ class Planted(GraphRecords):
         return late
 
     def dies(self, site: str, ordinal: int) -> bool:
-        """Whether the rank is to die, or to hang, at an op of this thread, by its address: none of its threads goes on.
-        """
+        """Whether the rank is to die, or to hang, at an op of this thread, by its address: no thread of it goes on."""
         fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
         return fault is not None and fault.kind in ("die", "hang")
 

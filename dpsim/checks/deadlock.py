@@ -119,7 +119,7 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
             klass="HANG:UNDECIDED",
             message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members"
             + ("; ranks have no slot left" if limits.no_slots(run_index) else ""),
-            culprit=None,
+            culprit=run_index.culprit(entry) if entry and len(blocked) == 1 else None,
             position=run_index.position(entry) if entry else (0, 0),
         )
     ]

@@ -23,8 +23,8 @@ from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
 from dpsim.registry import packages
 from dpsim.registry import prepared as prepare
 from dpsim.schedule import ByLabel, Choose, Strategy
-from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.broken import AbortingMachine
+from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.device import Device
 from dpsim.sim.environment import rare_collections
@@ -34,8 +34,8 @@ from dpsim.sim.joint import JointGroup
 from dpsim.sim.lazy import Made
 from dpsim.sim.life import kill, live, live_beside
 from dpsim.sim.machine import Machine
-from dpsim.sim.membership import Membership
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.membership import Membership
 from dpsim.sim.notices import Notices
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.ports import Ports

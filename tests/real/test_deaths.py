@@ -4,13 +4,10 @@ stall time of the run.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
-
 import pytest
 
-from dpsim.ops import ABORT_COMMUNICATOR, KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
-from dpsim.world import At, Fault, Run, World
+from dpsim.ops import KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
+from dpsim.world import At, Fault, Run
 from real.backend import TorchBackend
 from tests import survivors  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
@@ -38,5 +35,7 @@ def test_every_peer_of_a_dead_rank_ends_and_names_it(backend: TorchBackend, site
     for rank in (0, 2):
         journal = run.journals[rank]
         assert journal[-1][KIND], journal[-1][SITE] == ("raised", "PeerGone")
-        told = next(record[LEARNED_OUTCOME] for record in journal if record[KIND] == "learned" and record[SITE] == "told")
+        told = next(
+            record[LEARNED_OUTCOME] for record in journal if record[KIND] == "learned" and record[SITE] == "told"
+        )
         assert journal[-1][RAISED_MESSAGE] == f"rank {told[1]} is gone"

@@ -186,9 +186,8 @@ async def nothing_under_way(rank: Rank) -> Any:
 
 def test_what_has_ended_is_not_broken_off() -> None:
     """The twin: the host knows that nothing is under way."""
-    assert [raw[-1] for raw in run(world_of(2, ["own"], ["d"]), nothing_under_way).journals[0] if raw[0] == "decision"] == [
-        (1, 1)
-    ]
+    done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
+    assert [raw[-1] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
 async def gives_a_sum_up_late(rank: Rank) -> Any:
@@ -211,5 +210,3 @@ async def gives_a_sum_up_late(rank: Rank) -> Any:
 def test_exploring_misses_nothing_of_an_abort_on_a_device() -> None:
     assert missed(case_of(TWO, gives_a_sum_up_late)) == (0, 0, 0)
     assert {one.ends[1] for one in every(TWO, gives_a_sum_up_late)} == {"finished", "blocked"}
-
-
