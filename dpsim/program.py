@@ -93,7 +93,7 @@ class Program(ABC, Generic[P]):
     threaded: bool = False
     """Whether its ranks start host threads (`Rank.start`): then a thread may be held up before each of its calls."""
     ordered_by_flags: bool = False
-    """Whether what its threads share in Python is ordered by flags, starts, joins and aborts wherever the order matters.
+    """Whether what its threads share in Python is ordered by flags, starts, joins and aborts where the order matters.
     Then calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other.
     It is a promise: a proof says that it assumes it."""
     aborts: bool = False

@@ -267,10 +267,11 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     record = wanted(entry)
     gone = run_index.end(rank) in ("died", "raised")
     gave_up = run_index.gave_up(rank, one.communicator)
-    klass = "DEAD_RANK" if gone else "ABORTED" if gave_up else "MISSING_RANK"
+    klass = "HANG:COLLECTIVE:ABORTED" if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if gone else klass
     return Finding(
         check="deadlock",
-        klass=CLASSES.get(one.kind, f"HANG:COLLECTIVE:{klass}"),
+        klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which never {NEVER[one.kind]} "

@@ -1,5 +1,5 @@
-"""The example of peers that live with a death: every peer ends, and says who is gone, wherever the other dies, raises or
-ends before its time. The twins hang.
+"""The example of peers that live with a death: every peer ends, and says who is gone, wherever the other dies or
+raises. The twins hang.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import pytest
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.checks.told import ops_until_told, told_text
 from dpsim.ops import KIND, RAISED_MESSAGE
 from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
-from dpsim.checks.told import ops_until_told, told_text
 from dpsim.world import At, Fault, Kill, Run, World
 from tests.programs import world_of
 from tests.survivors import Blind, Forgetful, Survivors
