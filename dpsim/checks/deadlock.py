@@ -107,9 +107,9 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
-    left = _left_by_an_abort(run_index, blocked)
-    if left is not None:
-        return [left]
+    gave_up = _left_by_an_abort(run_index, blocked)
+    if gave_up is not None:
+        return [gave_up]
     inversion = _in_slots(run_index)
     if inversion:
         return [inversion]
