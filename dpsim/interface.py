@@ -253,6 +253,12 @@ class HostCommunicator(ABC):
         would raise (gloo, when the connection closes). Default site: "<communicator>.abort".
         """
 
+    @abstractmethod
+    def destroy(self, *, site: str | None = None) -> Awaitable[HostArray]:
+        """Leave the communicator together with all other members, as the last that each does with it: a barrier.
+        RuntimeError for every later call. Default site: "<communicator>.destroy".
+        """
+
 
 class DeviceCommunicator(ABC):
     """A group of ranks that exchange device memory in stream order (NCCL).

@@ -141,7 +141,7 @@ class RealBuffer(JournaledBuffer):
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_size", "closed", "failure", "mail", "patience", "stores", "taken")
+    __slots__ = ("_device", "_size", "broken", "closed", "failure", "mail", "patience", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -160,7 +160,8 @@ class RealRank(JournaledRank):
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
         """The first error of any of its streams, where these are threads."""
-        self.closed = False
+        self.closed = self.broken = False
+        """The job is over; work of a CUDA device was broken off by an abort, and what lies behind it is not known."""
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
@@ -190,6 +191,10 @@ class RealRank(JournaledRank):
         """The implied device synchronise at the end of a program."""
         for stream in self.streams.values():
             stream._drain()
+
+    def break_off(self, process_group: Any) -> None:
+        """Have the device end what runs on it. Does not wait."""
+        self._device.abort([process_group])
 
     @property
     def aborted(self) -> bool:
@@ -252,7 +257,9 @@ class RealRank(JournaledRank):
 
 
 class Belongings(NamedTuple):
-    """What a process has for a rank of one job. `polls`: waits can be called off."""
+    """What a process has for a rank of one job. `polls`: waits can be called off. `aborts`: the program says that it
+    aborts communicators.
+    """
 
     device: Device
     groups: list[Group]
@@ -260,12 +267,15 @@ class Belongings(NamedTuple):
     give_up: Event
     dismissed: Event
     polls: bool
+    aborts: bool = False
 
 
 def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
     """A rank of one host thread."""
     patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.actors > cores())
-    return RealRank(RankJournal(number, world, write).thread(), of.device, of.groups, patience, of.mail, world.actors)
+    shared = RankJournal(number, world, write)
+    shared.aborts = of.aborts
+    return RealRank(shared.thread(), of.device, of.groups, patience, of.mail, world.actors)
 
 
 class CollectiveError(RuntimeError):

@@ -57,9 +57,8 @@ class Watch:
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
     finished; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
-    elsewhere. `spoiled`: whether a worker said that it cannot be used again. `aborted`: whether one said that it aborted
-    a communicator. `listening`: the workers whose program
-    left a store open when it finished.
+    elsewhere. `spoiled`: whether a worker said that it cannot be used again. `aborted`: whether one said that it
+    aborted a communicator. `listening`: the workers whose program left a store open when it finished.
     """
 
     def __init__(

@@ -33,7 +33,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from dpsim import registry
-from dpsim.backend.injection import RankDied
+from dpsim.backend.injection import RankDied, RankHung
 from dpsim.backend.trouble import trouble
 from dpsim.program import Program
 from dpsim.shared_state import SharedState, refuse_changes, state_of
@@ -208,10 +208,9 @@ class Worker:
             file = JournalFile(job.journal)
         except OSError as error:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
-        of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
+        of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls, program.aborts)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
-        rank.journal.shared.aborts = program.aborts
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
@@ -230,7 +229,7 @@ class Worker:
                 self._mail.end()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
-        except Unfinished:
+        except (Unfinished, RankHung):  # a process that hangs says nothing; this one says that it does
             end = "blocked"
         except BaseException as error:
             # An exception because the communicators were aborted says nothing about the program.

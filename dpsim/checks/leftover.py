@@ -53,9 +53,10 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
         kind = raw[KIND]
         if kind == "learned":
             begun.pop(raw[ADDRESS], None)
+        elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
+            continue  # nobody need hear that it was broken off
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
-            if not (kind in GOES_OUT and run_index.gave_up(rank, raw[COMMUNICATOR])):
-                begun[raw[ADDRESS]] = at
+            begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())
 
 

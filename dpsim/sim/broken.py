@@ -10,18 +10,26 @@ are made; other ranks have no part in that, though they may be sent what was com
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
+from dpsim.schedule import Strategy
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
+from dpsim.world import Kill
 
 
 class AbortingMachine(Machine):
     """Made only for programs that say `aborts = True`: edges are what a run makes most of."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args, aborting=True)
+    def __init__(
+        self,
+        strategy: Strategy | None,
+        kills: Sequence[Kill],
+        keep_order: bool,
+        memory: bool,
+        dying: Collection[int],
+    ) -> None:
+        super().__init__(strategy, kills, keep_order, memory, dying, True)
         self._behind: dict[Op, int] = {}  # the ranks whose broken parts lie before it, as bits
 
     def break_off(self, over: Op, rank: int) -> None:

@@ -22,7 +22,8 @@ from dpsim.sim.op import Op
 class Contribution:
     """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
     same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
-    footprint, where somebody wants to know. `arrival`: where it comes, if that is an op of its own. `eager`: a send that is over on its own side before it is received.
+    footprint, where somebody wants to know. `arrival`: where it comes, if that is an op of its own. `eager`: a send
+    that is over on its own side before it is received.
     """
 
     __slots__ = ("arrival", "before", "eager", "issue", "joined", "output", "source", "touches")

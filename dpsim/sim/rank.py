@@ -79,6 +79,11 @@ class SimRank(JournaledRank):
         self._ports.left(self.host_thread, None)
         self.gone()
 
+    def hang(self) -> None:
+        """None of its threads goes on, and nobody is told."""
+        if self.threads is not None:
+            self.threads.over = True
+
     def gone(self) -> None:
         """The program has come to an end, whatever that was: those who watch the rank are told."""
         self._notices.gone(self.rank, self._behind)

@@ -186,9 +186,8 @@ async def nothing_under_way(rank: Rank) -> Any:
 
 def test_what_has_ended_is_not_broken_off() -> None:
     """The twin: the host knows that nothing is under way."""
-    assert [
-        raw[-1] for raw in run(world_of(2, ["own"], ["d"]), nothing_under_way).journals[0] if raw[0] == "decision"
-    ] == [(1, 1)]
+    done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
+    assert [raw[-1] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
 
 
 async def gives_a_sum_up_late(rank: Rank) -> Any:
@@ -211,3 +210,28 @@ async def gives_a_sum_up_late(rank: Rank) -> Any:
 def test_exploring_misses_nothing_of_an_abort_on_a_device() -> None:
     assert missed(case_of(TWO, gives_a_sum_up_late)) == (0, 0, 0)
     assert {one.ends[1] for one in every(TWO, gives_a_sum_up_late)} == {"finished", "blocked"}
+
+
+# ---- destroyed together
+
+
+async def destroys(rank: Rank) -> Any:
+    await rank.host("h").destroy()
+    try:
+        rank.host("h").barrier(site="again")
+    except RuntimeError as error:
+        return str(error).replace(f"rank {rank.rank}", "the rank")
+
+
+async def destroys_alone(rank: Rank) -> None:
+    if rank.rank:
+        await rank.host("h").destroy()
+
+
+def test_to_destroy_is_the_last_that_all_do_together() -> None:
+    done = run(TWO, destroys, Scripted)
+    told = [raw[-1] for raw in done.journals[1] if raw[0] == "decision"]
+    assert told == ["again: the rank has destroyed h; make no call on it behind that"]
+    assert judge(TWO, done) == []
+    classes = {finding.klass for finding in judge(TWO, run(TWO, destroys_alone, Scripted))}
+    assert "HANG:COLLECTIVE:MISSING_RANK" in classes, "the twin"

@@ -4,6 +4,7 @@ run waits for an end that does not come. Brute force is the judge of what explor
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -87,15 +88,12 @@ async def one_end(rank: Rank) -> Any:
     return None
 
 
-@pytest.mark.parametrize(
-    "world",
-    [
-        THREE,
-        world_of(3, ["own"], faults=(Fault("die", 1, At("nap", 0)),)),
-        world_of(3, ["own"], kills=(Kill(1, ns=2),)),
-    ],
-)
-def test_who_raised_or_died_is_gone(world: World) -> None:
+FAULT, KILL = Fault("die", 1, At("nap", 0)), Kill(1, ns=2)
+
+
+@pytest.mark.parametrize("more", [{}, {"faults": (FAULT,)}, {"kills": (KILL,)}])
+def test_who_raised_or_died_is_gone(more: Any) -> None:
+    world = replace(THREE, **more)
     done = run(world, one_end)
     assert (done.ends[0], learned(done, 0)) == ("finished", [("gone", 1)])
     assert told(world, one_end) == {(("gone", 1),)}
