@@ -154,7 +154,7 @@ class RealRank(JournaledRank):
         self._mail = mail
         self._size = size
         self.patience = patience
-        self.stores = Stores(mail.job)
+        self.stores = Stores()
         self.taken: set[RealBuffer] = set()
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
@@ -227,6 +227,11 @@ class RealRank(JournaledRank):
             yield  # a generator, as the contract has it, that never suspends
 
         return outcome
+
+    @property
+    def job(self) -> str:
+        """Whose stores it may use."""
+        return self._mail.job
 
     def handed_out(self, store: RealStore) -> RealStore:
         """The store as a program gets it."""

@@ -11,7 +11,7 @@ or its process is gone, however that ended, the socket is closed, and those that
 connections and never answers, and so does the store of another job: whoever meets it passes his time as on the
 simulation, and no job takes another one's members for its own.
 
-    stores = Stores("job 3")
+    stores = Stores()
     store = yield from stores.open(rank, 0)             # None: somebody listens there
     other = yield from stores.join(rank, 0, store.port, None)
 
@@ -204,6 +204,10 @@ class Owner(Protocol):
     def node(self) -> int:
         """The node that it is on."""
 
+    @property
+    def job(self) -> str:
+        """The job, told apart from others on this machine."""
+
     def handed_out(self, store: RealStore) -> RealStore:
         """The store as a program gets it."""
 
@@ -238,10 +242,9 @@ class RealStore(JournaledStore):
 
 
 class Stores:
-    """Those of a rank, for one job, by its name. True while one of them listens."""
+    """Those of a rank, for one job. True while one of them listens."""
 
-    def __init__(self, job: str) -> None:
-        self._job = job
+    def __init__(self) -> None:
         self._stores: list[RealStore] = []
 
     def __bool__(self) -> bool:
@@ -254,15 +257,15 @@ class Stores:
         port = listener.getsockname()[1]
         own = reach(rank.node, port)
         assert own is not None, "somebody listens there"
-        line = Line(own, self._job)
-        server = Server(listener, line.name, self._job)
+        line = Line(own, rank.job)
+        server = Server(listener, line.name, rank.job)
         server.start()
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
     def join(self, rank: Owner, node: int, port: int, timeout_ns: int | None) -> Generator[Any, Any, RealStore | None]:
         found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
-        return None if found is None else self._kept(RealStore(rank, node, port, Line(found, self._job), None))
+        return None if found is None else self._kept(RealStore(rank, node, port, Line(found, rank.job), None))
         yield
 
     def close(self) -> None:
