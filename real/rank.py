@@ -228,20 +228,15 @@ class RealRank(JournaledRank):
 
         return outcome
 
-    @property
-    def job(self) -> str:
-        """Whose stores it may use."""
-        return self._mail.job
-
     def handed_out(self, store: RealStore) -> RealStore:
         """The store as a program gets it."""
         return store
 
     def _open_store(self, port: int) -> Outcome:
-        return lambda: self.stores.open(self, port)
+        return lambda: self.stores.open(self, port, self._mail.job)
 
     def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
-        return lambda: self.stores.join(self, node, port, timeout_ns)
+        return lambda: self.stores.join(self, node, port, timeout_ns, self._mail.job)
 
     def _sleep(self, ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
