@@ -154,7 +154,7 @@ class RealRank(JournaledRank):
         self.mail = mail
         self._size = size
         self.patience = patience
-        self.stores = Stores(mail.job)
+        self.stores = Stores()
         journal.shared.injections.post = self._from_outside
         self.taken: set[RealBuffer] = set()
         """Buffers that have not been freed."""
@@ -242,10 +242,10 @@ class RealRank(JournaledRank):
         return store
 
     def _open_store(self, port: int) -> Outcome:
-        return lambda: self.stores.open(self, port)
+        return lambda: self.stores.open(self, port, self.mail.job)
 
     def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
-        return lambda: self.stores.join(self, node, port, timeout_ns)
+        return lambda: self.stores.join(self, node, port, timeout_ns, self.mail.job)
 
     def _sleep(self, ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:

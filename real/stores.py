@@ -11,9 +11,9 @@ or its process is gone, however that ended, the socket is closed, and those that
 connections and never answers, and so does the store of another job: whoever meets it passes his time as on the
 simulation, and no job takes another one's members for its own.
 
-    stores = Stores("job 3")
-    store = yield from stores.open(rank, 0)             # None: somebody listens there
-    other = yield from stores.join(rank, 0, store.port, None)
+    stores = Stores()
+    store = yield from stores.open(rank, 0, job)             # None: somebody listens there
+    other = yield from stores.join(rank, 0, store.port, None, job)
 
 All sockets are on the loopback interface (`ports`). A time-out runs from the moment of the question, so one that is
 shorter than the way there and back passes also where the key has a value.
@@ -238,31 +238,32 @@ class RealStore(JournaledStore):
 
 
 class Stores:
-    """Those of a rank, for one job, by its name. True while one of them listens."""
+    """Those of a rank, for one job, which is named at each call. True while one of them listens."""
 
-    def __init__(self, job: str) -> None:
-        self._job = job
+    def __init__(self) -> None:
         self._stores: list[RealStore] = []
 
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)
 
-    def open(self, rank: Owner, port: int) -> Generator[Any, Any, RealStore | None]:
+    def open(self, rank: Owner, port: int, job: str) -> Generator[Any, Any, RealStore | None]:
         listener = listen(rank.node, port)
         if listener is None:
             return None
         port = listener.getsockname()[1]
         own = reach(rank.node, port)
         assert own is not None, "somebody listens there"
-        line = Line(own, self._job)
-        server = Server(listener, line.name, self._job)
+        line = Line(own, job)
+        server = Server(listener, line.name, job)
         server.start()
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
-    def join(self, rank: Owner, node: int, port: int, timeout_ns: int | None) -> Generator[Any, Any, RealStore | None]:
+    def join(
+        self, rank: Owner, node: int, port: int, timeout_ns: int | None, job: str
+    ) -> Generator[Any, Any, RealStore | None]:
         found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
-        return None if found is None else self._kept(RealStore(rank, node, port, Line(found, self._job), None))
+        return None if found is None else self._kept(RealStore(rank, node, port, Line(found, job), None))
         yield
 
     def close(self) -> None:

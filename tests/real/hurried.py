@@ -16,7 +16,7 @@ from dpsim.protocol.startup.ports import FORMS
 from dpsim.protocol.startup.program import Startup
 from dpsim.registry import register_protocol
 
-SHORT_NS = 2_000_000_000
+SHORT_NS = 8_000_000_000
 ports.GROUP_NS = rendezvous.GROUP_NS = SHORT_NS  # type: ignore[attr-defined]  # as these modules know it
 
 

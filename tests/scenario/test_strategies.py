@@ -153,3 +153,28 @@ def test_of_many_faults_the_one_that_matters_is_left() -> None:
 def test_shrinks_to_the_smallest(predicate: Callable[[Scenario], object], smallest: dict[str, Any]) -> None:
     found = find(scenarios(), lambda scenario: bool(predicate(scenario)), settings=SHRINK)
     assert found == scenario_from({**ONE, **smallest})
+
+
+def test_in_each_example_some_kinds_are_possible_and_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where all kinds are possible always, hardly any example has four faults of one kind."""
+    alone: Counter[bool] = Counter()
+    four = faults(Topology(data_parallel_size=4), max_faults=4, max_ordinal=9, kinds=("skip", "repeat", "die"))
+
+    @settings(max_examples=100, database=None, derandomize=True)
+    @given(four.filter(lambda drawn: len(drawn) == 4))
+    def draw(drawn: list[dict[str, Any]]) -> None:
+        alone[len({fault["kind"] for fault in drawn}) == 1] += 1
+
+    draw()
+    assert alone[True] > 20
+    assert alone[False] > 20
+
+    @settings(max_examples=50, database=None, derandomize=True)
+    @given(four)
+    def fails(drawn: list[dict[str, Any]]) -> None:
+        assert not any(fault["kind"] == "die" for fault in drawn)
+
+    with pytest.raises(AssertionError) as raised:
+        fails()
+    noted = "\n".join([capsys.readouterr().out, *getattr(raised.value, "__notes__", ())])
+    assert "faults that were possible: die" in noted

@@ -64,7 +64,11 @@ def test_a_seed_is_a_swarm() -> None:
 
 
 def test_what_is_not_planted_stays() -> None:
-    sections = {"config": {"max_num_seqs": 3}, "checks": {"switched_off": ["DEATH"]}, "limits": {"progress": 7}}
+    sections: dict[str, Any] = {
+        "config": {"max_num_seqs": 3},
+        "checks": {"switched_off": ["DEATH"]},
+        "limits": {"progress": 7},
+    }
     one = drawn(("delay",), 1, **sections)[0].scenario
     assert one.name == "x-swarm-0"
     assert (one.config, one.checks, one.limits) == (base(**sections).config, one.checks, one.limits)
