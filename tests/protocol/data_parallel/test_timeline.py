@@ -331,6 +331,16 @@ def test_chunks_and_slots() -> None:
     assert scheduled == [((0, 4, 0),), ((0, 4, 4),), ((0, 2, 8), (1, 2, 0)), ((0, 1, 10), (1, 1, 2))]
 
 
+def test_a_stop_token_ends_a_request() -> None:
+    """At once: nothing is under way when a rank's scheduler hears of it."""
+    requests = [Request(0, 5, 9, stop_after=2), Request(0, 5, 2)]
+    timeline = Timeline(requests, ranks=2, config=EngineConfig(), step_ns=1)
+    assert [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)] == [
+        [5, 5],
+        [1, 1],
+    ]
+
+
 def test_an_abort_in_the_tick_of_the_arrival() -> None:
     """Both lie in tick 1: the request is never run, and takes its place in the round all the same."""
     timeline = Timeline([Request(1, 5, 1, abort_ns=2), Request(1, 7, 1)], 2, EngineConfig(), TICK)

@@ -19,7 +19,7 @@ from dpsim.protocol.pipeline.graphs import CapturedLayers, ManagedSession, put_t
 from dpsim.registry import variants
 from tests.properties import breaks, examples, holds
 from tests.protocol.pipeline.test_mutants import CAPTURED
-from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, pieces
+from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, Played, drawn_worlds, pieces, varied
 
 KNOWN = {entry.name: entry.expected for entry in variants("pp_tokens") if entry.make.__module__ in CAPTURED}
 HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
@@ -69,6 +69,23 @@ def test_tokens_are_what_they_are_without_graphs(examples: int) -> None:
             assert served(with_graphs, rank) == served(without, rank)
 
     holds(same, WORLDS, examples)
+
+
+@pytest.mark.slow
+def test_requests_of_all_kinds_have_the_same_tokens() -> None:
+    """With several numbers of drafts in a batch, sampling that is put off, and sessions."""
+
+    @st.composite
+    def worlds(draw: st.DrawFn) -> Drawn:
+        return varied(lambda options: draw(st.sampled_from(options)), draw(WORLDS))
+
+    def same(drawn: Drawn) -> None:
+        nothing_found(drawn)
+        with_graphs, without = captured(drawn), drawn.play()
+        for rank in range(with_graphs.world.size):
+            assert served(with_graphs, rank) == served(without, rank)
+
+    holds(same, worlds(), examples=30)
 
 
 @pytest.mark.parametrize("mode", sorted(set(MODES)))

@@ -56,6 +56,26 @@ def test_requests_of_all_kinds_on_gloo(gloo: str, number: int) -> None:
     same_as_simulated(VARIED_WORLDS[number].scenario(), gloo)
 
 
+def test_varied_worlds_have_something_in_them() -> None:
+    """All of them, quick and slow."""
+    seen: Counter[str] = Counter()
+    for drawn in VARIED_WORLDS:
+        history = drawn.prepared().histories[0]
+        batches = [call.batch for call in history.calls if call.batch]
+        wasted = [
+            history.requests[row.request].abort_ns is None
+            for batch in batches
+            for row, told in zip(batch.rows, history.told[batch.number], strict=True)
+            if row.samples and not told
+        ]
+        drafts = [{row.drafts for row in batch.rows if not row.prefilling} for batch in batches]
+        seen["wasted"] += any(wasted)
+        seen["several numbers of drafts"] += any(len(numbers) > 1 for numbers in drafts)
+        seen["deferred"] += any(call.deferred for call in history.calls)
+        seen["sessions"] += any(one.continues is not None for batch in batches for one in batch.admitted)
+    assert min(seen.values()) >= 5, seen
+
+
 def test_fixed_worlds_have_something_in_them() -> None:
     """Of the quick ones alone. Frees in flight: a request gives its slot back while a token of it is on its way."""
     seen: Counter[str] = Counter()
