@@ -27,15 +27,17 @@ def scenario(**sections: Any) -> Scenario:
     return scenario_from({"name": "races", "protocol": "conformance_gates", "messages": [OUTSIDE], **about, **sections})
 
 
-def test_a_scenario_with_racing_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin takes no notice of gates."""
-    done = same_on(scenario(), schedules=4, seed=3)
+@pytest.mark.parametrize("backend", ["sim", pytest.param("gloo", marks=pytest.mark.slow)])
+def test_a_scenario_with_racing_messages(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on the simulation itself, in time. The twin takes no notice of gates."""
+    done = same_on(scenario(), backend, schedules=4, seed=3)
     bodies = [one.simulated.journals for one in done]
     assert len(done) == 4
     assert sum(body not in bodies[:at] for at, body in enumerate(bodies)) > 2
     monkeypatch.setattr(gates, "gates_of", lambda run: ())
-    with pytest.raises(AssertionError, match=r"^races, (the run in time|schedule . of seed 3): gloo is not as sim: "):
-        same_on(scenario(), schedules=4, seed=3)
+    way = r"(the run in time|schedule . of seed 3)"
+    with pytest.raises(AssertionError, match=f"^races, {way}: {backend} is not as sim: "):
+        same_on(scenario(), backend, schedules=4, seed=3)
 
 
 def test_what_a_real_backend_has_not_is_refused() -> None:
