@@ -137,7 +137,7 @@ class SimRank(JournaledRank):
         delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
         if host.chained:
             host.before(delivery)
-        self._boxes.post(delivery, host.journal.here(), to, mailbox, message)
+        self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
 
     def _watch(self, actor: int, mailbox: str) -> None:
         self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)

@@ -172,3 +172,20 @@ def test_a_death_within_a_collective_is_told() -> None:
 
     world = world_of(2, ["h"], kills=(Kill(1),))
     assert missed(case_of(world, together)) == (0, 0, 0)
+
+
+async def posts_twice(rank: Rank) -> None:
+    if rank.rank == 0:
+        rank.watch(1, "in", "watch")
+        while await rank.mailbox("in").get("told") != ("gone", 1):
+            pass
+        return
+    for number in range(2):
+        rank.send(0, "in", number, "say")
+
+
+def test_what_the_dead_never_came_to_send_holds_no_notice_up() -> None:
+    """It had run ahead of itself. Found by the interpreter of the contract (tests/interpreter/test_notices.py)."""
+    world = world_of(2, kills=(Kill(1),))
+    assert told(world, posts_twice) == {(*range(sent), ("gone", 1)) for sent in range(3)}
+    assert missed(case_of(world, posts_twice)) == (0, 0, 0)
