@@ -7,7 +7,9 @@
     overlap/         the program dbo: steps of data_parallel whose microbatches run in threads of their own
     pipeline/        the program pp_tokens: hidden states go forward through the stages, sampled tokens come back
     startup/         the program startup: front ends, coordinator, engines and workers come up, or all of them fail
+    engine/          the program engine: the loop of engines in lockstep, their coordinator and front ends
+    whole/           the programs whole_engine_dp and whole_engine: one engine step of everything put together
 
 The protocols know the graphs and the model and never each other: what needs two of them is a module of its own
-above both.
+above both, as overlap/ and whole/ are.
 """

@@ -64,7 +64,7 @@ IDLE = Batch((), 0, 0)
 
 
 class RankScheduler:
-    """The scheduler of one data-parallel rank."""
+    """The scheduler of one data-parallel rank. `admits`: whether waiting requests may join."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.budget = config.max_num_batched_tokens
@@ -73,6 +73,7 @@ class RankScheduler:
         self.waiting: deque[tuple[int, Request]] = deque()
         self.running: list[_Running] = []
         self.cache = PrefixCache(config.block_size)
+        self.admits = True
 
     @property
     def has_work(self) -> bool:
@@ -86,10 +87,8 @@ class RankScheduler:
         self.waiting = deque(item for item in self.waiting if item[0] != index)
         self.running = [item for item in self.running if item.index != index]
 
-    def step(self, admit: bool = True) -> Batch:
-        """Schedule one step and account for its result: finished requests are freed at once. `admit`: whether waiting
-        requests may join.
-        """
+    def step(self) -> Batch:
+        """Schedule one step and account for its result: finished requests are freed at once."""
         budget, scheduled, longest, reads_unwritten = self.budget, [], 0, False
         admitted = self.running
         while True:
@@ -101,7 +100,7 @@ class RankScheduler:
                     scheduled.append((item, tokens))
                     if item.prompt:
                         self.cache.note(item.request.prefix, item.computed + tokens)
-            if not (admit and self.waiting and budget and len(self.running) < self.max_num_seqs):
+            if not (self.admits and self.waiting and budget and len(self.running) < self.max_num_seqs):
                 break
             index, request = self.waiting.popleft()
             cached = self.cache.hit(request.prefix, request.prompt_tokens)

@@ -139,6 +139,12 @@ class QueuedLoop(EngineLoop, Generic[B]):
         await super().run()
         await self.worker.end()
 
+    async def iterate(self) -> bool:
+        """One iteration. One that made no forward, for a result was left to take, is no step of the group."""
+        goes_on = await super().iterate()
+        self.rank.step = max(self.steps - 1, 0)
+        return goes_on
+
     def has_work(self) -> bool:
         return bool(self.queue) or super().has_work() or self.live.has_requests(self.waves.pause_state)
 

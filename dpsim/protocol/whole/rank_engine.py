@@ -41,7 +41,8 @@ class LiveRankScheduler(LiveScheduler[Batch]):
         self.of_rank.abort(number)
 
     def next_batch(self, pause: PauseState) -> Batch:
-        batch = self.of_rank.step(admit=pause is PauseState.UNPAUSED) if self.of_rank.has_work else IDLE
+        self.of_rank.admits = pause is PauseState.UNPAUSED
+        batch = self.of_rank.step() if self.of_rank.has_work else IDLE
         running = {item.index for item in self.of_rank.running}
         self.ending.append([request for request, _, _ in batch.scheduled if request not in running])
         return batch
