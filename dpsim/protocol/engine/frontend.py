@@ -149,7 +149,7 @@ class FrontEnd:
         self.engines[request] = engine
         self.awaited.add(request)
         message = "ADD", request, steps, self.view.current_wave, self.index
-        self.rank.send(engine, "input", message, "frontend.add")
+        self.rank.send(self.layout.core(engine), "input", message, "frontend.add")
         if self.view.tells_first_request() and self.layout.coordinated:
             self.first_request(engine)
 
@@ -160,15 +160,17 @@ class FrontEnd:
     def abort(self, request: RequestId) -> None:
         """The engine finds it as soon as its model has run, and again among its messages. It answers nothing."""
         engine = self.engines[request]
-        self.rank.send(engine, "abort", (request,), "frontend.abort")
-        self.rank.send(engine, "input", ("ABORT", (request,)), "frontend.abort_in_order")
+        self.rank.send(self.layout.core(engine), "abort", (request,), "frontend.abort")
+        self.rank.send(self.layout.core(engine), "input", ("ABORT", (request,)), "frontend.abort_in_order")
         self.awaited.discard(request)
         self.aborted_on.add(engine)
 
     async def ask(self, engines: Sequence[int], what: str, *arguments: Frozen) -> None:
         """Ask engines for something, and wait until all have answered."""
         for engine in self.asked(engines, what):
-            self.rank.send(engine, "input", (what, self.index, *arguments), f"frontend.{what.lower()}")
+            self.rank.send(
+                self.layout.core(engine), "input", (what, self.index, *arguments), f"frontend.{what.lower()}"
+            )
             self.unanswered += 1
         while self.unanswered:
             await self.hear()
@@ -204,7 +206,7 @@ class FrontEnd:
         if self.layout.coordinated:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("STOP",), "frontend.stop")
         else:
-            self.rank.send(0, "input", ("STOP",), "frontend.stop")
+            self.rank.send(self.layout.core(0), "input", ("STOP",), "frontend.stop")
 
 
 __all__ = ["Action", "FrontEnd", "Plan", "View", "View014"]

@@ -60,6 +60,7 @@ class PipelineScheduler:
         self.running: list[RequestState] = []
         self.finished: list[int] = []  # the stages learn it with the next batch
         self.steps = 0
+        self.admits = True  # whether waiting requests may join
 
     @property
     def has_requests(self) -> bool:
@@ -100,7 +101,9 @@ class PipelineScheduler:
                 budget -= tokens
                 state.num_computed_tokens += tokens
         admitted = []
-        while self.waiting and budget and not preempted and len(self.running) < self.config.max_num_seqs:
+        while (
+            self.admits and self.waiting and budget and not preempted and len(self.running) < self.config.max_num_seqs
+        ):
             state = self.waiting[0]
             state.prefill = state.num_prompt_tokens + state.num_output_tokens
             # After a preemption all its tokens are its prompt, so those on their way are waited for.

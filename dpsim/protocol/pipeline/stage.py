@@ -145,6 +145,7 @@ class Stage:
         if not batch.rows:
             self.results.append(StepResult(self.rank.step, batch, None, None, None, (), self.main.record()))
             return
+        await self.agree(batch)
         input_batch = self.prepare(batch)
         await self.forward(input_batch, received)
         inputs, delivered = input_batch.inputs, self.slots.delivered(input_batch.slots)
@@ -152,6 +153,9 @@ class Stage:
         self.results.append(StepResult(self.rank.step, batch, inputs, tokens, counts, delivered, self.main.record()))
         if self.tokens is None or not self.tokens.holds(input_batch.mapping):
             input_batch.mapping.free()
+
+    async def agree(self, batch: Batch) -> None:
+        """With peers of other replicas, on what runs. Here all know it (10.1, row 6)."""
 
     def transfers(self, batch: Batch) -> bool:
         """Whether hidden states are sent and received in this step (I-PS-9)."""

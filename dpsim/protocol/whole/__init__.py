@@ -1,8 +1,13 @@
 """One engine step of everything put together: the programs `whole_engine_dp` and `whole_engine`.
 
-batch_queue.py    the loop of an engine with a batch queue, and what it asks of a scheduler and of a worker
-rank_engine.py    an engine that is its only worker: the scheduler of a rank, and a data-parallel step
-rank_program.py   the program whole_engine_dp
+batch_queue.py       the loop of an engine with a batch queue, and what it asks of a scheduler and of a worker
+rank_engine.py       an engine that is its only worker: the scheduler of a rank, and a data-parallel step
+rank_program.py      the program whole_engine_dp
+calls.py             calls of an engine to its workers, as messages
+pipeline_engine.py   the scheduler of an engine with a pipeline
+stage_agreement.py   what workers of a stage agree on with their peers of other replicas
+stage_worker.py      a worker of an engine with a pipeline
+program.py           the program whole_engine
 
 It stands above all protocols, which do not know one another. Sources: specification chapter 10, above all 10.0.
 """

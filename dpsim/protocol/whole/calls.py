@@ -1,0 +1,94 @@
+"""Calls of an engine to its workers, as messages: vLLM's executor and its queue of remote calls (7.3).
+
+All workers of an engine get the same calls in the same order, and do them one by one:
+
+    EXECUTE, step, batch     a batch; nobody answers, for its result is asked for later
+    TAKE, step, number       wait for the result of the oldest batch; the output rank answers
+    DUMMY, step              a forward without tokens; the output rank answers, and waits for no device (2.7)
+    SYNCHRONIZE, step        wait for the device; all answer (2.6)
+    WEIGHTS, step, version   new weights, by a collective of all engines; all answer
+    STOP, step               the last one
+
+`step` is the engine's, so that all ranks of all replicas count alike (I-EL-1). Messages are plain tuples:
+
+    >>> batch = Batch(3, freed=(0,), admitted=(Admission(1, (7, 8)),), rows=(Row(1, 0, 2, 2, 4, 0),))
+    >>> plain(batch)
+    (3, (0,), ((1, (7, 8)),), ((1, 0, 2, 2, 4, 0),))
+    >>> batch_of(plain(batch)) == batch
+    True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.interface import Frozen, Rank
+from dpsim.protocol.engine.forward import DUMMY, REAL
+from dpsim.protocol.pipeline.batches import Admission, Batch, Row
+from dpsim.protocol.whole.batch_queue import Worker
+
+CALLS, ANSWERS = "calls", "answers"
+
+
+def plain(batch: Batch) -> tuple[Frozen, ...]:
+    admitted = tuple([(one.request, tuple(one.tokens)) for one in batch.admitted])
+    return batch.number, tuple(batch.freed), admitted, tuple([tuple(row) for row in batch.rows])
+
+
+def batch_of(message: Any) -> Batch:
+    number, freed, admitted, rows = message
+    return Batch(number, freed, tuple([Admission(*one) for one in admitted]), tuple([Row(*row) for row in rows]))
+
+
+class Executor(Worker[Batch]):
+    """Of one engine. `workers`: their ranks, stage by stage; `output`: the rank that answers for all."""
+
+    def __init__(self, rank: Rank, workers: Sequence[int], output: int) -> None:
+        self.rank, self.workers, self.output = rank, workers, output  # a core has no device: its workers have
+        self.answers = rank.mailbox(ANSWERS)
+
+    async def begin(self) -> None:
+        """Workers capture before they look for calls."""
+
+    async def submit(self, batch: Batch) -> None:
+        if batch.num_tokens:
+            self.rank.probe(REAL)
+        self.call("EXECUTE", plain(batch))
+
+    async def result(self, batch: Batch) -> None:
+        self.call("TAKE", batch.number)
+        await self.answered("TAKE", [self.output])
+
+    async def dummy(self) -> None:
+        self.rank.probe(DUMMY)
+        self.call("DUMMY")
+        await self.answered("DUMMY", [self.output])
+
+    async def synchronize(self) -> None:
+        self.call("SYNCHRONIZE")
+        await self.answered("SYNCHRONIZE", self.workers)
+
+    async def update_weights(self, version: int) -> None:
+        self.call("WEIGHTS", version)
+        await self.answered("WEIGHTS", self.workers)
+
+    async def end(self) -> None:
+        self.call("STOP")
+
+    def call(self, what: str, *arguments: Frozen) -> None:
+        """The same to all workers."""
+        for worker in self.workers:
+            self.rank.send(worker, CALLS, (what, self.rank.step, *arguments), f"call.{what.lower()}")
+
+    async def answered(self, what: str, by: Sequence[int]) -> None:
+        """Wait for the answers of these workers. There are no others: a call that is answered is waited for."""
+        missing = set(by)
+        while missing:
+            answer = await self.answers.get(f"answer.{what.lower()}")
+            assert isinstance(answer, tuple)
+            assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
+            missing.discard(answer[1])  # type: ignore[arg-type]
+
+
+__all__ = ["ANSWERS", "CALLS", "Executor", "batch_of", "plain"]
