@@ -16,14 +16,13 @@ from typing import Any
 
 from dpsim.config import EngineConfig
 from dpsim.interface import Rank
-from dpsim.program import Request
 from dpsim.protocol.graphs.capture import Capture
 from dpsim.protocol.graphs.manager import GraphManager
 from dpsim.protocol.model.kernels import fill
 from dpsim.protocol.pipeline.batches import Batch
 from dpsim.protocol.pipeline.graphs import CapturedLayers
 from dpsim.protocol.pipeline.history import History
-from dpsim.protocol.pipeline.layers import EagerLayers, Layers
+from dpsim.protocol.pipeline.layers import Layers
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
