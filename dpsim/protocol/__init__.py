@@ -6,8 +6,8 @@
     data_parallel/   the program dp_batch: ranks agree on how each step runs
     overlap/         the program dbo: steps of data_parallel whose microbatches run in threads of their own
     pipeline/        the program pp_tokens: hidden states go forward through the stages, sampled tokens come back
+    engine/          the program engine: engines in lockstep by waves, with their coordinator and front ends
     startup/         the program startup: front ends, coordinator, engines and workers come up, or all of them fail
-    engine/          the program engine: the loop of engines in lockstep, their coordinator and front ends
     whole/           the programs whole_engine_dp and whole_engine: one engine step of everything put together
 
 The protocols know the graphs and the model and never each other: what needs two of them is a module of its own

@@ -1,8 +1,22 @@
-"""Engines in lockstep: waves, the finish sync, pause and resume, the coordinator and its front ends (specification 2).
+"""Engines in lockstep: the program `engine`, and the batch job that has no loop (specification 2).
+
+Rules, without a machine:
 
 finish_sync.py    what ranks tell each other at the end of a step, how often, and what follows
-waves.py          waves as one engine sees them
+waves.py          waves as one engine sees them, pause and resume
 coordination.py   waves as the coordinator sees them
 client.py         waves and load as a front end sees them
-releases.py       which forms of these a release has
+offline.py        engines that a batch job steps
+
+Who lives by them:
+
+layout.py         who takes part, by name and number
+scheduler.py      requests of one engine
+forward.py        what a step runs
+pause.py          what is asked of an engine: pause, resume, sleep
+answers.py        what an engine tells its clients
+loop.py           the loop of one engine
+coordinator.py    the coordinator
+frontend.py       front ends
+program.py        the pieces chosen, and the program
 """

@@ -13,6 +13,8 @@ Forms differ in when ranks sync, in who wakes whom, and in pauses (specification
     "0.24"   every 32 steps, two numbers; the same, and pauses in two phases
     "0.33"   in the first step and every 16; engines alone wake the others
 
+With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
+
 `dp_sync_interval` other than its default counts in all forms: with the true ones nobody can try all schedules.
 
 Sources: specification chapter 2.
@@ -28,10 +30,12 @@ from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Rank
 from dpsim.ops import KIND, SITE, Domain, RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
+from dpsim.protocol.engine.batch_job import OfflineLoop
+from dpsim.protocol.engine.client import Balancing, ClientView, ClientView033, engines_of
 from dpsim.protocol.engine.coordination import Coordination, Coordination033
 from dpsim.protocol.engine.coordinator import Coordinator
 from dpsim.protocol.engine.forward import DUMMY, REAL, Forward
-from dpsim.protocol.engine.frontend import FrontEnd, Plan, View, View014
+from dpsim.protocol.engine.frontend import FrontEnd, Plan
 from dpsim.protocol.engine.layout import COORDINATOR, Layout
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control
@@ -40,9 +44,9 @@ from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Rel
 from dpsim.registry import register_protocol, with_variant
 
 FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
-    "0.33": {EngineWaves: Release033, Coordination: Coordination033, View: View},
-    "0.24": {EngineWaves: Release024, Coordination: Coordination, View: View014},
-    "0.14": {EngineWaves: Release014, Coordination: Coordination, View: View014},
+    "0.33": {EngineWaves: Release033, Coordination: Coordination033, ClientView: ClientView033},
+    "0.24": {EngineWaves: Release024, Coordination: Coordination, ClientView: ClientView},
+    "0.14": {EngineWaves: Release014, Coordination: Coordination, ClientView: ClientView},
 }
 """What differs between releases; the first is the default."""
 
@@ -56,6 +60,11 @@ class EngineSetup(NamedTuple):
     interval: int
     plan: Plan
     pieces: Mapping[type[Any], type[Any]]
+
+    @property
+    def offline(self) -> bool:
+        """Whether ranks are started by somebody else's launcher, and each steps its own engine."""
+        return self.config.distributed_executor_backend == "external_launcher"
 
 
 @register_protocol("engine", forms=tuple(FORMS))
@@ -72,18 +81,23 @@ class Engine(Program[EngineSetup]):
         if topology.replica_size > 1:
             raise Unsuitable(f"topology: {topology.replica_size} ranks a replica; each engine is its own worker here")
         given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
-        alike = EngineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
+        alike = EngineLoop, OfflineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
         given |= {one: one for one in alike}
         pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology.data_parallel_size, config.api_process_count)
         interval: int = pieces[EngineWaves].sync_form.INTERVAL
         if config.dp_sync_interval != EngineConfig.model_fields["dp_sync_interval"].default:
             interval = config.dp_sync_interval
+        if config.data_parallel_external_lb and layout.frontends != layout.size:
+            raise Unsuitable(
+                f"config._api_process_count: {layout.frontends} front ends for {layout.size} engines; "
+                "with data_parallel_external_lb each engine has its own"
+            )
         plan = pieces[Plan](args.requests, layout.frontends)
         return EngineSetup(topology, config, layout, interval, plan, pieces)
 
     def services(self, prepared: EngineSetup) -> tuple[str, ...]:
-        return prepared.layout.services
+        return () if prepared.offline else prepared.layout.services
 
     def groups(self, prepared: EngineSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         """Those of the workers, and that of the engines themselves."""
@@ -93,9 +107,12 @@ class Engine(Program[EngineSetup]):
 
     async def run(self, rank: Rank, prepared: EngineSetup) -> None:
         pieces, layout = prepared.pieces, prepared.layout
+        scheduler, forward = pieces[Scheduler](prepared.config.max_num_seqs), pieces[Forward](rank)
+        if prepared.offline:
+            await pieces[OfflineLoop](rank, scheduler, forward).run(prepared.plan.requests)
+            return
         index = layout.engine(rank.rank)
         waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.interval)
-        scheduler, forward = pieces[Scheduler](prepared.config.max_num_seqs), pieces[Forward](rank)
         await pieces[EngineLoop](rank, layout, waves, scheduler, forward, pieces[Control]).run()
 
     async def serve(self, rank: Rank, prepared: EngineSetup) -> None:
@@ -104,8 +121,7 @@ class Engine(Program[EngineSetup]):
             await pieces[Coordinator](rank, layout, pieces[Coordination](layout.size)).run()
         else:
             index = int(rank.name.rpartition(".")[2])
-            view = pieces[View](index, layout)
-            await pieces[FrontEnd](rank, layout, index, view, prepared.plan.of(index)).run()
+            await pieces[FrontEnd](rank, layout, index, _view(prepared, index), prepared.plan.of(index)).run()
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Forwards of each rank, and how many waves came to an end."""
@@ -113,6 +129,19 @@ class Engine(Program[EngineSetup]):
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
         forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
         return {"forwards": forwards, "waves": counts[0][COMPLETE]}
+
+
+def _view(prepared: EngineSetup, frontend: int) -> ClientView:
+    """What a front end knows at first. It parts engines with those that have the same ones."""
+    config, layout = prepared.config, prepared.layout
+    balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
+    balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing
+    each = max(layout.size // config.nnodes, 1)
+    nodes = [range(first, min(first + each, layout.size)) for first in range(0, layout.size, each)]
+    engines = engines_of(balancing, nodes, layout.size * frontend // layout.frontends)
+    clients = max(layout.frontends * len(engines) // layout.size, 1)
+    view: ClientView = prepared.pieces[ClientView](engines, frontend % clients, clients)
+    return view
 
 
 __all__ = ["COMPLETE", "FORMS", "PAUSED", "RESUMED", "START", "Engine", "EngineSetup"]

@@ -93,6 +93,10 @@ class WholeEngine(Program[WholeSetup]):
         only_replicas = {"data_parallel_size": replicas}
         engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None, topology=only_replicas))
         config = engine.config
+        if engine.offline:
+            raise Unsuitable(
+                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+            )
         self.refuse(config, stack)
         pieces: dict[type[Any], type[Any]] = {
             **engine.pieces,

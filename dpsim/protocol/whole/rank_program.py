@@ -75,6 +75,10 @@ class WholeEngineDp(Program[WholeRankSetup]):
         stack = STACKS[args.form]
         engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None))
         config = engine.config
+        if engine.offline:
+            raise Unsuitable(
+                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+            )
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: a data-parallel step has no KV cache to be too small")
         form, flow = RELEASES[stack.step]
