@@ -27,6 +27,7 @@ from dpsim.interface import Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.protocol.engine.forward import DUMMY, REAL
+from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.layout import ENGINE as CORE
 from dpsim.protocol.engine.loop import COMPLETE
 from dpsim.protocol.engine.pause import Control
@@ -107,13 +108,16 @@ class WholeEngine(Program[WholeSetup]):
         pieces |= {one: one for one in alike}
         pieces[Layers] = captured_by(stack.agreement) if config.capture_graphs else EagerLayers
         pieces = with_variant(self, args, pieces)
+        plan = pieces[Plan](args.requests, engine.layout.frontends)
         try:
             pieces[StageAgreement](config)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         layout = replace(engine.layout, workers=topology.world_size)
         workload = Workload(args.requests, stages, config)
-        return WholeSetup(engine._replace(layout=layout, pieces=pieces), topology, args.requests, workload, pieces)
+        return WholeSetup(
+            engine._replace(layout=layout, pieces=pieces, plan=plan), topology, args.requests, workload, pieces
+        )
 
     def refuse(self, config: EngineConfig, stack: Stack) -> None:
         """What no engine puts together."""

@@ -31,6 +31,7 @@ from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.protocol.data_parallel.live import OwnBatches
 from dpsim.protocol.data_parallel.step import DataParallelStep
+from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
 from dpsim.protocol.engine.waves import EngineWaves
@@ -86,11 +87,12 @@ class WholeEngineDp(Program[WholeRankSetup]):
         pieces |= {one: one for one in (QueuedLoop, LiveRankScheduler, RankWorker)}
         pieces |= self.forward(config, stack)
         pieces = with_variant(self, args, pieces)
+        plan = pieces[Plan](args.requests, engine.layout.frontends)
         try:
             decides = pieces[BatchFlow](config, pieces[BatchForm]())
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
-        return WholeRankSetup(engine._replace(pieces=pieces), args.requests, decides, pieces)
+        return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
 
     def forward(self, config: EngineConfig, stack: Stack) -> dict[type[Any], type[Any]]:
         """The step, and the forward of it that is more than a stand-in of one layer. Batches are split in threads."""

@@ -3,8 +3,8 @@
 The step is that of `dpsim.protocol.pipeline.stage`. What is new is where it comes from and whom it meets. Batches come
 as calls, so nobody knows the history of them beforehand; oracles know the requests all the same. And replicas agree
 before each forward on graph and sizes (`dpsim.protocol.whole.stage_agreement`): after the state of the requests was
-updated, before anything is made ready (I-ES-3). The collectives of the experts have as many rows as were agreed on, and
-a rank finds in its own of them what it brought.
+updated, before anything is made ready (I-ES-3). The collectives of the experts have as many rows as were agreed on
+(I-ES-4).
 
 A dummy agrees and meets the experts. It is of no request, no neighbour hears of it, and no result is taken (I-ES-7).
 """
@@ -87,7 +87,6 @@ class StageWorker(Stage):
         super().__init__(rank, workload, tokens, transfer, tensor_parallel_size, layers)
         self.agreement, self.core, self.answers = agreement, core, answers
         self.peers = rank.host("dp_cpu")
-        self.shares = self.experts.size // self.peers.size  # ranks that bring the same rows
         self.counts: tuple[int, ...] = ()
         self.weights = self.main.alloc(1, "int32", "weights.version")
         self.main.launch("weights.load", fill, writes=[self.weights], args=(0,), cost=0)
@@ -162,19 +161,19 @@ class StageWorker(Stage):
         self.run_experts(0)
 
     def run_experts(self, tokens: int) -> None:
-        """As many rows as all ranks agreed on; of a rank's own the real ones are its number."""
+        """As many rows as all ranks agreed on; real ones have the rank's number, and the version of its weights."""
         own = sum(self.counts[: self.peers.index])
         rows = self.main.alloc(sum(self.counts), "int32", "experts.rows")
         args = own, own + tokens, self.peers.index + 1
-        self.main.launch("experts.write", put_rows, writes=[rows], args=args)
+        self.main.launch("experts.write", put_rows, reads=[self.weights], writes=[rows], args=args)
         self.experts.all_reduce(rows, self.main, site="experts.combine")
         rows.free()
 
 
-def put_rows(rows: Any, start: int, stop: int, value: int) -> None:
+def put_rows(weights: Any, rows: Any, start: int, stop: int, value: int) -> None:
     """Kernel: a rank's rows among those of all, zero elsewhere."""
     rows[:] = 0
-    rows[start:stop] = value
+    rows[start:stop] = value + weights
 
 
 __all__ = ["AgreedGraphs", "StageWorker", "Workload", "captured_by"]

@@ -41,6 +41,7 @@ def scenario(
     form: str | None = None,
     dp: int = 2,
     pp: int = 1,
+    tp: int = 1,
     interval: int = 2,
     frontends: int = 1,
     **config: Any,
@@ -50,7 +51,7 @@ def scenario(
         {
             "name": "whole",
             "protocol": {"name": protocol} | ({} if form is None else {"form": form}),
-            "topology": {"data_parallel_size": dp, "pipeline_parallel_size": pp},
+            "topology": {"data_parallel_size": dp, "pipeline_parallel_size": pp, "tensor_parallel_size": tp},
             "config": more | config,
             "workload": {"requests": list(requests)},
         }
