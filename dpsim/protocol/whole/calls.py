@@ -83,12 +83,12 @@ class Executor(Worker[Batch]):
 
     async def answered(self, what: str, by: Sequence[int]) -> None:
         """Wait for the answers of these workers. There are no others: a call that is answered is waited for."""
-        missing = set(by)
+        missing: set[Frozen] = set(by)
         while missing:
             answer = await self.answers.get(f"answer.{what.lower()}")
             assert isinstance(answer, tuple)
             assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
-            missing.discard(answer[1])  # type: ignore[arg-type]
+            missing.discard(answer[1])
 
 
 __all__ = ["ANSWERS", "CALLS", "Executor", "batch_of", "plain"]

@@ -14,7 +14,7 @@ from dpsim.protocol.whole.rank_program import STACKS
 from dpsim.runner import run_scenario
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path
-from tests.protocol.whole.whole_worlds import EAGER, Seen, explored, request, run, scenario, whole
+from tests.protocol.whole.whole_worlds import EAGER, Control, Seen, explored, request, run, scenario, whole
 
 CAPTURED: dict[str, Any] = {"capture_graphs": True, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
 DRAFTS: dict[str, Any] = {"num_speculative_tokens": 2, "speculative_method": "mtp"}
@@ -56,7 +56,7 @@ def test_every_rank_makes_every_forward(form: str, world: str) -> None:
 @pytest.mark.parametrize(("stop", "go"), [("PAUSE", "RESUME"), ("SLEEP", "WAKE_UP")])
 def test_pauses(stop: str, go: str, mode: str, async_scheduling: bool) -> None:
     """Nothing is left on the device as a pause is answered, and requests that were kept go on."""
-    control = [(1, (stop, mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, (go,))]
+    control: Control = [(1, (stop, mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, (go,))]
     seen = run(whole([request(5, 6), request(3, 9)], control, async_scheduling=async_scheduling))
     assert seen.classes == []
     in_lockstep(seen)
