@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dpsim.museum.engine import Drained, Drains, OnePhase, Updated, Updated024, Updates, mutant
+from dpsim.museum.engine import mutant
+from dpsim.museum.engine_pauses import Drained, Drains, OnePhase, Updated, Updated024, Updates
 from dpsim.protocol.engine.batch_job import UNPAUSED, OfflineLoop
 from dpsim.protocol.engine.client import ClientView
 from dpsim.protocol.engine.coordination import Coordination

@@ -44,6 +44,7 @@ class OfflineLoop:
             await self.step()
             self.rank.step += 1
         await self.forward.synchronize()
+        self.forward.call("stop")
 
     async def has_unfinished_requests(self) -> bool:
         """Whether any rank has work."""

@@ -41,6 +41,7 @@ from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Release033
+from dpsim.protocol.engine.workers import Worker
 from dpsim.registry import register_protocol, with_variant
 
 FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
@@ -78,13 +79,16 @@ class Engine(Program[EngineSetup]):
     def prepare(self, args: Arguments) -> EngineSetup:
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
-        if topology.replica_size > 1:
-            raise Unsuitable(f"topology: {topology.replica_size} ranks a replica; each engine is its own worker here")
+        if topology.replica_size > topology.tensor_parallel_size:
+            raise Unsuitable(
+                f"topology: {topology.replica_size} ranks a replica; expected {topology.tensor_parallel_size}, "
+                "those of tensor parallelism: engines have no pipeline and no context parallelism here"
+            )
         given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
         alike = EngineLoop, OfflineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
         given |= {one: one for one in alike}
         pieces = with_variant(self, args, {**given, **self.replaced})
-        layout = Layout(topology.data_parallel_size, config.api_process_count)
+        layout = Layout(topology.data_parallel_size, topology.replica_size, config.api_process_count)
         interval: int = pieces[EngineWaves].sync_form.INTERVAL
         if config.dp_sync_interval != EngineConfig.model_fields["dp_sync_interval"].default:
             interval = config.dp_sync_interval
@@ -103,15 +107,21 @@ class Engine(Program[EngineSetup]):
         """Those of the workers, and that of the engines themselves."""
         replicas, experts = prepared.topology.dp_groups(), prepared.topology.expert_groups()
         workers = ("dp", "device", replicas), ("dp_cpu", "host", replicas), ("ep", "device", experts)
-        return *workers, ("dp_engine", "host", replicas)  # type: ignore[return-value]
+        return *workers, ("dp_engine", "host", replicas[:1])  # type: ignore[return-value]
 
     async def run(self, rank: Rank, prepared: EngineSetup) -> None:
         pieces, layout = prepared.pieces, prepared.layout
-        scheduler, forward = pieces[Scheduler](prepared.config.max_num_seqs), pieces[Forward](rank)
+        index = layout.engine(rank.rank)
+        if rank.rank != layout.rank(index):
+            await Worker(rank, layout.rank(index), pieces[Forward](rank)).run()
+            return
+        scheduler, forward = (
+            pieces[Scheduler](prepared.config.max_num_seqs),
+            pieces[Forward](rank, layout.others(index)),
+        )
         if prepared.offline:
             await pieces[OfflineLoop](rank, scheduler, forward).run(prepared.plan.requests)
             return
-        index = layout.engine(rank.rank)
         waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.interval)
         await pieces[EngineLoop](rank, layout, waves, scheduler, forward, pieces[Control]).run()
 

@@ -2,12 +2,12 @@
 
 All workers of an engine get the same calls in the same order, and do them one by one:
 
-    EXECUTE, step, batch     a batch; nobody answers, for its result is asked for later
-    TAKE, step, number       wait for the result of the oldest batch; the output rank answers
-    DUMMY, step              a forward without tokens; the output rank answers, and waits for no device (2.7)
-    SYNCHRONIZE, step        wait for the device; all answer (2.6)
-    WEIGHTS, step, version   new weights, by a collective of all engines; all answer
-    STOP, step               the last one
+    execute, step, batch             a batch; nobody answers, for its result is asked for later
+    take, step, number               wait for the result of the oldest batch; the output rank answers
+    dummy, step                      a forward without tokens; the output rank answers, and waits for no device (2.7)
+    synchronize, step                wait for the device; all answer (2.6)
+    update_weights, step, version    new weights, by a collective of all engines; all answer
+    stop, step                       the last one
 
 `step` is the engine's, so that all ranks of all replicas count alike (I-EL-1). Messages are plain tuples:
 
@@ -24,11 +24,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from dpsim.interface import Frozen, Rank
-from dpsim.protocol.engine.forward import DUMMY, REAL
+from dpsim.protocol.engine.forward import DUMMY, REAL, RPC
 from dpsim.protocol.pipeline.batches import Admission, Batch, Row
 from dpsim.protocol.whole.batch_queue import Worker
 
-CALLS, ANSWERS = "calls", "answers"
+ANSWERS = "answers"
 
 
 def plain(batch: Batch) -> tuple[Frozen, ...]:
@@ -42,10 +42,10 @@ def batch_of(message: Any) -> Batch:
 
 
 class Executor(Worker[Batch]):
-    """Of one engine. `workers`: their ranks, stage by stage; `output`: the rank that answers for all."""
+    """Of one engine. `others`: its workers' ranks, stage by stage; `output`: the rank that answers for all."""
 
-    def __init__(self, rank: Rank, workers: Sequence[int], output: int) -> None:
-        self.rank, self.workers, self.output = rank, workers, output  # a core has no device: its workers have
+    def __init__(self, rank: Rank, others: Sequence[int], output: int) -> None:
+        self.rank, self.others, self.output = rank, others, output  # a core has no device: its workers have
         self.answers = rank.mailbox(ANSWERS)
 
     async def begin(self) -> None:
@@ -54,41 +54,41 @@ class Executor(Worker[Batch]):
     async def submit(self, batch: Batch) -> None:
         if batch.num_tokens:
             self.rank.probe(REAL)
-        self.call("EXECUTE", plain(batch))
+        self.call("execute", plain(batch))
 
     async def result(self, batch: Batch) -> None:
-        self.call("TAKE", batch.number)
-        await self.answered("TAKE", [self.output])
+        self.call("take", batch.number)
+        await self.answered_by("take", [self.output])
 
     async def dummy(self) -> None:
         self.rank.probe(DUMMY)
-        self.call("DUMMY")
-        await self.answered("DUMMY", [self.output])
+        self.call("dummy")
+        await self.answered_by("dummy", [self.output])
 
     async def synchronize(self) -> None:
-        self.call("SYNCHRONIZE")
-        await self.answered("SYNCHRONIZE", self.workers)
+        self.call("synchronize")
+        await self.answered_by("synchronize", self.others)
 
     async def update_weights(self, version: int) -> None:
-        self.call("WEIGHTS", version)
-        await self.answered("WEIGHTS", self.workers)
+        self.call("update_weights", version)
+        await self.answered_by("update_weights", self.others)
 
     async def end(self) -> None:
-        self.call("STOP")
+        """Workers have been told to stop, and look at what came of all batches."""
 
     def call(self, what: str, *arguments: Frozen) -> None:
         """The same to all workers."""
-        for worker in self.workers:
-            self.rank.send(worker, CALLS, (what, self.rank.step, *arguments), f"call.{what.lower()}")
+        for worker in self.others:
+            self.rank.send(worker, RPC, (what, self.rank.step, *arguments), f"call.{what}")
 
-    async def answered(self, what: str, by: Sequence[int]) -> None:
+    async def answered_by(self, what: str, by: Sequence[int]) -> None:
         """Wait for the answers of these workers. There are no others: a call that is answered is waited for."""
         missing: set[Frozen] = set(by)
         while missing:
-            answer = await self.answers.get(f"answer.{what.lower()}")
+            answer = await self.answers.get(f"answer.{what}")
             assert isinstance(answer, tuple)
             assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
             missing.discard(answer[1])
 
 
-__all__ = ["ANSWERS", "CALLS", "Executor", "batch_of", "plain"]
+__all__ = ["ANSWERS", "Executor", "batch_of", "plain"]

@@ -28,7 +28,6 @@ from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.protocol.engine.forward import DUMMY, REAL
 from dpsim.protocol.engine.frontend import Plan
-from dpsim.protocol.engine.layout import ENGINE as CORE
 from dpsim.protocol.engine.loop import COMPLETE
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
@@ -40,6 +39,7 @@ from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.calls import Executor
+from dpsim.protocol.whole.layout import CORE, CoreLayout
 from dpsim.protocol.whole.pipeline_engine import LivePipelineScheduler
 from dpsim.protocol.whole.stage_agreement import AgreementV1, AgreementV2, StageAgreement
 from dpsim.protocol.whole.stage_worker import StageWorker, Workload, captured_by
@@ -113,7 +113,7 @@ class WholeEngine(Program[WholeSetup]):
             pieces[StageAgreement](config)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
-        layout = replace(engine.layout, workers=topology.world_size)
+        layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)
         workload = Workload(args.requests, stages, config)
         return WholeSetup(
             engine._replace(layout=layout, pieces=pieces, plan=plan), topology, args.requests, workload, pieces
@@ -142,7 +142,7 @@ class WholeEngine(Program[WholeSetup]):
             ("dp_cpu", "host", replicas),
             ("ep", "device", experts),
             ("pp_broadcast", "device", pipelines),
-            ("dp_engine", "host", [tuple(layout.core(engine) for engine in range(layout.size))]),
+            ("dp_engine", "host", [tuple(layout.rank(engine) for engine in range(layout.size))]),
         )
 
     async def run(self, rank: Rank, prepared: WholeSetup) -> None:
@@ -151,7 +151,7 @@ class WholeEngine(Program[WholeSetup]):
         replica, stage, peer = topology.coordinates(rank.rank)
         of_stage = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
         output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
-        agreement, core = pieces[StageAgreement](config), prepared.engine.layout.core(replica)
+        agreement, core = pieces[StageAgreement](config), prepared.engine.layout.rank(replica)
         await pieces[StageWorker](rank, prepared.workload, *of_stage, agreement, core, output).run()
 
     async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
@@ -163,15 +163,13 @@ class WholeEngine(Program[WholeSetup]):
         waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.engine.interval)
         planner = pieces[PipelineScheduler]
         scheduler = pieces[LivePipelineScheduler](prepared.requests, stages, prepared.engine.config, planner)
-        first = topology.rank(index)
-        workers, output = range(first, first + topology.replica_size), topology.rank(index, stages - 1)
-        executor = pieces[Executor](rank, workers, output)
+        executor = pieces[Executor](rank, layout.others(index), topology.rank(index, stages - 1))
         await pieces[QueuedLoop](rank, layout, waves, scheduler, executor, pieces[Control], scheduler.depth).run()
 
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Forwards of each engine, how many waves came to an end, and in which modes rank 0 ran its forwards."""
         layout = prepared.engine.layout
-        cores = [journals[layout.core(engine)] for engine in range(layout.size)]
+        cores = [journals[layout.rank(engine)] for engine in range(layout.size)]
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in cores]
         forwards = {f"{CORE}.{number}": f"{one[REAL]} real, {one[DUMMY]} dummy" for number, one in enumerate(counts)}
         decided = (raw for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "mode" and raw[STEP] >= 0)

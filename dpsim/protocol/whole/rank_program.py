@@ -20,7 +20,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dpsim.config import EngineConfig, RuntimeMode
+from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.program import Arguments, Program, Request, Unsuitable
@@ -73,7 +73,12 @@ class WholeEngineDp(Program[WholeRankSetup]):
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Arguments) -> WholeRankSetup:
-        stack = STACKS[args.form]
+        stack, topology = STACKS[args.form], Topology.model_validate(args.topology)
+        if topology.replica_size > 1:
+            raise Unsuitable(
+                f"topology: {topology.replica_size} ranks a replica; expected one, as an engine is its only worker "
+                "here; whole_engine has pipelines"
+            )
         engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None))
         config = engine.config
         if engine.offline:

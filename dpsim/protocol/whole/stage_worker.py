@@ -16,6 +16,7 @@ from typing import Any
 
 from dpsim.config import EngineConfig
 from dpsim.interface import Rank
+from dpsim.protocol.engine.forward import RPC
 from dpsim.protocol.graphs.capture import Capture
 from dpsim.protocol.graphs.manager import GraphManager
 from dpsim.protocol.model.kernels import fill
@@ -27,7 +28,7 @@ from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
 from dpsim.protocol.pipeline.transfer import Transfer
-from dpsim.protocol.whole.calls import ANSWERS, CALLS, batch_of
+from dpsim.protocol.whole.calls import ANSWERS, batch_of
 from dpsim.protocol.whole.stage_agreement import Ran, StageAgreement, Tokens, table_of
 
 
@@ -96,7 +97,7 @@ class StageWorker(Stage):
     async def run(self) -> None:
         """Captures, all calls, then the end."""
         await self.model.capture(("ep", "pp"))
-        calls = self.rank.mailbox(CALLS)
+        calls = self.rank.mailbox(RPC)
         while await self.do(await calls.get("worker.call", idle=True)):
             pass
         await self.drain()
@@ -105,22 +106,22 @@ class StageWorker(Stage):
         """One call; whether there is another."""
         what, self.rank.step, *arguments = call
         match what:
-            case "EXECUTE":
+            case "execute":
                 await self.execute(batch_of(arguments[0]))
-            case "TAKE":
+            case "take":
                 await self.take_number(arguments[0])
-            case "DUMMY":
+            case "dummy":
                 await self.dummy()
-            case "SYNCHRONIZE":
+            case "synchronize":
                 await self.main.record().synchronize("worker.synchronize")
-            case "WEIGHTS":
+            case "update_weights":
                 await self.update_weights(arguments[0])
-            case "STOP":
+            case "stop":
                 return False
             case _:
                 raise TypeError(f"rank {self.rank.rank} knows no call {what!r}")
-        if what != "EXECUTE" and (self.answers or what in ("SYNCHRONIZE", "WEIGHTS")):
-            self.rank.send(self.core, ANSWERS, (what, self.rank.rank), f"worker.{what.lower()}")
+        if what != "execute" and (self.answers or what in ("synchronize", "update_weights")):
+            self.rank.send(self.core, ANSWERS, (what, self.rank.rank), f"worker.{what}")
         return True
 
     async def take_number(self, number: int) -> None:

@@ -12,9 +12,9 @@ from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.scenario.errors import ScenarioError
-from tests.protocol.engine.group_worlds import Seen, group, run
+from tests.protocol.engine.group_worlds import Control, Seen, group, run
 
-UPDATE = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RESUME",))]
+UPDATE: Control = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RESUME",))]
 
 
 class Second(Plan):
@@ -74,7 +74,7 @@ def test_a_wave_is_agreed_at_every_sync() -> None:
 @pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
 def test_requests_of_a_pause(form: str, mode: str) -> None:
     """One runs when the pause comes, one waits as there is no room, one comes while all stand."""
-    control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
+    control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
     seen = run(group(form, requests=[(9, 0), (9, 0), (9, 0), (9, 2)], control=control, interval=2, max_num_seqs=1))
     assert seen.classes == []
     assert seen.run.finished
@@ -86,7 +86,7 @@ def test_requests_of_a_pause(form: str, mode: str) -> None:
 
 def test_asleep_no_forward_is_run() -> None:
     """A pause, a sleep beside it, and then a wake-up: weights are written meanwhile."""
-    control = [(1, ("SLEEP", "wait")), (2, ("UPDATE_WEIGHTS", 3)), (3, ("WAKE_UP",))]
+    control: Control = [(1, ("SLEEP", "wait")), (2, ("UPDATE_WEIGHTS", 3)), (3, ("WAKE_UP",))]
     seen = run(group(requests=[(2, 0), (2, 5)], control=control))
     assert seen.classes == []
     assert [real for real, _ in seen.forwards] == [2, 2]
@@ -145,9 +145,19 @@ def test_an_engine_each_with_an_external_balancer() -> None:
         group(dp=2, frontends=1, data_parallel_external_lb=True)
 
 
-def test_engines_of_several_workers_are_refused() -> None:
-    with pytest.raises(ScenarioError, match="2 ranks a replica"):
-        group(tp=2)
+def test_engines_of_several_workers() -> None:
+    """All of them run what their engine runs."""
+    seen = run(group(tp=2, requests=[3], control=UPDATE, interval=2))
+    assert seen.classes == []
+    assert seen.run.finished
+    assert seen.forwards[0] == seen.forwards[1]
+    assert seen.forwards[2] == seen.forwards[3]
+    assert sum(seen.forwards[0]) == sum(seen.forwards[2])
+
+
+def test_pipelines_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="no pipeline"):
+        group(pp=2)
 
 
 def test_a_batch_job_goes_on_until_nobody_has_work() -> None:

@@ -112,9 +112,9 @@ class FirstWorkerOnly(Executor):
     """M-EL-15: a dummy is run by the first worker only."""
 
     async def dummy(self) -> None:
-        workers, output, self.workers = self.workers, self.output, self.workers[:1]
+        others, output, self.others = self.others, self.output, self.others[:1]
         await super().dummy()
-        self.workers, self.output = workers, output
+        self.others, self.output = others, output
 
 
 class TakesNewest(QueuedLoop[Batch]):
