@@ -18,7 +18,7 @@ What an engine refuses is refused here: the V1 runner does not schedule pipeline
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -26,12 +26,15 @@ from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.program import Arguments, Program, Request, Unsuitable
+from dpsim.protocol.data_parallel import batch_v2
+from dpsim.protocol.data_parallel.flow import RELEASES
 from dpsim.protocol.engine.forward import DUMMY, REAL
 from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.loop import COMPLETE
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
 from dpsim.protocol.engine.waves import EngineWaves
+from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.model.kernels import LAYERS
 from dpsim.protocol.pipeline.layers import EagerLayers, Layers
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
@@ -49,27 +52,39 @@ ENGINE = Engine()
 
 
 class Stack(NamedTuple):
-    """Which forms of the parts go together."""
+    """Which forms of the parts go together. `agreement`: what makes that of a stage; ValueError if no graph is left."""
 
     engine: str
     runner: str
-    agreement: type[StageAgreement]
+    agreement: Callable[[EngineConfig], StageAgreement]
     transfer: type[Transfer]
 
 
+def agreement_of_source(config: EngineConfig) -> StageAgreement:
+    form, flow = RELEASES["source-000"]
+    return AgreementV1(flow(config, form()))
+
+
+def agreement_of_current(config: EngineConfig) -> StageAgreement:
+    return AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
+
+
 STACKS = {
-    "current": Stack("0.33", "v2", AgreementV2, TRANSFERS["0.33"]),
-    "source": Stack("0.14", "v1", AgreementV1, TRANSFERS["source-002"]),
+    "current": Stack("0.33", "v2", agreement_of_current, TRANSFERS["0.33"]),
+    "source": Stack("0.14", "v1", agreement_of_source, TRANSFERS["source-002"]),
 }
 
 
 class WholeSetup(NamedTuple):
-    """What all share. `engine`: the loop, its coordinator and front ends; `workload`: what workers know of requests."""
+    """What all share. `engine`: the loop, its coordinator and front ends; `workload`: what workers know of requests;
+    `agreement`: what those of a stage tell one another.
+    """
 
     engine: EngineSetup
     topology: Topology
     requests: tuple[Request, ...]
     workload: Workload
+    agreement: StageAgreement
     pieces: Mapping[type[Any], type[Any]]
 
 
@@ -99,25 +114,20 @@ class WholeEngine(Program[WholeSetup]):
                 "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
             )
         self.refuse(config, stack)
-        pieces: dict[type[Any], type[Any]] = {
-            **engine.pieces,
-            Transfer: stack.transfer,
-            StageAgreement: stack.agreement,
-        }
-        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker, SampledTokens
-        pieces |= {one: one for one in alike}
-        pieces[Layers] = captured_by(stack.agreement) if config.capture_graphs else EagerLayers
-        pieces = with_variant(self, args, pieces)
-        plan = pieces[Plan](args.requests, engine.layout.frontends)
         try:
-            pieces[StageAgreement](config)
+            agreement = stack.agreement(config)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
+        pieces: dict[type[Any], type[Any]] = {**engine.pieces, Transfer: stack.transfer}
+        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker, SampledTokens
+        pieces |= {one: one for one in alike}
+        pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
+        pieces = with_variant(self, args, pieces)
+        plan = pieces[Plan](args.requests, engine.layout.frontends)
         layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)
         workload = Workload(args.requests, stages, config)
-        return WholeSetup(
-            engine._replace(layout=layout, pieces=pieces, plan=plan), topology, args.requests, workload, pieces
-        )
+        engine = engine._replace(layout=layout, pieces=pieces, plan=plan)
+        return WholeSetup(engine, topology, args.requests, workload, agreement, pieces)
 
     def refuse(self, config: EngineConfig, stack: Stack) -> None:
         """What no engine puts together."""
@@ -147,12 +157,12 @@ class WholeEngine(Program[WholeSetup]):
 
     async def run(self, rank: Rank, prepared: WholeSetup) -> None:
         """A worker."""
-        pieces, topology, config = prepared.pieces, prepared.topology, prepared.engine.config
+        pieces, topology = prepared.pieces, prepared.topology
         replica, stage, peer = topology.coordinates(rank.rank)
         of_stage = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
         output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
-        agreement, core = pieces[StageAgreement](config), prepared.engine.layout.rank(replica)
-        await pieces[StageWorker](rank, prepared.workload, *of_stage, agreement, core, output).run()
+        core = prepared.engine.layout.rank(replica)
+        await pieces[StageWorker](rank, prepared.workload, *of_stage, prepared.agreement, core, output).run()
 
     async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
         if not rank.name.startswith(CORE):

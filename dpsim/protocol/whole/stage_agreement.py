@@ -6,7 +6,10 @@ collectives of the experts. A worker without tokens tells a dummy batch. Two for
     AgreementV1   dispatch, tell, dispatch again with the agreed count (1.5, 1.6)
     AgreementV2   tell the batch itself, and look the graph up afterwards (1.7)
 
-    >>> agreement = AgreementV2(EngineConfig(cudagraph_capture_sizes=(1, 2, 4), max_num_seqs=4))
+    >>> from dpsim.config import EngineConfig
+    >>> from dpsim.protocol.graphs.candidates import CandidateTable
+    >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4), max_num_seqs=4)
+    >>> agreement = AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
     >>> table = np.array([agreement.column((1, 1, 1)), agreement.column(agreement.dummy())], np.int32).T
     >>> agreement.decide(table, (1, 1, 1), index=0)
     Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4))
@@ -22,12 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dpsim.config import EngineConfig, RuntimeMode
+from dpsim.config import RuntimeMode
 from dpsim.interface import HostArray
 from dpsim.protocol.data_parallel import batch_v2
-from dpsim.protocol.data_parallel.flow import RELEASES
+from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.timeline import Batch
-from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.graphs.capture import Capture
 
 Tokens = Sequence[int]
@@ -45,19 +47,13 @@ class Ran(NamedTuple):
 class StageAgreement(ABC):
     """One rank's side of it: no communicator, only what is told and what follows."""
 
-    rows: int
-
-    @abstractmethod
-    def __init__(self, config: EngineConfig) -> None:
-        """Raises ValueError if no size of a graph is left."""
-
     @abstractmethod
     def dummy(self) -> Tokens:
         """What a rank without tokens runs."""
 
     @abstractmethod
     def column(self, tokens: Tokens) -> tuple[int, ...]:
-        """This rank's column of the table: `rows` int32 values."""
+        """This rank's column of the table, int32."""
 
     @abstractmethod
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
@@ -76,14 +72,10 @@ def in_order(graphs: set[tuple[bool, int, RuntimeMode]]) -> list[Capture]:
 
 
 class AgreementV1(StageAgreement):
-    """Of the V1 runner. `release`: of its flow."""
+    """Of the V1 runner: its flow, asked before and after."""
 
-    release = "source-000"
-
-    def __init__(self, config: EngineConfig) -> None:
-        form, flow = RELEASES[self.release]
-        self.form, self.flow = form(), flow(config, form())
-        self.rows = self.form.rows
+    def __init__(self, flow: BatchFlow) -> None:
+        self.flow, self.form = flow, flow.form
 
     def dummy(self) -> Tokens:
         return (self.flow.dummy_tokens(),)
@@ -112,11 +104,8 @@ class AgreementV1(StageAgreement):
 class AgreementV2(StageAgreement):
     """Of the V2 runner, 0.33."""
 
-    rows = batch_v2.AgreementV2.rows
-
-    def __init__(self, config: EngineConfig) -> None:
-        self.table = CandidateTable(config)
-        self.agreement = batch_v2.AgreementV2(config, self.table)
+    def __init__(self, agreement: batch_v2.AgreementV2) -> None:
+        self.agreement, self.table = agreement, agreement.graphs
 
     def dummy(self) -> Tokens:
         return (self.table.q,)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.config import EngineConfig
+from dpsim.config import EngineConfig, RuntimeMode
 from dpsim.interface import Rank
 from dpsim.protocol.engine.forward import RPC
 from dpsim.protocol.graphs.capture import Capture
@@ -49,24 +49,23 @@ class Workload(History):
 class AgreedGraphs(GraphManager):
     """The graphs that batches may be agreed to run in. `agreed`: what the step in progress runs in."""
 
-    agreement: type[StageAgreement]
+    wanted: tuple[Capture, ...]
 
     def __init__(self, config: EngineConfig) -> None:
-        self.of_agreement = self.agreement(config).captures()
-        super().__init__(config, [one.num_tokens for one in self.of_agreement])
+        super().__init__(config, [one.num_tokens for one in self.wanted])
         self.agreed: Ran | None = None
 
     def captures(self) -> list[Capture]:
-        return self.of_agreement
+        return list(self.wanted)
 
-    def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[Any, int | None]:
+    def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
         assert self.agreed is not None, "a forward that nobody agreed on"
         return self.agreed.mode, self.agreed.num_tokens
 
 
-def captured_by(of: type[StageAgreement]) -> type[Layers]:
+def captured_by(agreement: StageAgreement) -> type[Layers]:
     """Layers with the graphs of an agreement."""
-    manager = type("Agreed", (AgreedGraphs,), {"agreement": of})
+    manager = type("Agreed", (AgreedGraphs,), {"wanted": tuple(agreement.captures())})
     return type("AgreedLayers", (CapturedLayers,), {"manager": manager})
 
 
