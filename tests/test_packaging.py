@@ -188,6 +188,8 @@ FAULTY_IMPORTS = [
     ("protocol", "dpsim.protocol", "dpsim.sim"),
     ("protocol-parts", "dpsim.protocol.data_parallel", "dpsim.protocol.pipeline"),
     ("protocol-parts", "dpsim.protocol.pipeline", "dpsim.protocol.data_parallel"),
+    ("whole", "dpsim.protocol.engine", "dpsim.protocol.whole"),
+    ("whole", "dpsim.protocol.data_parallel", "dpsim.protocol.whole"),
     ("graphs", "dpsim.protocol.graphs", "dpsim.protocol.model"),
     ("graphs", "dpsim.protocol.graphs", "dpsim.registry"),
     ("capture", "dpsim.protocol.capture", "dpsim.protocol.model"),

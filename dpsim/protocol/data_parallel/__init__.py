@@ -2,6 +2,7 @@
 
 prefixes.py           what requests of one prefix share on a rank
 timeline.py           requests to batches: the scheduler of each rank, on the step clock
+live.py               the batches of a rank whose scheduler runs live
 microbatch.py         who may split a batch, and which requests and tokens each part gets
 microbatch_inputs.py  what each part is given: attention metadata, inputs of the model
 batch.py              the agreement itself: wire format and decision, in two published forms

@@ -21,7 +21,7 @@ from dpsim.protocol.capture.offloader import Offloader
 from dpsim.protocol.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.protocol.data_parallel import attention
 from dpsim.protocol.data_parallel.flow import BatchFlow
-from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.protocol.data_parallel.timeline import Batches
 from dpsim.protocol.model.kernels import fill
 
 LAYER_NS = 10_000  # reference: attention of one small layer
@@ -33,13 +33,13 @@ class GraphedLayers:
     layers = 2
     wrapper: type[CUDAGraphWrapper] = CUDAGraphWrapper
 
-    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Timeline) -> None:
+    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Batches) -> None:
         self.rank, self.flow, self.config = rank, flow, flow.config
         self.main, self.experts = rank.stream("main"), rank.device("ep")
         self.ranks, self.index = rank.host("dp_cpu").size, rank.host("dp_cpu").index
         self.shares = self.experts.size // self.ranks
-        requests, positions, tokens = extent(timeline)
-        self.cached = cached_prefixes(timeline)
+        requests, positions, tokens = timeline.extent()
+        self.cached = timeline.cached_prefixes()
         largest = self.flow.padded(max(tokens, self.flow.q, *self.flow.dispatcher.sizes[-1:]))
         most = self.config.max_num_seqs
         self.ids = self.main.alloc(largest, "int32", "input.ids")
@@ -178,23 +178,4 @@ class GraphedLayers:
                 buffer.free()
 
 
-def extent(timeline: Timeline) -> tuple[int, int, int]:
-    """Of a workload: how many requests there are, how many positions the longest has, tokens of the largest batch."""
-    batches = [batch for step in range(timeline.steps) for batch in timeline.batches(step)]
-    pieces = [piece for batch in batches for piece in batch.scheduled]
-    requests = max([request + 1 for request, _, _ in pieces], default=1)
-    positions = max([first + tokens for _, tokens, first in pieces], default=1)
-    return requests, positions, max([batch.num_tokens for batch in batches], default=1)
-
-
-def cached_prefixes(timeline: Timeline) -> dict[int, int]:
-    """Of requests that begin behind a shared prefix, which of their positions is the first that is computed."""
-    begins: dict[int, int] = {}
-    for step in range(timeline.steps):
-        for batch in timeline.batches(step):
-            for request, _, first in batch.scheduled:
-                begins.setdefault(request, first)
-    return {request: first for request, first in begins.items() if first}
-
-
-__all__ = ["GraphedLayers", "cached_prefixes", "extent"]
+__all__ = ["GraphedLayers"]

@@ -31,7 +31,7 @@ from dpsim.protocol.data_parallel.figures import tokens_and_modes
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.protocol.data_parallel.forward import ATTENTION_NS, Execution, Forwards, Microbatch, fill_column
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
-from dpsim.protocol.data_parallel.timeline import Batch, Timeline
+from dpsim.protocol.data_parallel.timeline import Batch, Batches, Timeline
 from dpsim.protocol.data_parallel.witness import Witness
 from dpsim.protocol.graphs.managed import V1_GRAPHS
 from dpsim.protocol.model import rows
@@ -61,15 +61,23 @@ class DataParallelStep(Forwards):
         self.drafter = drafter(self, flow) if self.config.has_drafter else None
         self.balance = balance(self) if balance is not None and self.config.enable_eplb else None
 
-    async def run(self, timeline: Timeline) -> None:
-        """All steps of a workload; before them, where graphs are captured, their captures."""
+    async def run(self, timeline: Batches) -> None:
+        """All steps of a workload."""
+        await self.begin(timeline)
+        for step in range(timeline.steps):
+            self.rank.step = step
+            await self.step(timeline.batches(step)[self.dp_index])
+        await self.end()
+
+    async def begin(self, timeline: Batches) -> None:
+        """Before all steps: where graphs are captured, their captures."""
         self.witness = Witness(timeline, self.dp_index, shares=self.experts.size // self.host.size)
         if self.captured is not None:
             self.forward = self.captured(self.rank, self.flow, timeline)
             await self.forward.capture(self.agree_forward)
-        for step in range(timeline.steps):
-            self.rank.step = step
-            await self.step(timeline.batches(step)[self.dp_index])
+
+    async def end(self) -> None:
+        """After all steps: what came of those under way, and of all together."""
         while self.in_flight:
             await self.retire()
         self.witness.end()

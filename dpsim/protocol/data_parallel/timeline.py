@@ -19,6 +19,7 @@ Sources: specification chapters 1.6 a and 1.8; tokens accepted per decode: one, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -63,7 +64,7 @@ IDLE = Batch((), 0, 0)
 
 
 class RankScheduler:
-    """The scheduler of one data-parallel rank."""
+    """The scheduler of one data-parallel rank. `admits`: whether waiting requests may join."""
 
     def __init__(self, config: EngineConfig) -> None:
         self.budget = config.max_num_batched_tokens
@@ -72,6 +73,7 @@ class RankScheduler:
         self.waiting: deque[tuple[int, Request]] = deque()
         self.running: list[_Running] = []
         self.cache = PrefixCache(config.block_size)
+        self.admits = True
 
     @property
     def has_work(self) -> bool:
@@ -98,7 +100,7 @@ class RankScheduler:
                     scheduled.append((item, tokens))
                     if item.prompt:
                         self.cache.note(item.request.prefix, item.computed + tokens)
-            if not (self.waiting and budget and len(self.running) < self.max_num_seqs):
+            if not (self.admits and self.waiting and budget and len(self.running) < self.max_num_seqs):
                 break
             index, request = self.waiting.popleft()
             cached = self.cache.hit(request.prefix, request.prompt_tokens)
@@ -156,7 +158,30 @@ class _Running:
             self.remaining -= 1
 
 
-class Timeline:
+class Batches(ABC):
+    """The batches of all ranks, step by step, as far as they are known to whoever asks."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps so far."""
+
+    @abstractmethod
+    def batches(self, step: int) -> tuple[Batch, ...]:
+        """The batch of each data-parallel rank; `num_tokens` 0 where a rank has nothing to do."""
+
+    @abstractmethod
+    def extent(self) -> tuple[int, int, int]:
+        """How many requests there are, how many positions the longest has, tokens of the largest batch: at least what
+        ever comes.
+        """
+
+    @abstractmethod
+    def cached_prefixes(self) -> Mapping[int, int]:
+        """Of requests that begin behind a shared prefix, which of their positions is the first that is computed."""
+
+
+class Timeline(Batches):
     """All batches of all ranks, step by step; computed once, then read only. `own`: configurations of data-parallel
     ranks that have another one than `config`.
 
@@ -209,5 +234,19 @@ class Timeline:
         return self._ticks[step]
 
     def batches(self, step: int) -> tuple[Batch, ...]:
-        """The batch of each data-parallel rank; `num_tokens` 0 where a rank has nothing to do."""
         return self._batches[step]
+
+    def extent(self) -> tuple[int, int, int]:
+        batches = [batch for step in self._batches for batch in step]
+        pieces = [piece for batch in batches for piece in batch.scheduled]
+        requests = max([request + 1 for request, _, _ in pieces], default=1)
+        positions = max([first + tokens for _, tokens, first in pieces], default=1)
+        return requests, positions, max([batch.num_tokens for batch in batches], default=1)
+
+    def cached_prefixes(self) -> dict[int, int]:
+        begins: dict[int, int] = {}
+        for step in self._batches:
+            for batch in step:
+                for request, _, first in batch.scheduled:
+                    begins.setdefault(request, first)
+        return {request: first for request, first in begins.items() if first}

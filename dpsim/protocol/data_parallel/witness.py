@@ -19,7 +19,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.interface import HostArray
-from dpsim.protocol.data_parallel.timeline import Batch, Timeline
+from dpsim.protocol.data_parallel.timeline import Batch, Batches
 from dpsim.protocol.model import rows
 
 
@@ -42,7 +42,7 @@ class WrongCache(WrongRows):
 class Witness:
     """Looks at all steps of one data-parallel rank. `shares`: ranks that add the same rows."""
 
-    def __init__(self, timeline: Timeline, dp_index: int, shares: int) -> None:
+    def __init__(self, timeline: Batches, dp_index: int, shares: int) -> None:
         self.timeline, self.dp_index, self.shares = timeline, dp_index, shares
         self.next_step = 0
 

@@ -22,7 +22,7 @@ from dpsim.protocol.data_parallel.captured import Agree, Agreed, Metadata
 from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.microbatch import Slice, Slicing
 from dpsim.protocol.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut
-from dpsim.protocol.data_parallel.timeline import Batch, Timeline
+from dpsim.protocol.data_parallel.timeline import Batch, Batches
 from dpsim.protocol.graphs.capture import CaptureInputs
 from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.overlap.barrier import LiteralBarrier, ReadyBarrier
@@ -43,7 +43,7 @@ class OverlapForward(OverlapLayers):
     barrier: type[ReadyBarrier] = LiteralBarrier
     ubatch_context: type[UBatchContext] = UBatchContext
 
-    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Timeline) -> None:
+    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Batches) -> None:
         super().__init__(rank, flow, timeline)
         most, number = self.config.max_num_seqs, self.config.num_ubatches
         self.ubatch_metadata = [self.make_metadata(most) for _ in range(number)] if number > 1 else []

@@ -19,7 +19,7 @@ from dpsim.protocol.capture.wrapper import ForwardContext, Outputs
 from dpsim.protocol.data_parallel import attention
 from dpsim.protocol.data_parallel.captured import CapturedForward
 from dpsim.protocol.data_parallel.flow import BatchFlow
-from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.protocol.data_parallel.timeline import Batches
 from dpsim.protocol.overlap.all_to_all import AllToAll, HighThroughput
 from dpsim.protocol.overlap.hooks import Dbo
 from dpsim.protocol.overlap.library import Library
@@ -38,7 +38,7 @@ class OverlapLayers(CapturedForward):
     sm_control: type[SMControl] = SMControl
     library_of: type[Library] = Library
 
-    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Timeline) -> None:
+    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Batches) -> None:
         super().__init__(rank, flow, timeline)
         self.state = ForwardState()
         self.dbo = Dbo(rank, self.state)

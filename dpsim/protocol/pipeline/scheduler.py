@@ -73,6 +73,7 @@ class PipelineScheduler:
         self.closed: set[int] = set()  # sessions whose clients went away
         self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
         self.steps = 0
+        self.admits = True  # whether waiting requests may join
 
     @property
     def has_requests(self) -> bool:
@@ -158,7 +159,7 @@ class PipelineScheduler:
 
     def may_admit(self, preempted: Sequence[int]) -> bool:
         """Whether requests that wait may get a slot: not in a step in which others had to give theirs back."""
-        return not preempted
+        return self.admits and not preempted
 
     def defers(self, results: Sequence[RowOutput]) -> bool:
         """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""

@@ -18,6 +18,7 @@ mirrors that may drift. Tensor-parallel ranks are not: each is held against the 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from typing import Any
 
 from dpsim.protocol.pipeline.batches import Batch, StepResult
@@ -91,7 +92,11 @@ class Stage(Worker):
             result.tokens.free()
             result.counts.free()
             self.rank.decide("sampled", (number, tuple(map(tuple, tokens)), tuple(counts)), self.mirrors)
-            self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.history.told[number])
+            self.witness.sampled(result.step, result.batch.rows, tokens, counts, self.told(result.batch))
+
+    def told(self, batch: Batch) -> Sequence[int]:
+        """How many tokens clients are told of each row, by the scheduler."""
+        return self.history.told[batch.number]
 
     async def drain(self) -> None:
         """The end: sends are done, nothing that is needed is left, the last stage said what the model says."""

@@ -103,6 +103,7 @@ class Worker:
         self.before_inputs(batch)
         if not batch.rows:
             return StepResult(self.rank.step, batch, None, None, None, (), self.main.record())
+        await self.agree(batch)
         input_batch = self.prepare(batch)
         await self.forward(input_batch, received)
         self.executed = input_batch
@@ -123,6 +124,9 @@ class Worker:
         if self.tokens is None or not self.tokens.holds(input_batch.mapping):
             input_batch.mapping.free()
         return result
+
+    async def agree(self, batch: Batch) -> None:
+        """With peers of other replicas, on what runs. Here all know it (10.1, row 6)."""
 
     def transfers(self, batch: Batch) -> bool:
         """Whether hidden states are sent and received in this step (I-PS-9)."""

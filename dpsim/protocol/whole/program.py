@@ -1,0 +1,191 @@
+"""The program `whole_engine`: engines in lockstep, each with a pipeline of workers, their coordinator and front ends.
+
+    protocol: {name: whole_engine, form: current}
+    topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
+
+Engine cores are services, who schedule, queue batches and meet in the finish sync; ranks are workers, who do what they
+are called for. All of one step is here: front end to core, core to workers, stage to stage, tokens back, agreement and
+experts among replicas, results to the core, finish sync among cores, waves by the coordinator.
+
+A form is one of the two stacks of specification 10.0:
+
+    current   0.33's loop and transfer, the V2 runner's agreement
+    source    the loop of source 003, the agreement of source 000, tokens and transfer of source 002
+
+What an engine refuses is refused here: the V1 runner does not schedule pipelines ahead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dpsim.config import EngineConfig, RuntimeMode, Topology
+from dpsim.interface import Rank
+from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
+from dpsim.program import Arguments, Program, Request, Unsuitable
+from dpsim.protocol.data_parallel import batch_v2
+from dpsim.protocol.data_parallel.flow import RELEASES
+from dpsim.protocol.engine.forward import DUMMY, REAL
+from dpsim.protocol.engine.frontend import Plan
+from dpsim.protocol.engine.loop import COMPLETE
+from dpsim.protocol.engine.pause import Control
+from dpsim.protocol.engine.program import Engine, EngineSetup
+from dpsim.protocol.engine.waves import EngineWaves
+from dpsim.protocol.graphs.candidates import CandidateTable
+from dpsim.protocol.model.kernels import LAYERS
+from dpsim.protocol.pipeline.layers import EagerLayers, Layers
+from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
+from dpsim.protocol.pipeline.scheduler import PipelineScheduler
+from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
+from dpsim.protocol.whole.batch_queue import QueuedLoop
+from dpsim.protocol.whole.calls import Executor
+from dpsim.protocol.whole.layout import CORE, CoreLayout
+from dpsim.protocol.whole.pipeline_engine import LivePipelineScheduler
+from dpsim.protocol.whole.stage_agreement import AgreementV1, AgreementV2, StageAgreement
+from dpsim.protocol.whole.stage_worker import StageWorker, Workload, captured_by
+from dpsim.registry import register_protocol, with_variant
+
+ENGINE = Engine()
+
+
+class Stack(NamedTuple):
+    """Which forms of the parts go together. `agreement`: what makes that of a stage; ValueError if no graph is left."""
+
+    engine: str
+    runner: str
+    agreement: Callable[[EngineConfig], StageAgreement]
+    transfer: type[Transfer]
+
+
+def agreement_of_source(config: EngineConfig) -> StageAgreement:
+    form, flow = RELEASES["source-000"]
+    return AgreementV1(flow(config, form()))
+
+
+def agreement_of_current(config: EngineConfig) -> StageAgreement:
+    return AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
+
+
+STACKS = {
+    "current": Stack("0.33", "v2", agreement_of_current, TRANSFERS["0.33"]),
+    "source": Stack("0.14", "v1", agreement_of_source, TRANSFERS["source-002"]),
+}
+
+
+class WholeSetup(NamedTuple):
+    """What all share. `engine`: the loop, its coordinator and front ends; `workload`: what workers know of requests;
+    `agreement`: what those of a stage tell one another.
+    """
+
+    engine: EngineSetup
+    topology: Topology
+    requests: tuple[Request, ...]
+    workload: Workload
+    agreement: StageAgreement
+    pieces: Mapping[type[Any], type[Any]]
+
+
+@register_protocol("whole_engine", forms=tuple(STACKS))
+class WholeEngine(Program[WholeSetup]):
+    """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
+
+    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end), of the calls
+    (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
+    """
+
+    probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
+
+    def prepare(self, args: Arguments) -> WholeSetup:
+        stack, topology = STACKS[args.form], Topology.model_validate(args.topology)
+        replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
+        if not 2 <= stages <= LAYERS or topology.prefill_context_parallel_size > 1:
+            raise Unsuitable(
+                f"topology: expected pipelines of 2 to {LAYERS} stages, as whole_engine runs them (one stage is "
+                f"whole_engine_dp), without prefill context parallelism; got {topology}"
+            )
+        only_replicas = {"data_parallel_size": replicas}
+        engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None, topology=only_replicas))
+        config = engine.config
+        if engine.offline:
+            raise Unsuitable(
+                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+            )
+        self.refuse(config, stack)
+        try:
+            agreement = stack.agreement(config)
+        except ValueError as error:
+            raise Unsuitable(f"config: {error}") from error
+        pieces: dict[type[Any], type[Any]] = {**engine.pieces, Transfer: stack.transfer}
+        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker, SampledTokens
+        pieces |= {one: one for one in alike}
+        pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
+        pieces = with_variant(self, args, pieces)
+        plan = pieces[Plan](args.requests, engine.layout.frontends)
+        layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)
+        workload = Workload(args.requests, stages, config)
+        engine = engine._replace(layout=layout, pieces=pieces, plan=plan)
+        return WholeSetup(engine, topology, args.requests, workload, agreement, pieces)
+
+    def refuse(self, config: EngineConfig, stack: Stack) -> None:
+        """What no engine puts together."""
+        if config.use_ubatching:
+            raise Unsuitable("config.enable_dbo: True; expected False, as pipelines run no microbatches here")
+        if stack.runner == "v1" and config.async_scheduling:
+            raise Unsuitable("config.async_scheduling: True; expected False, as the V1 runner is to run a pipeline")
+
+    def services(self, prepared: WholeSetup) -> tuple[str, ...]:
+        return ENGINE.services(prepared.engine)
+
+    def groups(self, prepared: WholeSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        """Those of the workers, and that of the cores."""
+        topology, layout = prepared.topology, prepared.engine.layout
+        pipelines, replicas, experts = topology.groups("pp"), topology.dp_groups(), topology.expert_groups()
+        tensor_parallel = topology.groups("tp") if topology.tensor_parallel_size > 1 else []
+        return (
+            ("tp", "device", tensor_parallel),
+            ("pp", "device", pipelines),
+            ("pp_cpu", "host", pipelines),
+            ("dp", "device", replicas),
+            ("dp_cpu", "host", replicas),
+            ("ep", "device", experts),
+            ("pp_broadcast", "device", pipelines),
+            ("dp_engine", "host", [tuple(layout.rank(engine) for engine in range(layout.size))]),
+        )
+
+    async def run(self, rank: Rank, prepared: WholeSetup) -> None:
+        """A worker."""
+        pieces, topology = prepared.pieces, prepared.topology
+        replica, stage, peer = topology.coordinates(rank.rank)
+        of_stage = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
+        output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
+        core = prepared.engine.layout.rank(replica)
+        await pieces[StageWorker](rank, prepared.workload, *of_stage, prepared.agreement, core, output).run()
+
+    async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
+        if not rank.name.startswith(CORE):
+            await ENGINE.serve(rank, prepared.engine)
+            return
+        pieces, layout, topology = prepared.pieces, prepared.engine.layout, prepared.topology
+        index, stages = layout.engine(rank.rank), topology.pipeline_parallel_size
+        waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.engine.interval)
+        planner = pieces[PipelineScheduler]
+        scheduler = pieces[LivePipelineScheduler](prepared.requests, stages, prepared.engine.config, planner)
+        executor = pieces[Executor](rank, layout.others(index), topology.rank(index, stages - 1))
+        await pieces[QueuedLoop](rank, layout, waves, scheduler, executor, pieces[Control], scheduler.depth).run()
+
+    def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Forwards of each engine, how many waves came to an end, and in which modes rank 0 ran its forwards."""
+        layout = prepared.engine.layout
+        cores = [journals[layout.rank(engine)] for engine in range(layout.size)]
+        counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in cores]
+        forwards = {f"{CORE}.{number}": f"{one[REAL]} real, {one[DUMMY]} dummy" for number, one in enumerate(counts)}
+        decided = (raw for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "mode" and raw[STEP] >= 0)
+        modes = Counter(raw[DECISION_VALUE] for raw in decided)
+        by_mode = {mode.name: modes[mode.name] for mode in RuntimeMode}
+        return {"forwards": forwards, "waves": counts[0][COMPLETE], "forwards by graph mode": by_mode}
+
+
+__all__ = ["STACKS", "Stack", "WholeEngine", "WholeSetup"]

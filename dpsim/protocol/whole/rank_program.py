@@ -1,0 +1,150 @@
+"""The program `whole_engine_dp`: engines in lockstep, each the only worker of itself, with a real data-parallel step.
+
+    protocol: {name: whole_engine_dp, form: current}
+    config: {capture_graphs: true, enable_dbo: true, dp_sync_interval: 4}
+
+The coordinator, the front ends, waves, pause and resume are those of `engine`; what a forward runs is what `dp_batch`
+runs or, where batches are split (`enable_dbo`), `dbo`: graphs captured before serving, microbatches in threads. Who
+schedules what is no longer known beforehand, for requests come as messages.
+
+A form is one of the two stacks of specification 10.0, as far as there is no pipeline:
+
+    current   0.33's loop, agreement, graphs and microbatches, on the V1 runner
+    source    the loop of source 003, the agreement of source 000, the microbatches of source 001
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from dpsim.config import EngineConfig, RuntimeMode, Topology
+from dpsim.interface import Rank
+from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
+from dpsim.program import Arguments, Program, Request, Unsuitable
+from dpsim.protocol.capture.session import refused
+from dpsim.protocol.data_parallel.batch import BatchForm
+from dpsim.protocol.data_parallel.captured import CapturedForward
+from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.protocol.data_parallel.live import OwnBatches
+from dpsim.protocol.data_parallel.step import DataParallelStep
+from dpsim.protocol.engine.frontend import Plan
+from dpsim.protocol.engine.pause import Control
+from dpsim.protocol.engine.program import Engine, EngineSetup
+from dpsim.protocol.engine.waves import EngineWaves
+from dpsim.protocol.overlap.step import FORWARDS, OverlapStep
+from dpsim.protocol.whole.batch_queue import QueuedLoop
+from dpsim.protocol.whole.rank_engine import LiveRankScheduler, RankWorker
+from dpsim.registry import register_protocol, with_variant
+
+ENGINE = Engine()
+
+
+class Stack(NamedTuple):
+    """Which forms of the parts go together."""
+
+    engine: str
+    step: str
+
+
+STACKS = {"current": Stack("0.33", "0.33"), "source": Stack("0.14", "source-000")}
+
+
+class WholeRankSetup(NamedTuple):
+    """What all share. `engine`: the loop, its coordinator and front ends; `flow`: what a rank decides alone."""
+
+    engine: EngineSetup
+    requests: tuple[Request, ...]
+    flow: BatchFlow
+    pieces: Mapping[type[Any], type[Any]]
+
+
+@register_protocol("whole_engine_dp", forms=tuple(STACKS))
+class WholeEngineDp(Program[WholeRankSetup]):
+    """Engines in lockstep, each with a real data-parallel step: agreement, graphs, microbatches, drafter.
+
+    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end), of the step
+    (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
+    """
+
+    probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
+
+    def prepare(self, args: Arguments) -> WholeRankSetup:
+        stack, topology = STACKS[args.form], Topology.model_validate(args.topology)
+        if topology.replica_size > 1:
+            raise Unsuitable(
+                f"topology: {topology.replica_size} ranks a replica; expected one, as an engine is its only worker "
+                "here; whole_engine has pipelines"
+            )
+        engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None))
+        config = engine.config
+        if engine.offline:
+            raise Unsuitable(
+                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+            )
+        if config.num_gpu_blocks_override is not None:
+            raise Unsuitable("config.num_gpu_blocks_override: a data-parallel step has no KV cache to be too small")
+        form, flow = RELEASES[stack.step]
+        pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: Drafter}
+        pieces |= {one: one for one in (QueuedLoop, LiveRankScheduler, RankWorker)}
+        pieces |= self.forward(config, stack)
+        pieces = with_variant(self, args, pieces)
+        plan = pieces[Plan](args.requests, engine.layout.frontends)
+        try:
+            decides = pieces[BatchFlow](config, pieces[BatchForm]())
+        except ValueError as error:
+            raise Unsuitable(f"config: {error}") from error
+        return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
+
+    def forward(self, config: EngineConfig, stack: Stack) -> dict[type[Any], type[Any]]:
+        """The step, and the forward of it that is more than a stand-in of one layer. Batches are split in threads."""
+        if config.use_ubatching:
+            if config.has_drafter:
+                raise Unsuitable(
+                    "config.speculative_method: microbatches have no drafter; set it to ngram, or remove it"
+                )
+            self.threaded = self.ordered_by_flags = True
+            return {DataParallelStep: OverlapStep, CapturedForward: FORWARDS[stack.step]}
+        if not config.capture_graphs:
+            return {DataParallelStep: DataParallelStep}
+        if (reason := refused(config)) is not None:
+            raise Unsuitable(reason)
+        return {DataParallelStep: DataParallelStep, CapturedForward: CapturedForward}
+
+    def services(self, prepared: WholeRankSetup) -> tuple[str, ...]:
+        return ENGINE.services(prepared.engine)
+
+    def groups(self, prepared: WholeRankSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        return ENGINE.groups(prepared.engine)
+
+    async def run(self, rank: Rank, prepared: WholeRankSetup) -> None:
+        pieces, layout, config = prepared.pieces, prepared.engine.layout, prepared.engine.config
+        index = layout.engine(rank.rank)
+        waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.engine.interval)
+        scheduler = pieces[LiveRankScheduler](prepared.requests, config)
+        batches = OwnBatches(prepared.requests, index, layout.size, config)
+        step = pieces[DataParallelStep](rank, index, prepared.flow, pieces[Drafter], pieces.get(CapturedForward))
+        worker = pieces[RankWorker](rank, step, batches)
+        depth = 1 + config.async_scheduling
+        await pieces[QueuedLoop](rank, layout, waves, scheduler, worker, pieces[Control], depth).run()
+
+    async def serve(self, rank: Rank, prepared: WholeRankSetup) -> None:
+        await ENGINE.serve(rank, prepared.engine)
+
+    def figures(self, prepared: WholeRankSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Forwards and waves, and in which modes rank 0 ran them."""
+        decided = (raw for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "mode" and raw[STEP] >= 0)
+        modes = Counter(raw[DECISION_VALUE] for raw in decided)
+        by_mode = {mode.name: modes[mode.name, False] + modes[mode.name, True] for mode in RuntimeMode}
+        split = sum(count for (_, microbatched), count in modes.items() if microbatched)
+        return {
+            **ENGINE.figures(prepared.engine, journals),
+            "forwards by graph mode": by_mode,
+            "microbatched forwards": split,
+        }
+
+
+__all__ = ["STACKS", "Stack", "WholeEngineDp", "WholeRankSetup"]

@@ -1,0 +1,99 @@
+"""Whole engines on processes with gloo: each actor does what it does on the simulation, in the same order.
+
+When a message comes is a race that every machine decides for itself. In worlds of one request nothing but the number of
+looks into a mailbox depends on it, so the mail of services is left out (`computed`); workers with a core of their own
+do the calls of it one by one, so all that they do is compared. Where races decide who batches what, both machines have
+to come to the end without a finding.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.runner import Result, run_scenario
+from dpsim.scenario import Scenario, load_scenario
+from dpsim.scenario.locate import scenario_path
+from dpsim.trace import fold
+from tests.protocol.whole import paused, test_program, test_rank_program
+from tests.protocol.whole.whole_worlds import EAGER, computed, request, scenario
+from tests.records import unplaced
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+SPLIT = {**test_rank_program.SPLIT, **test_rank_program.CAPTURED, "cudagraph_mode": "FULL_DECODE_ONLY"}
+RANK: dict[str, dict[str, Any]] = {
+    "split": SPLIT,
+    "captured": test_rank_program.CAPTURED,
+    "eager": EAGER,
+    "drafts": test_rank_program.DRAFTS | {"async_scheduling": True},
+}
+STAGES: dict[str, dict[str, Any]] = {
+    "captured": test_program.CAPTURED | {"num_speculative_tokens": 1},
+    "eager": EAGER,
+    "async": EAGER | {"async_scheduling": True},
+    "source": EAGER | {"form": "source"},
+}
+
+
+def first_quickly(names: dict[str, Any]) -> list[Any]:
+    first, *others = names
+    return [first, *(pytest.param(name, marks=pytest.mark.slow) for name in others)]
+
+
+@pytest.fixture
+def gloo() -> str:
+    """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
+    return "gloo"
+
+
+def both(told: Scenario, backend: str) -> tuple[Result, Result]:
+    real, simulated = run_scenario(told, backend), run_scenario(told)
+    assert real.findings == simulated.findings == []
+    assert real.figures == simulated.figures
+    return real, simulated
+
+
+@pytest.mark.parametrize("name", first_quickly(RANK))
+def test_whole_engine_dp(gloo: str, name: str) -> None:
+    real, simulated = both(scenario([request(6, 3)], interval=4, **RANK[name]), gloo)
+    for rank in range(real.world.size):
+        here, there = (computed(one.run.journals[rank]) for one in (real, simulated))
+        for split in (fold.threads, fold.communicators, fold.streams, fold.decisions):
+            assert split(here) == split(there), f"rank {rank}"
+
+
+@pytest.mark.parametrize("name", first_quickly(STAGES))
+def test_whole_engine(gloo: str, name: str) -> None:
+    real, simulated = both(scenario([request(6, 3)], interval=4, **test_program.SMALL | STAGES[name]), gloo)
+    workers, cores = range(real.world.size), range(real.world.size, real.world.size + 2)
+    for rank in workers:
+        assert unplaced(real.run.journals[rank]) == unplaced(simulated.run.journals[rank]), f"rank {rank}"
+    for core in cores:
+        assert computed(real.run.journals[core]) == computed(simulated.run.journals[core]), real.world.actor(core)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "variant"),
+    [
+        ("whole_engine_small", None),
+        ("whole_engine_dp", None),
+        ("whole_engine_dp", paused.PausedDp),
+        ("whole_engine", None),
+        ("whole_engine", paused.Paused),
+    ],
+)
+def test_scenarios_hold(gloo: str, name: str, variant: type[Any] | None) -> None:
+    """Who is in which batch is decided by races: no machine may hang, and none may compute anything else."""
+    told = load_scenario(scenario_path(name))
+    if variant is not None:
+        word = "whole-paused" if variant is paused.Paused else "whole-dp-paused"
+        chosen = told.protocol.model_copy(update={"variant": word, "form": None})
+        told = told.model_copy(update={"protocol": chosen})
+    for backend in (gloo, "sim"):
+        result = run_scenario(told, backend)
+        assert result.findings == []
+        assert result.run.finished
