@@ -212,9 +212,8 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls, program.aborts)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
-        started = time.monotonic_ns()
+        started, lacked = time.monotonic_ns(), ""
         end: End = "finished"
-        lacked = ""
         try:
             rank.patience.sleep(rank.journal.start_delay())
             try:
@@ -241,7 +240,6 @@ class Worker:
                     rank.journal_of(error).raised(error, registry.packages())
                 self._mail.end()
         self._spoiled |= not rank.stop(STOP_SECONDS)
-        lacked = lacked or rank.lacked
         rank.close()
         listens = end == "finished" and not file.failed and bool(rank.stores)
         if listens:
@@ -251,8 +249,8 @@ class Worker:
         file.close()
         if file.failed:
             return Troubled(job.number, "blocked", file.failed)
-        if lacked:
-            return Troubled(job.number, end, lacked)
+        if lacked or rank.lacked:
+            return Troubled(job.number, end, lacked or rank.lacked)
         times = rank.patience.waited_ns, started, time.monotonic_ns()
         return Ended(job.number, end, *times, listens=listens, aborted=rank.aborted)
 

@@ -118,8 +118,7 @@ class Host:
         """The end of this rank's part of a collective or transfer, where it may be lost with one of the members: that
         each of them lived until then is an op.
         """
-        machine, number = self.machine, self.part_number
-        self.part_number += 1
+        machine, number, self.part_number = self.machine, self.part_number, self.part_number + 1
         for victim in machine.partial:
             if victim == self.rank or victim not in members:
                 continue
