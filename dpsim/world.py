@@ -47,9 +47,8 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that breaks the protocol, at one op of one rank: a call that is left out, made twice or made
-    differently; or the rank comes no further, as it dies there, an exception is raised in its program, or it stands
-    there for ever with all its threads, and nobody is told.
+    """Something that breaks the protocol, at one op of one rank: a call left out, made twice or made differently; or
+    the rank dies there, raises in its program, or stands there for ever with all its threads, and nobody is told.
     """
 
     kind: Literal["skip", "repeat", "alter", "die", "raise", "hang"]
@@ -142,8 +141,8 @@ class World:
     `services`: actors that are no ranks, by name; counted behind the ranks, with journals and ends like these. `nodes`:
     where each rank and service is, one node for all if it is empty. `strangers`: who else listens on ports there.
     `lazy`: a device communicator is made when its members first use it, and one for each pair that first transfers: the
-    host stands in that call until all of them have come to it. `messages`: from outside.
-    `gates`: of looks into mailboxes whose outcome is settled; all others find what has come by then.
+    host stands in that call until all of them have come to it. `messages`: from outside. `gates`: of looks into
+    mailboxes whose outcome is settled.
 
     These exist on the simulation only, and a real backend refuses them. `kills`. `residency`: so many device
     collectives and transfers of a rank can run at a time, as each occupies the GPU while it waits for its peers; None
@@ -182,8 +181,7 @@ class World:
 
     def __post_init__(self) -> None:
         """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; for nodes that are
-        not one an actor; for a service in a device communicator, and for members that do not exist; and for messages
-        of which an actor is none.
+        not one an actor; for a service in a device communicator, members that do not exist, and messages of nobody.
         """
         for spec in self.communicators:
             most = self.size if spec.domain == "device" else self.actors
@@ -256,9 +254,7 @@ class Run:
 
     @property
     def vacuous(self) -> bool:
-        """Whether no rank issued anything, sleeps and idle gets apart. Then there was nothing to coordinate, and that
-        all decided alike says nothing.
-        """
+        """Whether no rank issued anything, sleeps and idle gets apart: that all decided alike says nothing then."""
         return all(raw[KIND] in SILENT or _is_idle(raw) for journal in self.journals for raw in journal)
 
 
@@ -287,9 +283,7 @@ class BackendUnavailable(RuntimeError):
 
 
 class Backend(Protocol):
-    """A way to run a program on a world. Found through the entry point group `dpsim.backends`; made without
-    arguments.
-    """
+    """A way to run a program on a world, found by its entry point in `dpsim.backends`; made without arguments."""
 
     name: str
 
@@ -299,8 +293,7 @@ class Backend(Protocol):
     def run(self, world: World, program: str, args: Any, progress: Progress | None = None) -> Run:
         """Run the registered `program` on every rank. Raises BackendUnavailable, and Unended for a run that has no end
         or was lost before it began; a hang or a crash is a `Run`, not an error. An interrupt ends it at once; the
-        KeyboardInterrupt has a note that says where every rank stood. `args`: plain data, which its `prepare` knows;
-        here it can have no type, as programs go by name.
+        KeyboardInterrupt has a note that says where every rank stood. `args`: plain data, which its `prepare` knows.
         """
 
     def close(self) -> None:

@@ -19,7 +19,7 @@ from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.ops import DType
-from dpsim.world import CommunicatorSpec, Message, outside
+from dpsim.world import CommunicatorSpec, Message, World, outside
 from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator

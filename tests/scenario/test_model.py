@@ -16,7 +16,7 @@ from dpsim import registry
 from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Rank
 from dpsim.program import Program, Request
-from dpsim.protocol.data_parallel.step import DataParallelBatch
+from dpsim.protocol.data_parallel.program import DataParallelBatch
 from dpsim.registry import register_protocol, register_variant
 from dpsim.scenario import (
     Expect,

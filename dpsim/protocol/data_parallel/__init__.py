@@ -17,7 +17,8 @@ attention.py          what the layers of a captured forward compute
 layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on
 figures.py            tokens and modes of a finished run
-step.py               the step around them, and the program
+step.py               the step around them
+program.py            the program dp_batch
 step_v2.py            the same with the agreement of the V2 runner
 witness.py            whether a rank's tokens came out of its steps, all of them and no others
 """

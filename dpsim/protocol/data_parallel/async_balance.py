@@ -25,7 +25,7 @@ from dpsim.interface import Buffer, Event, Rank, Thread
 from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.data_parallel.expert_balance import ExpertBalance, Placement
 from dpsim.protocol.data_parallel.forward import Forwards
-from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelSetup
+from dpsim.protocol.data_parallel.program import DataParallelBatch, DataParallelSetup
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.registry import register_protocol
 

@@ -13,29 +13,21 @@ move (`dpsim.protocol.data_parallel.expert_balance`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from dpsim.config import EngineConfig, Topology
 from dpsim.interface import HostArray, Rank
-from dpsim.ops import RawRecord
-from dpsim.program import Arguments, Program, Unsuitable
-from dpsim.protocol.capture.session import refused
-from dpsim.protocol.data_parallel.batch import BatchForm, LocalBatch, StepPlan
+from dpsim.protocol.data_parallel.batch import LocalBatch, StepPlan
 from dpsim.protocol.data_parallel.captured import Agreed, CapturedForward
 from dpsim.protocol.data_parallel.drafter import Drafter
-from dpsim.protocol.data_parallel.expert_balance import BALANCES, ExpertBalance
-from dpsim.protocol.data_parallel.figures import tokens_and_modes
-from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.protocol.data_parallel.expert_balance import ExpertBalance
+from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.forward import ATTENTION_NS, Execution, Forwards, Microbatch, fill_column
 from dpsim.protocol.data_parallel.microbatch import slice_sizes
-from dpsim.protocol.data_parallel.timeline import Batch, Batches, Timeline
+from dpsim.protocol.data_parallel.timeline import Batch, Batches
 from dpsim.protocol.data_parallel.witness import Witness
-from dpsim.protocol.graphs.managed import V1_GRAPHS
 from dpsim.protocol.model import rows
-from dpsim.registry import register_protocol, with_variant
 
 InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
 """A step that nobody waited for yet: its number, its microbatches, and what its drafter runs."""
@@ -213,94 +205,4 @@ class DataParallelStep(Forwards):
             await self.came(part, "draft")
 
 
-class DataParallelSetup(NamedTuple):
-    """What all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of ranks that
-    have a configuration of their own.
-    """
-
-    config: EngineConfig
-    topology: Topology
-    timeline: Timeline
-    flow: BatchFlow
-    step: type[DataParallelStep]
-    drafter: type[Drafter] = Drafter
-    captured: type[CapturedForward] | None = None
-    own: Mapping[int, BatchFlow] | None = None
-    balance: type[ExpertBalance] | None = None
-
-
-@register_protocol("dp_batch", forms=tuple(RELEASES))
-class DataParallelBatch(Program[DataParallelSetup]):
-    """Batch agreement of data-parallel ranks, one step after the other.
-
-    A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, the drafter, or
-    the forward that is captured (with `config.capture_graphs`). A rank with a configuration of its own decides by that
-    one; requests are scheduled by that of the first rank of a replica.
-    """
-
-    honours_config_by_rank = True
-    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"graphs": tuple(V1_GRAPHS)}
-    probes: tuple[str, ...] = (
-        "dp.dummy_batch",
-        "dp.microbatched",
-        "dp.not_microbatched",
-        "dp.padded_further",
-        "dp.lower_mode",
-    )
-
-    def prepare(self, args: Arguments) -> DataParallelSetup:
-        config = EngineConfig.model_validate(args.config)
-        topology = Topology.model_validate(args.topology)
-        configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
-        pieces: dict[type[Any], type[Any]] = {BatchForm: RELEASES[args.form][0], BatchFlow: RELEASES[args.form][1]}
-        pieces |= {Drafter: Drafter, DataParallelStep: DataParallelStep}
-        for one in (config, *configs.values()):
-            if one.num_gpu_blocks_override is not None:
-                raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
-            if one.capture_graphs != config.capture_graphs:
-                raise Unsuitable("config_by_rank: capture_graphs says what is simulated, alike on all ranks; remove it")
-            if one.capture_graphs:
-                if (reason := refused(one)) is not None:
-                    raise Unsuitable(reason)
-                pieces[CapturedForward] = CapturedForward
-            if one.enable_eplb:
-                pieces[ExpertBalance] = self.balance_of(args.form, one)
-        replicas = range(topology.data_parallel_size)
-        engines = {dp: configs[topology.rank(dp)] for dp in replicas if topology.rank(dp) in configs}
-        timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
-        pieces = with_variant(self, args, pieces)
-        form, parts = pieces[BatchForm](), topology.tensor_parallel_size
-        graphs = V1_GRAPHS[args.pieces["graphs"]] if "graphs" in args.pieces else None
-        try:
-            flow = pieces[BatchFlow](config, form, parts, graphs)
-            own = {rank: pieces[BatchFlow](one, form, parts, graphs) for rank, one in configs.items()}
-        except ValueError as error:
-            raise Unsuitable(f"config: {error}") from error
-        step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)
-        balance = pieces.get(ExpertBalance)
-        return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
-
-    def balance_of(self, release: str, config: EngineConfig) -> type[ExpertBalance]:
-        """Between two steps; where nobody says how experts move, that is how."""
-        if config.eplb_config.use_async:
-            raise Unsuitable(
-                "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
-                "remove it, or take the protocol eplb"
-            )
-        return BALANCES[release]
-
-    def steps(self, prepared: DataParallelSetup) -> int:
-        return prepared.timeline.steps
-
-    def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Tokens and modes, from the decisions of rank 0."""
-        return tokens_and_modes(prepared.timeline, journals[0])
-
-    async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
-        dp_index, _, _ = prepared.topology.coordinates(rank.rank)
-        flow = (prepared.own or {}).get(rank.rank, prepared.flow)
-        step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured, prepared.balance)
-        await step.run(prepared.timeline)
-
-
-__all__ = ["DataParallelBatch", "DataParallelSetup", "DataParallelStep", "Execution", "InFlight"]
+__all__ = ["DataParallelStep", "Execution", "InFlight"]

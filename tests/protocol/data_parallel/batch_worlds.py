@@ -17,7 +17,8 @@ from dpsim.protocol.data_parallel.batch import BatchForm, Release014, Source000
 from dpsim.protocol.data_parallel.captured import CapturedForward
 from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017
-from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelSetup, DataParallelStep
+from dpsim.protocol.data_parallel.program import DataParallelBatch, DataParallelSetup
+from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.registry import variant
 from dpsim.scenario import Scenario

@@ -16,7 +16,7 @@ from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.data_parallel.batch import Source000
 from dpsim.protocol.data_parallel.drafter import Drafter, graphs_of
 from dpsim.protocol.data_parallel.flow import RELEASES, Flow017, Flow033
-from dpsim.protocol.data_parallel.step import DataParallelBatch
+from dpsim.protocol.data_parallel.program import DataParallelBatch
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.registry import variant

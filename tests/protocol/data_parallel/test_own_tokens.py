@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from dpsim.ops import DECISION_VALUE, KIND, SITE
 from dpsim.protocol.data_parallel.batch import Release014, Source000
 from dpsim.protocol.data_parallel.forward import Microbatch
-from dpsim.protocol.data_parallel.step import DataParallelBatch, DataParallelStep, Execution
+from dpsim.protocol.data_parallel.program import DataParallelBatch
+from dpsim.protocol.data_parallel.step import DataParallelStep, Execution
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.model.rows import Piece, cut
 from dpsim.runner import run_scenario

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from dpsim.config import CUDAGraphMode, EngineConfig
 from dpsim.program import Arguments, Unsuitable
-from dpsim.protocol.data_parallel.step import DataParallelBatch
+from dpsim.protocol.data_parallel.program import DataParallelBatch
 from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder033, ladder
 from dpsim.testing.engine.comparison import differing
 from dpsim.testing.engine.ladder import LADDER
