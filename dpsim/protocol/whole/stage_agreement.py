@@ -20,7 +20,7 @@ A batch is here the tokens of each of its requests.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -64,11 +64,13 @@ class StageAgreement(ABC):
         """The graphs that a batch may be run in, mixed ones before those of decodes, the largest first."""
 
 
-def in_order(graphs: set[tuple[bool, int, RuntimeMode]]) -> list[Capture]:
+def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[Capture]:
     """`graphs`: whether of decodes, tokens, mode. Of the same tokens and mode one is captured."""
     ordered = sorted(graphs, key=lambda one: (one[0], -one[1], one[2]))
-    first = {(tokens, mode): uniform for uniform, tokens, mode in reversed(ordered)}
-    return [Capture(tokens, mode, uniform) for uniform, tokens, mode in ordered if first[tokens, mode] == uniform]
+    first: dict[tuple[int, RuntimeMode], bool] = {}
+    for uniform, tokens, mode in ordered:
+        first.setdefault((tokens, mode), uniform)
+    return [Capture(tokens, mode, uniform) for (tokens, mode), uniform in first.items()]
 
 
 class AgreementV1(StageAgreement):
@@ -98,7 +100,7 @@ class AgreementV1(StageAgreement):
 
     def captures(self) -> list[Capture]:
         keys = self.flow.dispatcher.keys
-        return in_order({(key.uniform, key.num_tokens, mode) for mode, graphs in keys.items() for key in graphs})
+        return in_order([(key.uniform, key.num_tokens, mode) for mode, graphs in keys.items() for key in graphs])
 
 
 class AgreementV2(StageAgreement):
@@ -123,8 +125,8 @@ class AgreementV2(StageAgreement):
         return Ran(chosen.mode, chosen.num_tokens, state.num_tokens)
 
     def captures(self) -> list[Capture]:
-        mixed = {(False, graph.num_tokens, graph.mode) for graph in self.table.mixed}
-        return in_order(mixed | {(True, graph.num_tokens, graph.mode) for graph in self.table.decodes})
+        mixed = [(False, graph.num_tokens, graph.mode) for graph in self.table.mixed]
+        return in_order([*mixed, *[(True, graph.num_tokens, graph.mode) for graph in self.table.decodes]])
 
 
 def table_of(column: tuple[int, ...], index: int, ranks: int) -> HostArray:
