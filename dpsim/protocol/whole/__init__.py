@@ -1,9 +1,9 @@
 """One engine step of everything put together: which form of each piece, which of them go together, and the programs
 `whole_engine_dp` and `whole_engine`.
 
-pieces.py    the forms of each piece, by name
-rules.py     what the engine refuses to put together, each rule with a name
-stacks.py    the two named stacks, and the way from a stack, swaps and a configuration to the pieces
+pieces.py            the forms of each piece, by name
+rules.py             what the engine refuses to put together, each rule with a name
+stacks.py            the two named stacks, and the way from a stack, swaps and a configuration to the pieces
 batch_queue.py       the loop of an engine with a batch queue, and what it asks of a scheduler and of a worker
 rank_engine.py       an engine that is its only worker: the scheduler of a rank, and a data-parallel step
 rank_program.py      the program whole_engine_dp

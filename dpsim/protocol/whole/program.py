@@ -12,67 +12,51 @@ A form is one of the two stacks of specification 10.0:
     current   0.33's loop and transfer, the V2 runner's agreement
     source    the loop of source 003, the agreement of source 000, tokens and transfer of source 002
 
-What an engine refuses is refused here: the V1 runner does not schedule pipelines ahead.
+Any piece of a stack is swapped by name (`protocol.pieces`), and what the engine refuses is refused by the rule's name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.program import Arguments, Program, Request, Unsuitable
-from dpsim.protocol.data_parallel import batch_v2
-from dpsim.protocol.data_parallel.flow import RELEASES
 from dpsim.protocol.engine.forward import DUMMY, REAL
 from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.loop import COMPLETE
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
 from dpsim.protocol.engine.waves import EngineWaves
-from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.model.kernels import LAYERS
 from dpsim.protocol.pipeline.layers import EagerLayers, Layers
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
-from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
+from dpsim.protocol.pipeline.transfer import Transfer
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.calls import Executor
 from dpsim.protocol.whole.layout import CORE, CoreLayout
+from dpsim.protocol.whole.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.protocol.whole.pipeline_engine import LivePipelineScheduler
-from dpsim.protocol.whole.stage_agreement import AgreementV1, AgreementV2, StageAgreement
+from dpsim.protocol.whole.stacks import ENGINES, resolve_arguments
+from dpsim.protocol.whole.stage_agreement import AgreementV1 as OfStageV1
+from dpsim.protocol.whole.stage_agreement import AgreementV2 as OfStageV2
+from dpsim.protocol.whole.stage_agreement import StageAgreement
 from dpsim.protocol.whole.stage_worker import StageWorker, Workload, captured_by
 from dpsim.registry import register_protocol, with_variant
 
 ENGINE = Engine()
 
 
-class Stack(NamedTuple):
-    """Which forms of the parts go together. `agreement`: what makes that of a stage; ValueError if no graph is left."""
-
-    engine: str
-    runner: str
-    agreement: Callable[[EngineConfig], StageAgreement]
-    transfer: type[Transfer]
-
-
-def agreement_of_source(config: EngineConfig) -> StageAgreement:
-    form, flow = RELEASES["source-000"]
-    return AgreementV1(flow(config, form()))
-
-
-def agreement_of_current(config: EngineConfig) -> StageAgreement:
-    return AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
-
-
-STACKS = {
-    "current": Stack("0.33", "v2", agreement_of_current, TRANSFERS["0.33"]),
-    "source": Stack("0.14", "v1", agreement_of_source, TRANSFERS["source-002"]),
-}
+def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:
+    """What the workers of a stage agree with. Raises ValueError if no size of a graph is left."""
+    if isinstance(agreement, AgreementOfV2):
+        return OfStageV2(agreement.make(config))
+    return OfStageV1(agreement.make(config))
 
 
 class WholeSetup(NamedTuple):
@@ -88,7 +72,7 @@ class WholeSetup(NamedTuple):
     pieces: Mapping[type[Any], type[Any]]
 
 
-@register_protocol("whole_engine", forms=tuple(STACKS))
+@register_protocol("whole_engine", forms=("current", "source"))
 class WholeEngine(Program[WholeSetup]):
     """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
 
@@ -96,10 +80,11 @@ class WholeEngine(Program[WholeSetup]):
     (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
     """
 
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
 
     def prepare(self, args: Arguments) -> WholeSetup:
-        stack, topology = STACKS[args.form], Topology.model_validate(args.topology)
+        stack, topology = resolve_arguments(args), Topology.model_validate(args.topology)
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
         if not 2 <= stages <= LAYERS or topology.prefill_context_parallel_size > 1:
             raise Unsuitable(
@@ -107,19 +92,22 @@ class WholeEngine(Program[WholeSetup]):
                 f"whole_engine_dp), without prefill context parallelism; got {topology}"
             )
         only_replicas = {"data_parallel_size": replicas}
-        engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None, topology=only_replicas))
+        engine = ENGINE.prepare(
+            replace(args, form=ENGINES[stack.finish_sync.release], variant=None, topology=only_replicas)
+        )
         config = engine.config
         if engine.offline:
             raise Unsuitable(
                 "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
             )
-        self.refuse(config, stack)
+        if config.use_ubatching:
+            raise Unsuitable("config.enable_dbo: True; expected False, as pipelines run no microbatches here")
         try:
-            agreement = stack.agreement(config)
+            agreement = of_stage(stack.agreement, config)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
-        pieces: dict[type[Any], type[Any]] = {**engine.pieces, Transfer: stack.transfer}
-        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker, SampledTokens
+        pieces: dict[type[Any], type[Any]] = {**engine.pieces, Transfer: stack.transfer, SampledTokens: stack.tokens}
+        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker
         pieces |= {one: one for one in alike}
         pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
         pieces = with_variant(self, args, pieces)
@@ -128,13 +116,6 @@ class WholeEngine(Program[WholeSetup]):
         workload = Workload(args.requests, stages, config)
         engine = engine._replace(layout=layout, pieces=pieces, plan=plan)
         return WholeSetup(engine, topology, args.requests, workload, agreement, pieces)
-
-    def refuse(self, config: EngineConfig, stack: Stack) -> None:
-        """What no engine puts together."""
-        if config.use_ubatching:
-            raise Unsuitable("config.enable_dbo: True; expected False, as pipelines run no microbatches here")
-        if stack.runner == "v1" and config.async_scheduling:
-            raise Unsuitable("config.async_scheduling: True; expected False, as the V1 runner is to run a pipeline")
 
     def services(self, prepared: WholeSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
@@ -159,10 +140,10 @@ class WholeEngine(Program[WholeSetup]):
         """A worker."""
         pieces, topology = prepared.pieces, prepared.topology
         replica, stage, peer = topology.coordinates(rank.rank)
-        of_stage = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
+        own = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
         output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
         core = prepared.engine.layout.rank(replica)
-        await pieces[StageWorker](rank, prepared.workload, *of_stage, prepared.agreement, core, output).run()
+        await pieces[StageWorker](rank, prepared.workload, *own, prepared.agreement, core, output).run()
 
     async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
         if not rank.name.startswith(CORE):
@@ -188,4 +169,4 @@ class WholeEngine(Program[WholeSetup]):
         return {"forwards": forwards, "waves": counts[0][COMPLETE], "forwards by graph mode": by_mode}
 
 
-__all__ = ["STACKS", "Stack", "WholeEngine", "WholeSetup"]
+__all__ = ["WholeEngine", "WholeSetup"]

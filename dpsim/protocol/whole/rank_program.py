@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dpsim.config import EngineConfig, RuntimeMode, Topology
 from dpsim.interface import Rank
@@ -28,29 +28,21 @@ from dpsim.protocol.capture.session import refused
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.captured import CapturedForward
 from dpsim.protocol.data_parallel.drafter import Drafter
-from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.live import OwnBatches
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
 from dpsim.protocol.engine.waves import EngineWaves
-from dpsim.protocol.overlap.step import FORWARDS, OverlapStep
+from dpsim.protocol.overlap.step import OverlapStep
 from dpsim.protocol.whole.batch_queue import QueuedLoop
+from dpsim.protocol.whole.pieces import FORMS, AgreementV1
 from dpsim.protocol.whole.rank_engine import LiveRankScheduler, RankWorker
+from dpsim.protocol.whole.stacks import ENGINES, Pieces, resolve_arguments
 from dpsim.registry import register_protocol, with_variant
 
 ENGINE = Engine()
-
-
-class Stack(NamedTuple):
-    """Which forms of the parts go together."""
-
-    engine: str
-    step: str
-
-
-STACKS = {"current": Stack("0.33", "0.33"), "source": Stack("0.14", "source-000")}
 
 
 class WholeRankSetup(NamedTuple):
@@ -62,7 +54,7 @@ class WholeRankSetup(NamedTuple):
     pieces: Mapping[type[Any], type[Any]]
 
 
-@register_protocol("whole_engine_dp", forms=tuple(STACKS))
+@register_protocol("whole_engine_dp", forms=("current", "source"))
 class WholeEngineDp(Program[WholeRankSetup]):
     """Engines in lockstep, each with a real data-parallel step: agreement, graphs, microbatches, drafter.
 
@@ -70,16 +62,20 @@ class WholeEngineDp(Program[WholeRankSetup]):
     (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
     """
 
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Arguments) -> WholeRankSetup:
-        stack, topology = STACKS[args.form], Topology.model_validate(args.topology)
+        topology = Topology.model_validate(args.topology)
         if topology.replica_size > 1:
             raise Unsuitable(
                 f"topology: {topology.replica_size} ranks a replica; expected one, as an engine is its only worker "
                 "here; whole_engine has pipelines"
             )
-        engine = ENGINE.prepare(replace(args, form=stack.engine, variant=None))
+        stack = resolve_arguments(replace(args, pieces={"runner": "v1", **args.pieces}))
+        if not isinstance(stack.agreement, AgreementV1):
+            raise Unsuitable(f"protocol.pieces.runner: {stack.runner}; expected v1, whose step whole_engine_dp makes")
+        engine = ENGINE.prepare(replace(args, form=ENGINES[stack.finish_sync.release], variant=None))
         config = engine.config
         if engine.offline:
             raise Unsuitable(
@@ -87,19 +83,19 @@ class WholeEngineDp(Program[WholeRankSetup]):
             )
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: a data-parallel step has no KV cache to be too small")
-        form, flow = RELEASES[stack.step]
+        form, flow, graphs = stack.agreement
         pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: Drafter}
         pieces |= {one: one for one in (QueuedLoop, LiveRankScheduler, RankWorker)}
         pieces |= self.forward(config, stack)
         pieces = with_variant(self, args, pieces)
         plan = pieces[Plan](args.requests, engine.layout.frontends)
         try:
-            decides = pieces[BatchFlow](config, pieces[BatchForm]())
+            decides = pieces[BatchFlow](config, pieces[BatchForm](), graphs=graphs)
         except ValueError as error:
             raise Unsuitable(f"config: {error}") from error
         return WholeRankSetup(engine._replace(pieces=pieces, plan=plan), args.requests, decides, pieces)
 
-    def forward(self, config: EngineConfig, stack: Stack) -> dict[type[Any], type[Any]]:
+    def forward(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
         """The step, and the forward of it that is more than a stand-in of one layer. Batches are split in threads."""
         if config.use_ubatching:
             if config.has_drafter:
@@ -107,7 +103,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
                     "config.speculative_method: microbatches have no drafter; set it to ngram, or remove it"
                 )
             self.threaded = self.ordered_by_flags = True
-            return {DataParallelStep: OverlapStep, CapturedForward: FORWARDS[stack.step]}
+            return {DataParallelStep: OverlapStep, CapturedForward: stack.microbatches}
         if not config.capture_graphs:
             return {DataParallelStep: DataParallelStep}
         if (reason := refused(config)) is not None:
@@ -147,4 +143,4 @@ class WholeEngineDp(Program[WholeRankSetup]):
         }
 
 
-__all__ = ["STACKS", "Stack", "WholeEngineDp", "WholeRankSetup"]
+__all__ = ["WholeEngineDp", "WholeRankSetup"]

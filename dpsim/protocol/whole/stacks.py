@@ -71,6 +71,10 @@ CURRENT_V1: Mapping[str, str] = {
 """What `current` has in their place on the V1 runner."""
 
 
+ENGINES: Mapping[str, str] = {"source-003": "0.14", "0.24": "0.24", "0.33": "0.33"}
+"""Of each finish sync the form of `engine` that has it."""
+
+
 class Pieces(NamedTuple):
     """What a step is put together of. `names`: the form of each piece; `config`: with the rules of `names["config"]`;
     `ignored`: rules of the engine that were broken, and wanted so.
@@ -175,4 +179,4 @@ def agreement_of(names: Mapping[str, str]) -> Agreement:
     return AgreementV1(*forms.V1_AGREEMENTS[name], forms.V1_GRAPHS[graphs])
 
 
-__all__ = ["CURRENT_V1", "STACKS", "Pieces", "chosen", "resolve", "resolve_arguments"]
+__all__ = ["CURRENT_V1", "ENGINES", "STACKS", "Pieces", "chosen", "resolve", "resolve_arguments"]

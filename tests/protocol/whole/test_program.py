@@ -11,7 +11,7 @@ from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.pipeline.batches import Batch
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.calls import Executor
-from dpsim.protocol.whole.program import STACKS
+from dpsim.protocol.whole.stacks import STACKS
 from dpsim.protocol.whole.stage_worker import StageWorker
 from dpsim.runner import run_scenario
 from dpsim.scenario import ScenarioError, load_scenario

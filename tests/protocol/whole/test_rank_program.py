@@ -10,7 +10,7 @@ from dpsim.ops import COMMUNICATOR, KIND, SITE, STEP
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.rank_engine import LiveRankScheduler, RankWorker
-from dpsim.protocol.whole.rank_program import STACKS
+from dpsim.protocol.whole.stacks import STACKS
 from dpsim.runner import run_scenario
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path

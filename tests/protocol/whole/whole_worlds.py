@@ -47,10 +47,13 @@ def scenario(
     **config: Any,
 ) -> Scenario:
     more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
+    chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
+    if form == "source":
+        chosen["pieces"] = {"config": "0.33"}  # else the interval between syncs is 32 for good
     return scenario_from(
         {
             "name": "whole",
-            "protocol": {"name": protocol} | ({} if form is None else {"form": form}),
+            "protocol": chosen,
             "topology": {"data_parallel_size": dp, "pipeline_parallel_size": pp, "tensor_parallel_size": tp},
             "config": more | config,
             "workload": {"requests": list(requests)},
