@@ -88,9 +88,9 @@ def test_subgroups_and_their_roots(backend: TorchBackend, world: World) -> None:
     for rank in (1, 3):
         assert decided[rank] == {"sum": (1010.0,) * 6, "last": 1000.0, "device.last": (3,) * 6}
 
-    assert len(backend.pool.processes) == 4
+    assert len(backend.pool.crew.workers) == 4
     on_both(backend, world, "real_rounds", {"rounds": 2})  # a world may be smaller than the pool
-    assert len(backend.pool.processes) == 4
+    assert len(backend.pool.crew.workers) == 4
     assert backend.pool.processes[:2] == pair  # it grew, and started nobody anew
 
 

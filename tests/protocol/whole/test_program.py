@@ -8,7 +8,7 @@ import pytest
 
 from dpsim.ops import COMMUNICATOR, KIND, SITE, STEP
 from dpsim.protocol.engine.pause import Control
-from dpsim.protocol.pipeline.batches import Batch
+from dpsim.protocol.pipeline.batches import Batch, StepResult
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.calls import Executor
 from dpsim.protocol.whole.stacks import STACKS
@@ -144,10 +144,10 @@ class DummyWithoutAgreement(StageWorker):
 class AgreesOnEmpty(StageWorker):
     """M-ES-10-like: a batch without tokens agrees with the peers, too, and so twice a step."""
 
-    async def execute(self, batch: Batch) -> None:
+    async def execute(self, batch: Batch) -> StepResult | None:
         if not batch.rows:
             await self.agree_on(self.agreement.dummy())
-        await super().execute(batch)
+        return await super().execute(batch)
 
 
 class LeavesDevice(Control):
