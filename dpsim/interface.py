@@ -159,6 +159,10 @@ class Stream(ABC):
         """Later work on this stream starts after all that `other` has so far: `wait(other.record())`."""
 
 
+class Aborted(RuntimeError):
+    """This rank has aborted the communicator, or the work of its device that it waits for was broken off by that."""
+
+
 class HostCommunicator(ABC):
     """A group of ranks that exchange host memory (gloo). `index` is this rank's position in `ranks`.
 
@@ -237,6 +241,17 @@ class HostCommunicator(ABC):
         self, shape: int | tuple[int, ...], dtype: DType, source: int, *, site: str | None = None
     ) -> Awaitable[HostArray]:
         """Receive from global rank `source`."""
+
+    @abstractmethod
+    def abort(self, *, site: str | None = None) -> None:
+        """Give the communicator up, for this rank alone and for good. Whoever of this rank waits on it, in another host
+        thread, gets Aborted, and so does every later call on it and every await of what was started before. It does not
+        wait, and may be called twice. RuntimeError for a program that does not say `aborts = True`.
+
+        What the peers have under way with this rank may still end for each of them, or not at all, from some time on.
+        Nobody is told: a peer that waits stands there until it aborts the communicator itself, also where a library
+        would raise (gloo, when the connection closes). Default site: "<communicator>.abort".
+        """
 
 
 class DeviceCommunicator(ABC):
@@ -340,6 +355,14 @@ class DeviceCommunicator(ABC):
         Each comes after what the stream and the communicator had before the group; what comes behind the group comes
         after all of them. All name this `stream` (ValueError). RuntimeError for anything but transfers, and for a group
         within a group. It is open for all host threads of the rank.
+        """
+
+    @abstractmethod
+    def abort(self, *, site: str | None = None) -> None:
+        """As that of a `HostCommunicator`. What this rank has put on it and has not ended is broken off: it ends some
+        time after this call, with anything in its buffers, and the streams go on behind it. Where something was broken
+        off, the device has lost what it was to compute: whoever of this rank waits for it from then on, to read or to
+        synchronise, gets Aborted when the wait is over.
         """
 
 
@@ -599,6 +622,18 @@ class Rank(ABC):
         """
 
     @abstractmethod
+    def watch(self, actor: int, mailbox: str, site: str) -> None:
+        """Be told when a rank or service is gone: its program has ended or raised, or its process died. Then the
+        message ("gone", actor) comes to this mailbox of mine, once for each call, behind all that the actor sent there
+        and that arrives at all. Nobody sends it: it is what the machine sees (a sentinel of the process, a pipe that
+        closes). It comes if the actor is gone already. It may come long after the end, and what the actor began may
+        still go on.
+
+        Who stands in an idle get at the end of a run is not gone, nor is who stands still for ever. ValueError for who
+        is no rank or service, and for oneself.
+        """
+
+    @abstractmethod
     def sleep(self, ns: int, site: str) -> Awaitable[None]:
         """Let the host stand still for so long: simulated time, or real time."""
 
@@ -617,6 +652,7 @@ class Rank(ABC):
 
 
 __all__ = [
+    "Aborted",
     "Buffer",
     "CaptureError",
     "DeviceCommunicator",

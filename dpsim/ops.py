@@ -76,6 +76,9 @@ CAPTURE_ERRORS: dict[int, str] = {
 }
 """CUDA's names of what can go wrong in a capture (CUDA Runtime API, error handling)."""
 
+BROKEN_OFF = "aborted"
+"""What an await learns that ended because its rank aborted the communicator."""
+
 MAIN = "main"
 """The host thread that a rank begins with; addresses name no other one unless they say so."""
 
@@ -375,6 +378,39 @@ class Take(NamedTuple):
         return f"{self.how} {self.mailbox}"
 
 
+class Watched(NamedTuple):
+    """From now on this rank is told of the end of a rank or service: the message ("gone", actor) comes to its mailbox.
+    Nobody posts it, so no other record tells of it but the `Learned` of whoever takes it.
+    """
+
+    kind: Literal["watch"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    actor: int
+    mailbox: str
+
+    def describe(self) -> str:
+        return f"watch rank {self.actor}; its end comes to {self.mailbox}"
+
+
+class Abort(NamedTuple):
+    """The rank gave a communicator up. What it has under way there and awaits learns "aborted"."""
+
+    kind: Literal["abort"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    communicator: str
+
+    def describe(self) -> str:
+        return f"abort {self.communicator}"
+
+
 class Sleep(NamedTuple):
     """The host stands still for `ns` nanoseconds."""
 
@@ -581,6 +617,8 @@ Record: TypeAlias = (
     | Read
     | Post
     | Take
+    | Watched
+    | Abort
     | Sleep
     | Flagged
     | Threaded
@@ -657,6 +695,9 @@ POST_MAILBOX = _position("mailbox", Post)
 POST_CONTENT = _position("content", Post)
 TAKE_MAILBOX = _position("mailbox", Take)
 TAKE_HOW = _position("how", Take)
+WATCH_ACTOR = _position("actor", Watched)
+WATCH_MAILBOX = _position("mailbox", Watched)
+ABORT_COMMUNICATOR = _position("communicator", Abort)
 SLEEP_NS = _position("ns", Sleep)
 STORE_NODE = _position("node", Stored)
 STORE_PORT = _position("port", Stored)

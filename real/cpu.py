@@ -30,16 +30,20 @@ from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, DeviceCommunicator, HostArray, Stream
+from dpsim.interface import Aborted, Buffer, DeviceCommunicator, HostArray, Stream
 from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec
 from real import gloo_calls
+from real.abandoned import ended
 from real.calls import torch_dtype
 from real.communicators import Group
 from real.cpu_graphs import CpuGraph
 from real.lazy import FirstUse
 from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, arguments, flat, was_written
 from real.waiting import Unfinished, peer_gone
+
+POLL_SECONDS = 500e-6
+"""So often a stream's thread looks whether its communicator was aborted."""
 
 TURN_SECONDS = 0.1
 """So often a thread that waits for its turn looks whether its rank has failed meanwhile."""
@@ -91,6 +95,11 @@ class Turns:
         self._serving = 0
         self._moved = threading.Condition()
 
+    @property
+    def under_way(self) -> bool:
+        """Whether some of them have not passed."""
+        return self._serving != self._tickets
+
     def take(self, entry: Callable[[], None]) -> Callable[[], None]:
         """The entry with a ticket: run by a stream's thread, it waits for its turn."""
         ticket = self._tickets
@@ -138,8 +147,11 @@ class CpuStream(RealStream):
         self.rank.patience.event(mark)
         if self.rank.failure is not None:
             raise self.rank.failure
+        if self.rank.broken is not None:
+            raise Aborted(*self.rank.broken.args)
 
     def _drain(self) -> None:
+        self.rank.broken = None  # whoever cares has heard of it, and the rest goes on
         self.settle(self.join())
 
     def close(self) -> None:
@@ -235,16 +247,19 @@ class CpuBuffer(RealBuffer):
 class CpuCommunicator(FirstUse):
     """Collectives and transfers over a gloo group of their own, each an entry of its stream."""
 
-    __slots__ = ("_gloo", "_moves", "_seq", "_turns")
+    __slots__ = ("_gloo", "_moves", "_rank", "_seq", "_turns")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group, rank.patience)
+        self._rank = rank
         self._gloo = group
         self._turns = Turns(rank)
         self._seq = 0
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
         if self.made is not None:
             self.made.meet(self.ranks)
         given, wanted = flat(source), flat(output)
@@ -253,6 +268,8 @@ class CpuCommunicator(FirstUse):
             self._seq += 1
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        if self.aborted:
+            raise self.error(self.name)
         memory = flat(buffer)
         for issue in issues:
             if self.made is not None:
@@ -277,7 +294,7 @@ class CpuCommunicator(FirstUse):
             on._spin(late)
 
         def run() -> None:
-            if not parts:
+            if not parts or self.aborted:
                 return
             issue = parts[0][0]
             try:
@@ -285,10 +302,29 @@ class CpuCommunicator(FirstUse):
                 for issue, source, output in parts:
                     pending.append(gloo_calls.start(self._gloo, issue, source, output))
                 for (issue, _, _), work in zip(parts, pending, strict=True):  # noqa: B007  # named in the error
-                    work.wait()
+                    if self.journal.shared.aborts:
+                        self._until(ended(work, lambda: self.aborted))
+                    if not self.aborted:
+                        work.wait()
             except (RuntimeError, ValueError) as error:
+                if self.aborted:
+                    return
                 if isinstance(error, RuntimeError) and peer_gone(error):
+                    if self.journal.shared.aborts:
+                        self._until(lambda: self.aborted)
+                        return
                     raise Unfinished from error
                 raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
 
         on.put(self._turns.take(run))
+
+    def _until(self, ready: Callable[[], bool]) -> None:
+        """A stream's thread stands so long. Raises Unfinished when the job is over."""
+        while not ready():
+            if self._rank.closed:
+                raise Unfinished
+            time.sleep(POLL_SECONDS)
+
+    def _abort(self) -> None:
+        if self._turns.under_way:
+            self._rank.broken = self.error("its device")

@@ -7,6 +7,11 @@ end the process, and that is then what happens on this backend.
 
     work = GlooHostCommunicator(journal, patience, group).all_reduce(mine, site="agree")
     total = await work
+
+Where the program aborts communicators each wait is polled, and looks whether this rank has given up. gloo itself knows
+no such thing: in torch 2.13 `ProcessGroupGloo.abort` and `shutdown` leave what is under way as it is, and it ends if the
+peers come. So the rank leaves it behind, and the process group is not used in any later job. That a peer's process is
+gone gloo tells by an exception; here it is no end of a wait, as it is none elsewhere: the rank stands until it aborts.
 """
 
 from __future__ import annotations
@@ -23,8 +28,9 @@ from dpsim.backend.journal import Journal
 from dpsim.backend.work import Outcome
 from dpsim.interface import HostArray
 from real import gloo_calls
+from real.abandoned import Unending, ended
 from real.communicators import Group
-from real.waiting import Patience
+from real.waiting import Patience, peer_gone
 
 
 class GlooHostCommunicator(JournaledHostCommunicator):
@@ -49,7 +55,7 @@ class GlooHostCommunicator(JournaledHostCommunicator):
                 try:
                     return self._awaited(in_place(self._group, issue, self._from_numpy(result)), result)
                 except RuntimeError as error:
-                    self._patience.blame(error)
+                    return self._awaited(self._blamed(error), result)
         result = np.zeros(math.prod(shape), array.dtype)
         size = min(result.size, array.size)
         result[:size] = array.reshape(-1)[:size]
@@ -61,17 +67,42 @@ class GlooHostCommunicator(JournaledHostCommunicator):
             try:
                 last = gloo_calls.start(self._group, issue, self._from_numpy(source), self._from_numpy(result))
             except RuntimeError as error:
-                self._patience.blame(error)
+                last = self._blamed(error)
 
         return self._awaited(last, result.reshape(shape))
 
     def _awaited(self, work: Any, result: HostArray) -> Outcome:
         """The result when the work is done; None: there is none."""
 
+        site = self.journal.site
+
         def outcome() -> Generator[Any, Any, HostArray]:
-            if work is not None:
+            if work is not None and self.journal.shared.aborts:
+                self._unless_aborted(work, site)
+            elif work is not None:
                 self._patience.work(work)
             return result
             yield
 
         return outcome
+
+    def _unless_aborted(self, work: Any, site: str) -> None:
+        """Until the work is done. Raises Aborted if this rank gives up before."""
+        if not self.aborted:
+            self._patience.until(ended(work, lambda: self.aborted))
+        if not self.aborted:
+            try:
+                work.wait()
+            except RuntimeError as error:
+                self._patience.until(ended(self._blamed(error), lambda: self.aborted))
+        if self.aborted:
+            raise self.error(site)
+
+    def _blamed(self, error: RuntimeError) -> Any:
+        """What could not be started: raises its error, or gives what never ends where a peer is gone."""
+        if self.journal.shared.aborts and peer_gone(error):
+            return Unending(error)
+        self._patience.blame(error)
+
+    def _abort(self) -> None:
+        """Whoever waits looks at `aborted`."""

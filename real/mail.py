@@ -9,6 +9,10 @@ number, and with it the path, of one that works.
 Sending does not wait for the receiver's program, only (and interruptibly) for its reader when the socket is full. A
 message to a process that has gone is lost, as anything sent to the dead.
 
+Who *watches* a rank connects to it once more, and says so. That connection closes when the program there has ended, or
+when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so that a
+notice comes after the messages of the one that is gone.
+
     mail = Mail(folder, worker=0)
     mail.begin(job=7, size=2)
     mail.post(1, "work", ("start", 3), Patience(...))
@@ -17,13 +21,14 @@ message to a process that has gone is lost, as anything sent to the dead.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import queue
 import select
 import selectors
 import socket
 import threading
-from typing import Any
+from typing import Any, NamedTuple
 
 from dpsim.interface import Frozen
 from real.journal_reader import tuples
@@ -31,6 +36,14 @@ from real.messages import worker_of
 from real.waiting import Patience, Unfinished
 
 CHUNK = 1 << 16
+
+
+class Notice(NamedTuple):
+    """That an actor is gone, for a box of this process."""
+
+    job: int
+    name: str
+    actor: int
 
 
 class Mail:
@@ -45,6 +58,10 @@ class Mail:
         self._peers: dict[int, socket.socket] = {}
         self._worker = worker
         self._listener: socket.socket | None = None
+        self._ended = False
+        self._watchers: set[socket.socket] = set()
+        self._watched: queue.SimpleQueue[tuple[socket.socket, Notice]] = queue.SimpleQueue()
+        self._wake, self._woken = socket.socketpair()
 
     def begin(self, job: int, size: int) -> None:
         """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
@@ -58,6 +75,34 @@ class Mail:
         with self._lock:
             self._job, self._size = job, size
             self._boxes = {}
+            self._tell_all()  # of the last job's, who ended in an idle get
+            self._ended = False
+
+    def end(self) -> None:
+        """The program of this job has ended: those who watch it are told."""
+        with self._lock:
+            self._ended = True
+            self._tell_all()
+
+    def _tell_all(self) -> None:
+        for watcher in self._watchers:
+            with contextlib.suppress(OSError):
+                watcher.shutdown(socket.SHUT_RDWR)
+        self._watchers.clear()
+
+    def watch(self, actor: int, name: str) -> None:
+        """Have ("gone", actor) put into a box here when the program of a rank or service of this job has ended."""
+        notice = Notice(self._job, name, actor)
+        peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            peer.connect(self._path(worker_of(actor, self._size)))
+            peer.sendall(json.dumps([self._job, None, None]).encode() + b"\n")
+        except OSError:  # gone already; the reader finds it closed
+            peer.close()
+            peer, other = socket.socketpair()
+            other.close()
+        self._watched.put((peer, notice))
+        self._wake.send(b"1")
 
     def box(self, name: str) -> queue.SimpleQueue[Frozen]:
         """The messages of a box, in the order in which they arrived."""
@@ -93,9 +138,26 @@ class Mail:
         """The reader's thread."""
         with selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
+            selector.register(self._woken, selectors.EVENT_READ)
             beginnings: dict[Any, bytes] = {}
+            gone: list[Notice] = []
             while True:
-                for key, _ in selector.select():
+                ready = selector.select(0 if gone else None)
+                if not ready:  # all that was there by then is read
+                    for notice in gone:
+                        self._deliver(notice.job, notice.name, ("gone", notice.actor))
+                    gone.clear()
+                for key, _ in ready:
+                    if key.fileobj is self._woken:
+                        self._woken.recv(1)
+                        watched, notice = self._watched.get()
+                        selector.register(watched, selectors.EVENT_READ, notice)
+                        continue
+                    if key.data is not None:  # nothing is ever said there
+                        selector.unregister(key.fileobj)
+                        key.fileobj.close()  # type: ignore[union-attr]
+                        gone.append(key.data)
+                        continue
                     if key.fileobj is listener:
                         sender, _ = listener.accept()
                         selector.register(sender, selectors.EVENT_READ)
@@ -110,7 +172,20 @@ class Mail:
                         continue
                     *lines, beginnings[sender] = (beginnings[sender] + data).split(b"\n")
                     for line in lines:
-                        self._deliver(*json.loads(line))
+                        job, name, message = json.loads(line)
+                        if name is None:
+                            self._begin_to_tell(sender, job)
+                        else:
+                            self._deliver(job, name, message)
+
+    def _begin_to_tell(self, watcher: Any, job: int) -> None:
+        """Somebody wants to know when the program of that job has ended."""
+        with self._lock:
+            if job == self._job and not self._ended:
+                self._watchers.add(watcher)
+            else:
+                with contextlib.suppress(OSError):
+                    watcher.shutdown(socket.SHUT_RDWR)
 
     def _deliver(self, job: int, name: str, message: Any) -> None:
         with self._lock:

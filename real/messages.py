@@ -75,7 +75,8 @@ class Go(NamedTuple):
 class Ended(NamedTuple):
     """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
     program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
-    process is not to be used again. `listens`: a store that it opened is still there, for others.
+    process is not to be used again. `listens`: a store that it opened is still there, for others. `aborted`: it has
+    aborted a communicator, which is not to be used again.
     """
 
     number: int
@@ -86,6 +87,7 @@ class Ended(NamedTuple):
     changed: str = ""
     spoiled: bool = False
     listens: bool = False
+    aborted: bool = False
 
 
 class Troubled(NamedTuple):

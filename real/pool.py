@@ -10,8 +10,8 @@ nor the stores of programs. A store that a program left open is there until all 
 
 After a run that did not go well the evidence, the journals, is read first. Then:
 
-- Everybody has reported, but there were faults, or somebody raised: a new generation, so that no old communicator is
-  used again.
+- Everybody has reported, but there were faults, or somebody raised or aborted a communicator: a new generation, so that
+  no old communicator is used again.
 - Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
   device is idle. Takes about a second.
 - That was not clean, or a worker calls its process spoiled, or somebody died, or somebody is stuck and recovery is
@@ -223,7 +223,7 @@ class Pool:
         """Make the workers fit for the next job."""
         left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
-        if finished and left and not (world.faults or watch.spoiled) and len(self._known) <= MOST_COMMUNICATORS:
+        if finished and left and not (world.faults or watch.spoiled or watch.aborted) and len(self._known) <= MOST_COMMUNICATORS:
             return
         lost = bool(watch.lost) or "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
         worn = self._generation - self._oldest >= MOST_GENERATIONS

@@ -19,7 +19,7 @@ from dpsim.backend.rank import JournaledRank
 from dpsim.backend.streams import JournaledStream
 from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
+from dpsim.interface import Aborted, Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.ops import DType, RawRecord
 from dpsim.world import CommunicatorSpec, World
 from real.communicators import Group
@@ -141,7 +141,7 @@ class RealBuffer(JournaledBuffer):
 class RealRank(JournaledRank):
     """One rank of a real world, for one job."""
 
-    __slots__ = ("_device", "_mail", "_size", "failure", "patience", "stores", "taken")
+    __slots__ = ("_device", "_mail", "_size", "broken", "closed", "failure", "patience", "stores", "taken")
 
     lacked = ""
     """What the machine took away from a host thread other than main."""
@@ -159,6 +159,9 @@ class RealRank(JournaledRank):
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
         """The first error of any of its streams, where these are threads."""
+        self.broken: Aborted | None = None
+        """What a host gets that waits for the device, once something that this had under way was broken off."""
+        self.closed = False
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
@@ -189,7 +192,13 @@ class RealRank(JournaledRank):
         for stream in self.streams.values():
             stream._drain()
 
+    @property
+    def aborted(self) -> bool:
+        """Whether it has aborted a communicator."""
+        return any(one.aborted for one in (*self.hosts.values(), *self.devices.values()))  # type: ignore[attr-defined]
+
     def close(self) -> None:
+        self.closed = True
         for stream in self.streams.values():
             stream.close()
 
@@ -212,6 +221,9 @@ class RealRank(JournaledRank):
             )
         self.patience.sleep(delay_ns)
         self._mail.post(to, mailbox, message, self.patience)
+
+    def _watch(self, actor: int, mailbox: str) -> None:
+        self._mail.watch(actor, mailbox)
 
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
         def outcome() -> Generator[Any, Any, Frozen]:

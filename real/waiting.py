@@ -158,7 +158,7 @@ class Patience:
         the error is a lost peer.
         """
         if self.polls and not getattr(work, "can_be_polled", True):
-            work = _Watched(work)
+            work = Watched(work)
             self.event(work.done)
         elif self.polls and self._crowded:
             self._doze(work)
@@ -202,7 +202,7 @@ class Patience:
             raise Unfinished
 
 
-class _Watched:
+class Watched:
     """A work that can only be waited for, with a thread that waits: `done` once it is over."""
 
     def __init__(self, work: Any) -> None:

@@ -76,7 +76,7 @@ class Watch:
         self._ends: list[End | None] = [None] * len(children)
         self._reports: list[Ended] = []
         self.changed: list[str] = []
-        self.spoiled = False
+        self.spoiled = self.aborted = False
         self.listening: list[Child] = []
         self._actors = {child: actor for actor, child in enumerate(children)}
         self._deaths: dict[int, str] = {}
@@ -181,6 +181,7 @@ class Watch:
                 self.waited_ns[rank] = message.waited_ns
                 self._reports.append(message)
                 self.spoiled |= message.spoiled
+                self.aborted |= message.aborted
                 if message.listens:
                     self.listening.append(child)
                 if message.changed:

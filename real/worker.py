@@ -209,6 +209,7 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
+        rank.journal.shared.aborts = program.aborts
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
@@ -222,6 +223,7 @@ class Worker:
             else:
                 rank._drain()
                 rank.journal.finished()
+                self._mail.end()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
         except Unfinished:
@@ -234,6 +236,7 @@ class Worker:
                 lacked = trouble(error)
                 with contextlib.suppress(NoJournal):
                     rank.journal_of(error).raised(error, registry.packages())
+                self._mail.end()
         self._spoiled |= not rank.stop(STOP_SECONDS)
         lacked = lacked or rank.lacked
         rank.close()
@@ -247,7 +250,8 @@ class Worker:
             return Troubled(job.number, "blocked", file.failed)
         if lacked:
             return Troubled(job.number, end, lacked)
-        return Ended(job.number, end, rank.patience.waited_ns, started, time.monotonic_ns(), listens=listens)
+        waited, now = rank.patience.waited_ns, time.monotonic_ns()
+        return Ended(job.number, end, waited, started, now, listens=listens, aborted=rank.aborted)
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
+from dpsim.backend.aborting import Abortable
 from dpsim.backend.arguments import (
     check_member,
     check_peer,
@@ -30,13 +31,14 @@ from dpsim.ops import ReduceOp
 from dpsim.world import CommunicatorSpec
 
 
-class JournaledDeviceCommunicator(DeviceCommunicator):
+class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
     """Device collectives and transfers of one rank."""
 
-    __slots__ = ("_group", "_together", "journal", "places")
+    __slots__ = ("_group", "_together", "aborted", "journal", "places")
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
+        self.aborted = False
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
@@ -152,7 +154,9 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         except AttributeError:
             on = of_this_backend(stream, OwnStream).name  # which says what is wrong
         site = site or f"{self.name}.{issue.op}"
-        if self.journal.turn is not None:
+        if self.journal.shared.aborts:
+            self.refuse_aborted(site)
+        elif self.journal.turn is not None:
             self.journal.come(site)
         if self._group is not None:
             raise RuntimeError(f"{self.name}: {issue.op} within a coalesced group, which is for send and recv")
@@ -175,7 +179,9 @@ class JournaledDeviceCommunicator(DeviceCommunicator):
         except AttributeError:
             on = of_this_backend(stream, OwnStream).name
         site = site or f"{self.name}.{issue.op}"
-        if self.journal.turn is not None:
+        if self.journal.shared.aborts:
+            self.refuse_aborted(site)
+        elif self.journal.turn is not None:
             self.journal.come(site)
         memory = ref_of(buffer)
         reads, writes = (memory, ()) if issue.op == "send" else ((), memory)

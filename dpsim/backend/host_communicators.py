@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpsim.backend.aborting import Abortable
 from dpsim.backend.arguments import (
     check_member,
     check_peer,
@@ -30,13 +31,14 @@ from dpsim.ops import DTYPES, DType, ReduceOp
 from dpsim.world import CommunicatorSpec
 
 
-class JournaledHostCommunicator(HostCommunicator):
+class JournaledHostCommunicator(Abortable, HostCommunicator):
     """Host collectives and transfers of one rank."""
 
-    __slots__ = ("journal",)
+    __slots__ = ("aborted", "journal")
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
+        self.aborted = False
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
@@ -107,11 +109,15 @@ class JournaledHostCommunicator(HostCommunicator):
 
     def _collective(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
+        if self.journal.shared.aborts:
+            self.refuse_aborted(site)
         issues = self.journal.collective(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
 
     def _transfer(self, issue: Issue, array: HostArray, shape: tuple[int, ...], site: str | None) -> Work:
         site = site or f"{self.name}.{issue.op}"
+        if self.journal.shared.aborts:
+            self.refuse_aborted(site)
         issues = self.journal.transfer(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
 

@@ -21,7 +21,7 @@ from dpsim.world import At, Fault, Kill, World
 Key: TypeAlias = tuple[str | None, str | int | None, int | None]
 """(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
 
-IN_TIME = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask", "thread", "store"})
+IN_TIME = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask", "thread", "store", "watch", "abort"})
 """Kinds of op that cannot be late: a delay there never happens."""
 
 

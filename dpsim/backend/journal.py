@@ -65,6 +65,8 @@ class RankJournal:
         contract hold it."""
         self.capture: Lawful | None = None
         """The capture that is under way."""
+        self.aborts = False
+        """Whether the program may abort communicators."""
         self.issuing: AbstractContextManager[object] = nullcontext()
         """What a thread holds while it issues, where threads run at the same time: for what is more than one call."""
 

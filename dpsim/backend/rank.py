@@ -143,6 +143,17 @@ class JournaledRank(Rank):
         delay = self.journal.note("post", site, (to, mailbox, message))
         self._post(to, mailbox, message, delay)
 
+    def watch(self, actor: int, mailbox: str, site: str) -> None:
+        if type(actor) is not int:
+            actor = whole(actor, "the rank that is watched", site)
+        if not 0 <= actor < self.world.actors or actor == self.rank:
+            raise ValueError(
+                f"{site}: rank {self.rank} watches rank {actor}; there are ranks 0 to {self.world.actors - 1}, and none "
+                "is told of its own end"
+            )
+        self.journal.note("watch", site, (actor, mailbox))
+        self._watch(actor, mailbox)
+
     def sleep(self, ns: int, site: str) -> Work:
         ns = whole(ns, "the sleep", site, 0)
         delay = self.journal.note("sleep", site, (ns,))
@@ -215,6 +226,10 @@ class JournaledRank(Rank):
     @abstractmethod
     def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
         """Send; does not wait. ValueError if there is no such rank."""
+
+    @abstractmethod
+    def _watch(self, actor: int, mailbox: str) -> None:
+        """Have ("gone", actor) put into a mailbox of this rank when the actor is gone."""
 
     @abstractmethod
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:

@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias
 
 from dpsim.backend.journal import Journal
+from dpsim.interface import Aborted
+from dpsim.ops import BROKEN_OFF
 
 Outcome: TypeAlias = Callable[[], Generator[Any, Any, Any]]
 """Gives what an awaited op learned: a generator that may suspend or block."""
@@ -33,7 +35,11 @@ class Work:
         if outcome is None:
             raise self._twice()
         self._outcome = None
-        result = yield from outcome()
+        try:
+            result = yield from outcome()
+        except Aborted:
+            journal.learned(site, ordinal, BROKEN_OFF)
+            raise
         journal.learned(site, ordinal, result)
         return result
 

@@ -8,6 +8,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:COLLECTIVE:MISSING_RANK         a rank left out a collective that its peers wait in, or never came to it
     HANG:COLLECTIVE:EXTRA_CALL           a rank made a collective more often than its peers
     HANG:COLLECTIVE:DEAD_RANK            peers wait for a rank that died
+    HANG:COLLECTIVE:ABORTED              peers wait for a rank that has aborted the communicator
     HANG:COLLECTIVE:ORDER_ACROSS_GROUPS  ranks wait for each other in different groups
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
@@ -126,6 +127,7 @@ CLASSES = (
     "HANG:COLLECTIVE:MISSING_RANK",
     "HANG:COLLECTIVE:EXTRA_CALL",
     "HANG:COLLECTIVE:DEAD_RANK",
+    "HANG:COLLECTIVE:ABORTED",
     "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
     "HANG:P2P:UNMATCHED_RECV",
     "HANG:P2P:UNMATCHED_SEND",

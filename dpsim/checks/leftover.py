@@ -37,7 +37,9 @@ def check(run_index: RunIndex) -> list[Finding]:
         for entry in _pending(run_index, rank) if came_to_its_end else ():
             sites.setdefault((entry.raw[KIND], entry.raw[SITE]), []).append(entry)
     findings = [_never_awaited(run_index, entries) for entries in sites.values()]
-    for (_, *peers), line in run_index.transfers.items():
+    for (name, *peers), line in run_index.transfers.items():
+        if any(run_index.gave_up(rank, name) for rank in peers):
+            continue
         if len(line.sends) != len(line.receives) and all(ended[rank] for rank in peers):
             findings.append(_without_partner(run_index, peers, line))
     return findings

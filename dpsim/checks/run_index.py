@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
 from dpsim.ops import (
+    ABORT_COMMUNICATOR,
     CALL,
     COLLECTIVE_SIZES,
     COMMUNICATOR,
@@ -71,6 +72,7 @@ class RunIndex:
     decisions: dict[tuple[str, str], dict[int, list[Entry]]]  # (communicator, label) -> the same of decisions
     transfers: dict[tuple[str, int, int], Line]  # (communicator, sender, receiver)
     buffers: bool  # whether any memory was ever allocated
+    aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that gave it up
 
     @cached_property
     def memory(self) -> Memory:
@@ -86,6 +88,7 @@ class RunIndex:
         decisions: dict[tuple[str, str], dict[int, list[Entry]]] = {}
         transfers: dict[tuple[str, int, int], Line] = {}
         buffers = False
+        aborted: dict[str, set[int]] = {}
         make = tuple.__new__  # as Entry(...), at a third of its cost
         for rank, journal in enumerate(run.journals):
             for at, raw in enumerate(journal):
@@ -104,7 +107,13 @@ class RunIndex:
                     (line.sends if sends else line.receives).append(Entry(rank, at, raw))
                 elif kind == "alloc":
                     buffers = True
-        return RunIndex(world, run, collectives, decisions, transfers, buffers)
+                elif kind == "abort":
+                    aborted.setdefault(raw[ABORT_COMMUNICATOR], set()).add(rank)
+        return RunIndex(world, run, collectives, decisions, transfers, buffers, aborted)
+
+    def gave_up(self, rank: int, communicator: str) -> bool:
+        """Whether a rank has aborted a communicator: what it called there and did not end was broken off."""
+        return bool(self.aborted) and rank in self.aborted.get(communicator, ())
 
     def end(self, rank: int) -> End:
         return self.run.ends[rank]

@@ -16,7 +16,7 @@ from typing import Any
 
 from dpsim.awaited import awaited
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ADDRESS, CALL, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, THREAD, RawRecord
+from dpsim.ops import ADDRESS, CALL, COMMUNICATOR, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, THREAD, RawRecord
 
 
 @dataclass(frozen=True)
@@ -47,12 +47,16 @@ def find_stuck(run_index: RunIndex) -> list[Stuck]:
         for seq, joined in _unjoined(members):
             needs = {rank: awaited(entry.raw[CALL], rank, tuple(members)) for rank, entry in joined.items()}
             missing = tuple(one for one in members if one not in joined and any(one in own for own in needs.values()))
-            waits = tuple(rank for rank, own in needs.items() if any(one in own for one in missing))
+            waits = tuple(
+                rank
+                for rank, own in needs.items()
+                if any(one in own for one in missing) and not run_index.gave_up(rank, communicator)
+            )
             if waits:
                 stuck.append(Stuck(communicator, seq, joined, waits, missing))
                 break
     for (communicator, sender, receiver), (sends, receives) in run_index.transfers.items():
-        if len(receives) > len(sends):
+        if len(receives) > len(sends) and not run_index.gave_up(receiver, communicator):
             joined = {receiver: receives[len(sends)]}
             stuck.append(Stuck(communicator, len(sends), joined, (receiver,), (sender,)))
     stuck += _perhaps(run_index, {rank for one in stuck for rank in one.waits})
@@ -89,7 +93,7 @@ def _stands_in(run_index: RunIndex, own: Entry) -> bool:
     """Whether a rank may stand in its own op: on the host if its thread has not heard of its end and did nothing after
     it but send and join; on a stream if it did not end, nor heard of what came after it on that stream.
     """
-    if run_index.end(own.rank) != "blocked":
+    if run_index.end(own.rank) != "blocked" or run_index.gave_up(own.rank, own.raw[COMMUNICATOR]):
         return False
     journal = run_index.run.journals[own.rank]
     thread = own.raw[THREAD]

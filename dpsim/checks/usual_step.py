@@ -39,8 +39,10 @@ class UsualStep:
 
     def done(self, rank: int, step: int, communicator: str) -> bool:
         """Whether a rank makes no more calls on `communicator` in a step: it ended the step, or went on to what
-        comes after it.
+        comes after it. One that gave the communicator up left out nothing.
         """
+        if self.run_index.gave_up(rank, communicator):
+            return False
         used = self._first.get((rank, step), {})
         beyond = any(self._precedes(communicator, other, step) for other in used if other != communicator)
         return self.run_index.passed(rank, step) or beyond

@@ -33,7 +33,9 @@ from dpsim.sim.joint import JointGroup
 from dpsim.sim.lazy import Made
 from dpsim.sim.life import kill, live, live_beside
 from dpsim.sim.machine import Machine
+from dpsim.sim.membership import Membership
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.notices import Notices
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.ports import Ports
 from dpsim.sim.rank import SimRank
@@ -89,7 +91,7 @@ class SimBackend:
         if not isinstance(program, Program):
             refuse_no_program(program)
         dying = [fault.rank for fault in world.faults if fault.kind == "die"]
-        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory, dying)
+        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory, dying, program.aborts)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.actors)] if world.residency else []
         waited = [0] * world.actors
         groups: list[Group] = (
@@ -101,10 +103,13 @@ class SimBackend:
             for group in groups:
                 group.made = Made(machine, group.spec) if group.device else None
         boxes, ports = Mailboxes(machine, world.actors), Ports(machine, world)
+        notices = Notices(machine, boxes)
         journals: list[list[RawRecord]] = [[] for _ in range(world.actors)]
         self.journals = journals
         ends: list[End] = ["blocked"] * world.actors
         shared = [RankJournal(rank, world, own.append) for rank, own in enumerate(journals)]
+        for one in shared:
+            one.aborts = program.aborts
         threads = [
             Threads(one, own, machine, program.ordered_by_flags) if program.threaded else None
             for one, own in zip(shared, journals, strict=True)
@@ -124,7 +129,15 @@ class SimBackend:
             one.look = partial(watch.look, one.rank)
         begin = partial(live_beside, ends=ends)
         ranks = [
-            SimRank(host, Device(host.rank, machine, self.costs, self.expandable, world), boxes, ports, several, begin)
+            SimRank(
+                host,
+                Device(host.rank, machine, self.costs, self.expandable, world),
+                boxes,
+                notices,
+                ports,
+                several,
+                begin,
+            )
             for host, several in zip(hosts, threads, strict=True)
         ]
         for rank, host in zip(ranks, hosts, strict=True):
@@ -170,6 +183,10 @@ class SimBackend:
                 one.look = _nothing
                 one.threads.clear()
             boxes.close()
+            notices.close()
+            for group in groups:
+                for membership in [*group.memberships.values()]:
+                    membership.forget()
             ports.forget()
             machine.env.close()
             del machine.submit, machine.fire, machine.alarms
@@ -227,9 +244,9 @@ def _connect(group: Group, ranks: list[SimRank], slots: list[Slots]) -> None:
     for number in group.spec.ranks:
         rank = ranks[number]
         rank.own_device.groups.append(group)
+        host, machine = rank.host_thread, group.machine
+        own = Membership(machine, group, number, rank.own_device.broke_off) if machine.aborting else None
         if group.spec.domain == "host":
-            rank.hosts[group.spec.kind] = SimHostCommunicator(rank.host_thread, group)
+            rank.hosts[group.spec.kind] = SimHostCommunicator(host, group, own)
         else:
-            rank.devices[group.spec.kind] = SimDeviceCommunicator(
-                rank.host_thread, group, slots[number] if slots else None
-            )
+            rank.devices[group.spec.kind] = SimDeviceCommunicator(host, group, slots[number] if slots else None, own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from dpsim.sim.buffers import flat_of, touched
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
+from dpsim.sim.membership import Membership
 from dpsim.sim.op import Op
 from dpsim.sim.residency import Slots
 from dpsim.sim.streams import SimStream
@@ -28,12 +30,13 @@ from dpsim.sim.streams import SimStream
 class SimHostCommunicator(JournaledHostCommunicator):
     """Host collectives and transfers: each ends for its host alone."""
 
-    __slots__ = ("group", "host")
+    __slots__ = ("group", "host", "membership")
 
-    def __init__(self, host: Host, group: Group) -> None:
+    def __init__(self, host: Host, group: Group, membership: Membership | None = None) -> None:
         super().__init__(host.journal, group.spec)
         self.host = host
         self.group = group
+        self.membership = membership
 
     def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
         host, machine = self.host, self.host.machine
@@ -58,16 +61,36 @@ class SimHostCommunicator(JournaledHostCommunicator):
 
         if last is None:
             return lambda: _at_once(wanted)
+        if self.membership is not None:
+            return partial(self._unless_aborted, self.membership, host.journal.site, last, issues[-1], wanted)
         if machine.partial:
             return lambda: host.wait(self._served(last, issues[-1]), wanted)
         if machine.timed:
             return lambda: host.wait(last, wanted)
         return lambda: host.wait(self.group.ended(host, last), wanted)
 
+    def _unless_aborted(
+        self, membership: Membership, site: str, last: Op, issue: Issue, wanted: HostArray
+    ) -> Generator[Any, Any, HostArray]:
+        """The result, where it is not aborted before."""
+        if membership.aborted:
+            raise self.error(site)
+        part = membership.part(self.host, self._served(last, issue))
+        yield from self.host.wait(part.over)
+        if part.broken:
+            raise self.error(site)
+        return wanted
+
+    def _abort(self) -> None:
+        if self.membership is not None:
+            self.membership.abort(self.host)
+
     def _served(self, last: Op, issue: Issue) -> Op:
         """What a host waits for that awaits this end, where it may be lost with one of the others."""
         host, group = self.host, self.group
         end = last if host.machine.timed else group.ended(host, last)
+        if not host.machine.partial:
+            return end
         others = group.spec.ranks if issue.peer is None else (issue.peer,)
         return host.parts(group.spec.name, others, end, on_device=False)
 
@@ -93,13 +116,16 @@ def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
 class SimDeviceCommunicator(JournaledDeviceCommunicator):
     """Device collectives and transfers: each holds its stream until it ends for this rank."""
 
-    __slots__ = ("_before", "_heads", "_moves", "_parts", "_started", "group", "host", "slots")
+    __slots__ = ("_before", "_heads", "_moves", "_parts", "_started", "group", "host", "membership", "slots")
 
-    def __init__(self, host: Host, group: Group, slots: Slots | None = None) -> None:
+    def __init__(
+        self, host: Host, group: Group, slots: Slots | None = None, membership: Membership | None = None
+    ) -> None:
         super().__init__(host.journal, group.spec)
         self.host = host
         self.group = group
         self.slots = slots
+        self.membership = membership
         self._parts = 0
         self._started: Op | None = None
         self._moves: list[Op] | None = None
@@ -108,6 +134,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
         host, machine = self.host, self.host.machine
         if self.group.made is not None:
             self.group.made.meet(host, self.ranks)
@@ -129,6 +157,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             if machine.partial:
                 members = self.group.spec.ranks
                 end = self.group.last[host.rank] = host.parts(self.group.spec.name, members, end, on_device=True)
+            if self.membership is not None:
+                end = self.group.last[host.rank] = self.membership.part(host, end, own).over
             on.chain.tail = self._end(end)
             if on.chain.queue is not None:
                 on.chain.queue.append(on.chain.tail)
@@ -146,6 +176,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
 
     def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
         on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
+        if self.aborted:
+            raise self.error(self.name)
         host, group, chain = self.host, self.group, on.chain
         for issue in issues:
             if group.made is not None:
@@ -163,6 +195,8 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
             end = group.move(host, own, group.last.get(host.rank) if self._moves is None else self._before)
             if host.machine.partial and issue.peer is not None:
                 end = host.parts(group.spec.name, (issue.peer,), end, on_device=True)
+            if self.membership is not None:
+                end = self.membership.part(host, end, own).over
             if self._moves is None:
                 chain.tail = self._end(end)
                 group.last[host.rank] = chain.tail
@@ -170,6 +204,10 @@ class SimDeviceCommunicator(JournaledDeviceCommunicator):
                     chain.queue.append(chain.tail)
             else:
                 self._moves.append(end)
+
+    def _abort(self) -> None:
+        if self.membership is not None:
+            self.membership.abort(self.host)
 
     def _open(self, stream: Stream) -> None:
         self._moves, self._before = [], self.group.last.get(self.host.rank)

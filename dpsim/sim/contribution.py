@@ -51,6 +51,11 @@ class Contribution:
         """Take what goes out as it is now: from here on the memory may be used again."""
         self.source = np.array(self.sent())
 
+    def let_go(self) -> None:
+        """The memory may be used for something else from now on: what comes goes nowhere."""
+        self.keep()
+        self.output = np.empty_like(self.output)
+
     def receive(self, wire: HostArray) -> None:
         """Take what came, as far as it fits. Bytes are copied: nobody on the way knows of types."""
         output = self.output

@@ -26,6 +26,7 @@ from typing import Any
 
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelError
+from dpsim.interface import Aborted
 from dpsim.ops import RawRecord
 from dpsim.schedule import Footprint, host_word, numbered_label, visit_label
 from dpsim.sim.lines import Line
@@ -65,6 +66,8 @@ class Host:
         self._failed: Op | None = None
         self.error: KernelError | None = None
         """What its device failed with. The program hears of it when it next waits for the device."""
+        self.broken: Aborted | None = None
+        """That work of its device was broken off: the same, but that the device goes on."""
         self.seen_marks = 0
         self.causes = 0
         """Untimed: what it knows, as of an op; see `Op`."""
@@ -116,8 +119,7 @@ class Host:
         """The end of this rank's part of a collective or transfer, where it may be lost with one of the members: that
         each of them lived until then is an op.
         """
-        machine, number = self.machine, self._parts
-        self._parts += 1
+        machine, number = self.machine, self.next_part()
         for victim in machine.partial:
             if victim == self.rank or victim not in members:
                 continue
@@ -131,6 +133,11 @@ class Host:
             machine.submit(part)
             end = part
         return end
+
+    def next_part(self) -> int:
+        """The number of a part that has an op of its own behind it."""
+        self._parts += 1
+        return self._parts - 1
 
     def address(self, verb: str = "") -> str:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
@@ -249,7 +256,10 @@ class Host:
                 self.causes |= self._failed.causes
                 self.seen_marks |= self._failed.seen_marks
             raise self.error
-        return (yield from self.wait(op))
+        value = yield from self.wait(op)
+        if self.broken is not None:
+            raise Aborted(*self.broken.args)
+        return value
 
     def _hears_of(self, op: Op) -> Op:
         """That the host hears of an op of its device before the device stops, as an op that has its value."""

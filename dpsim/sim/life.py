@@ -40,6 +40,8 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
                 lost.host.own_journal.raised(lost.error, packages())
                 rank.stop()
                 return
+        for each in device.threads:  # whoever cares has heard of it, and the rest goes on
+            each.broken = None
         for chain in device.chains.values():
             end = chain.end(host)
             if end is not None:
@@ -74,6 +76,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         return
     ends[rank.rank] = "finished"
     journal.finished()
+    rank.gone()
 
 
 async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:

@@ -14,13 +14,25 @@ from dpsim.schedule import Footprint
 from dpsim.world import Kill
 
 
+LEFT = 1 << 40
+"""What ops die with for which nobody is there any more since a member has aborted its communicator: no actor's number.
+"""
+
+
 class Lives:
     """`kills`: of ranks that may be killed. `dying`: ranks that a fault lets die. `failing`: ranks of which a kernel
-    raises in some run: where the failure falls is a choice.
+    raises in some run: where the failure falls is a choice. `aborting`: ranks may abort communicators.
     """
 
-    def __init__(self, kills: Sequence[Kill] = (), dying: Collection[int] = (), failing: Collection[int] = ()) -> None:
-        self.dead: dict[int, bool] = {}
+    def __init__(
+        self,
+        kills: Sequence[Kill] = (),
+        dying: Collection[int] = (),
+        failing: Collection[int] = (),
+        aborting: bool = False,
+    ) -> None:
+        self.dead: dict[int, bool] = {LEFT: True} if aborting else {}
+        self.aborting = aborting
         self.failing = frozenset(failing)
         self.mortal = frozenset(kill.rank for kill in kills)
         self.fragile = self.mortal.union(dying, failing)

@@ -56,8 +56,9 @@ class Machine(Edges):
         keep_order: bool = False,
         memory: bool = True,
         dying: Collection[int] = (),
+        aborting: bool = False,
     ) -> None:
-        super().__init__(kills, dying, () if strategy is None else strategy.failing())
+        super().__init__(kills, dying, () if strategy is None else strategy.failing(), aborting)
         self.order: list[str] = []  # labels of ops with a footprint, as they fired
         self.enabled: list[Op] = []
         self.visible = strategy is not None or keep_order
@@ -102,7 +103,7 @@ class Machine(Edges):
         if strategy is None:
             return False
         if dead:
-            if self.failing:  # a failure has more behind it, so it may come before what it takes away is there
+            if self.failing or self.aborting:  # a failure or an abort has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
         able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled

@@ -52,6 +52,20 @@ class Mailboxes:
         self._chains[sender, to, name] = delivery
         machine.submit(delivery)
 
+    def announce(self, notice: Op, to: int, name: str, message: Frozen) -> None:
+        """A delivery that nobody sends; whoever submits it says when."""
+        box = self._boxes.get((to, name)) or self._box(to, name)
+        notice.effect, notice.args = self._deliver, (box, message, notice)
+        if self._machine.visible:
+            whole = ("mailbox", to, name), "w"
+            notice.footprint = lambda: ((("mailbox", to, name, box.delivered), "w"), whole)
+
+    def follow(self, notice: Op, sender: int, to: int, name: str) -> None:
+        """It comes after what the sender has sent to that box, and what was not lost with it."""
+        last = self._chains.get((sender, to, name))
+        if last is not None and last.life not in self._machine.dead:
+            self._machine.edge(last, notice)
+
     def take(self, op: Op, rank: int, name: str, how: str) -> None:
         """Let the value of `op` be the next message; for a poll, None if there is none. A poll can be early or late; a
         get comes after its message, and is no choice.

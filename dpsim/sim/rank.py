@@ -6,7 +6,8 @@ communicators in `dpsim.sim.communicators`. Here are messages and sleep.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from dpsim.backend.graphs import JournaledGraph
@@ -20,6 +21,7 @@ from dpsim.sim.flags import SimFlag
 from dpsim.sim.graphs import SimGraph
 from dpsim.sim.host import Host
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.notices import Notices
 from dpsim.sim.op import Op
 from dpsim.sim.ports import Ports
 from dpsim.sim.stores import join_store, open_store
@@ -33,13 +35,14 @@ Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any
 class SimRank(JournaledRank):
     """One rank of the simulation. `host_thread`: its host, or the front of several (`threads`)."""
 
-    __slots__ = ("_begin", "_boxes", "_ports", "host_thread", "own_device", "threads")
+    __slots__ = ("_begin", "_boxes", "_notices", "_ports", "host_thread", "own_device", "threads")
 
     def __init__(
         self,
         host: Host,
         device: Device,
         boxes: Mailboxes,
+        notices: Notices,
         ports: Ports,
         threads: Threads | None = None,
         begin: Begin | None = None,
@@ -49,6 +52,7 @@ class SimRank(JournaledRank):
         self.own_device = device
         self.threads = threads
         self._boxes = boxes
+        self._notices = notices
         self._ports = ports
         self._begin = begin
 
@@ -60,6 +64,7 @@ class SimRank(JournaledRank):
             self.threads.died()
         self.own_device.lose()
         self._ports.left(self.host_thread, by)
+        self._notices.gone(self.rank, partial(self._behind_death, by))
 
     def cut(self) -> bool:
         """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
@@ -70,6 +75,28 @@ class SimRank(JournaledRank):
         if self.threads is not None:
             self.threads.over = True
         self._ports.left(self.host_thread, None)
+        self.gone()
+
+    def gone(self) -> None:
+        """The program has come to an end, whatever that was: those who watch the rank are told."""
+        self._notices.gone(self.rank, self._behind)
+
+    def _behind(self, op: Op) -> None:
+        """Put an op behind all that the rank's hosts did and knew."""
+        for host in self._hosts:
+            if host.chained:
+                host.before(op)
+
+    def _behind_death(self, by: Op, op: Op) -> None:
+        """The same of a rank that was killed: what it had issued and not come to did not happen."""
+        self.host_thread.machine.edge(by, op)
+        for host in self._hosts:
+            op.causes |= host.causes
+            op.seen_marks |= host.seen_marks
+
+    @property
+    def _hosts(self) -> Sequence[Host]:
+        return [self.host_thread] if self.threads is None else self.threads.hosts
 
     def _stream(self, name: str) -> Stream:
         return SimStream(self.host_thread, self.own_device, name)
@@ -104,6 +131,9 @@ class SimRank(JournaledRank):
         if host.chained:
             host.before(delivery)
         self._boxes.post(delivery, self.rank, to, mailbox, message)
+
+    def _watch(self, actor: int, mailbox: str) -> None:
+        self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)
 
     def _take(self, mailbox: str, how: str, delay_ns: int) -> Outcome:
         host = self.host_thread

@@ -5,7 +5,8 @@ share in Python is in that order, too.
 
 That is more than a search can come to the end of, where there are three threads. A program that says
 `ordered_by_flags = True` promises that what its threads share in Python is ordered by flags, starts and joins where the
-order matters. Then a turn touches what the call is on: a flag, a thread, or one resource for all the rest. Who draws
+order matters. Then a turn touches what the call is on: a flag, a thread, a communicator that is aborted, or one
+resource for all the rest. Who draws
 a number that others draw, too, says so by a call on a flag.
 """
 
@@ -32,8 +33,11 @@ TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "start": (("name", "w"),),
     "join": (("name", "r"),),
     "end": (("end", "w"),),
+    "abort": (("state", "w"),),
+    "call": (("state", "r"),),
 }
-"""What a call on a flag or thread touches of it. Whether a wait comes before a set or after it makes no difference, as
+"""What a call on a flag or thread touches of it; and one on a communicator that can be aborted, which is besides a call
+like all others. Whether a wait comes before a set or after it makes no difference, as
 long as nobody clears the flag."""
 
 
@@ -76,7 +80,7 @@ class TurningHost(Host):
         kind, name, what = self.own_journal.about
         if self.by_object and kind:
             touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
-            op.footprint = (*touched, *self.mortal)
+            op.footprint = (*touched, *(self.lives if what == "call" else self.mortal))
         if self.own_journal.dies(site, ordinal):
             self._for_all(op)
         self._pass(op)

@@ -11,6 +11,7 @@ import sys
 from dpsim.ops import KEPT_CALL, KEPT_FIELDS, KIND, OP, WHERE, RawRecord
 
 CALLS = {
+    "abort": "abort",
     "alloc": "alloc",
     "ask": "query|synchronize|capture",
     "capture": "capture",
@@ -29,6 +30,7 @@ CALLS = {
     "thread": "start|join",
     "used": "record_stream",
     "wait": "wait|wait_stream|replay",
+    "watch": "watch",
 }
 """Kind of record -> the calls of the contract that write it; a collective or transfer is named as its call is. The
 records of a replay have the lines of the capture.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dpsim.awaited import is_idle
+from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
@@ -102,6 +103,8 @@ class HostState(HostPoint):
             at += 1
             posts = "wait"
         self.at = at
+        if at == end:
+            self._end_of_journal(self.clock)
 
     def straight(self) -> None:
         """The whole journal as it stands, of a host with one stream."""
@@ -189,6 +192,15 @@ class HostState(HostPoint):
 
     def _post(self, _: int, raw: RawRecord) -> None:
         self.meeting.mail.post(self.rank, raw, self.clock, self.meeting.ready)
+
+    def _watch(self, _: int, raw: RawRecord) -> None:
+        meeting = self.meeting
+        meeting.mail.watches(self.rank, raw, self.clock, meeting.clocks, meeting.ready)
+
+    def _end_of_journal(self, clock: Clock) -> None:
+        """The host has come to its end, whatever that is, and knew so much."""
+        meeting = self.meeting
+        meeting.mail.gone(self.rank, clock, meeting.clocks, meeting.ready)
 
     def _transfer(self, at: int, raw: RawRecord) -> None:
         meeting, group = self.meeting, raw[TRANSFER_GROUP]
@@ -278,5 +290,6 @@ ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {
     "ask": HostState._ask,
     "take": HostState._take,
     "post": HostState._post,
+    "watch": HostState._watch,
 }
 """What a host does at a record; launches are in `go`, for they are the most."""

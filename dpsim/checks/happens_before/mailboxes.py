@@ -24,6 +24,9 @@ Where several host threads of a rank post to a box or take from it, neither is w
 journal, nor does one know what another took. There nothing is counted either, and a message may be of any post that has
 its content.
 
+That an actor is gone is a message which nobody posts. In the box it is one of a sender of its own, with one post: known
+there is what that actor knew at its end, and what the watcher knew when it began to watch.
+
 Of a rank that died messages may be lost, so nothing is counted in a box that it posts to. Nor where a message
 came that no post explains, or too many to look at (`MANY`). There each message is taken for itself.
 """
@@ -36,7 +39,18 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
-from dpsim.ops import KIND, POST_CONTENT, POST_MAILBOX, POST_TO, TAKE_MAILBOX, THREAD, RawRecord
+from dpsim.ops import (
+    ADDRESS,
+    KIND,
+    POST_CONTENT,
+    POST_MAILBOX,
+    POST_TO,
+    TAKE_MAILBOX,
+    THREAD,
+    WATCH_ACTOR,
+    WATCH_MAILBOX,
+    RawRecord,
+)
 
 MANY = 256
 """Messages that are not accounted for, up to which they are counted."""
@@ -75,7 +89,7 @@ class Box:
     """A mailbox. `counts`: whether messages are counted. `mixed`: several threads of a rank post or take."""
 
     def __init__(self) -> None:
-        self.senders: dict[int, Letters] = {}
+        self.senders: dict[Any, Letters] = {}
         self.counts = True
         self.mixed = False
         self._left: Counter[Any] = Counter()
@@ -200,18 +214,55 @@ def _find(one: Letters, content: Any, at: int, end: int) -> int | None:
     return next((number for number in range(at, end) if one.posts[number][0] == content), None)
 
 
+class Notice:
+    """That an actor is gone, for one who watches it: a post that is there when both have come so far."""
+
+    __slots__ = ("_known", "_letters")
+
+    def __init__(self, letters: Letters) -> None:
+        self._letters = letters
+        self._known: Clock | None = None
+
+    def learn(self, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
+        """What is known at the end of the one, or at the watch of the other; the second of the two posts it."""
+        if self._known is None:
+            self._known = clock
+            return
+        self._letters.posts[0][1].set(clocks.join(self._known, clock), 0, 0, ready)
+        self._letters.sent = 1
+
+
 class Mail:
     """The mailboxes of a run. Those that `lossy` ranks post to are not counted."""
 
     def __init__(self, lossy: Collection[int] = ()) -> None:
         self._lossy = lossy
         self._boxes: defaultdict[tuple[int, str], Box] = defaultdict(Box)
+        self._watched: defaultdict[int, list[Notice]] = defaultdict(list)
+        self._watches: dict[tuple[int, Any], Notice] = {}
 
     def add(self, rank: int, raw: RawRecord) -> None:
         """Before the walk: a post of the run."""
         box = self._boxes[raw[POST_TO], raw[POST_MAILBOX]]
         box.senders.setdefault(rank, Letters()).posts.append((raw[POST_CONTENT], Signal()))
         box.counts = box.counts and rank not in self._lossy
+
+    def announce(self, rank: int, raw: RawRecord) -> None:
+        """Before the walk: a rank that watches an actor."""
+        box, at = self._boxes[rank, raw[WATCH_MAILBOX]], (rank, raw[ADDRESS])
+        letters = box.senders[at] = Letters()
+        letters.posts.append((("gone", raw[WATCH_ACTOR]), Signal()))
+        notice = self._watches[at] = Notice(letters)
+        self._watched[raw[WATCH_ACTOR]].append(notice)
+
+    def watches(self, rank: int, raw: RawRecord, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
+        """The walk has come to the beginning of a watch."""
+        self._watches[rank, raw[ADDRESS]].learn(clock, clocks, ready)
+
+    def gone(self, rank: int, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
+        """The walk has come to the end of an actor."""
+        for notice in self._watched.pop(rank, ()):
+            notice.learn(clock, clocks, ready)
 
     def share(self, rank: int, journal: Sequence[RawRecord]) -> None:
         """Before the walk: a rank that has several threads, which may use one box."""

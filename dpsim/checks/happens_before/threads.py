@@ -115,6 +115,10 @@ class ThreadedHost(HostState):
                 look.look()
             self.at += 1
             posts = "wait"
+        whole = self.clock
+        for known, _ in self._known.values():
+            whole = self.meeting.clocks.join(whole, known)
+        self._end_of_journal(whole)
 
     def _enter(self, thread: str) -> None:
         self._known[self._thread] = self.clock, self.position

@@ -20,6 +20,8 @@ depends on has fired; a host stops where it learned something that has not happe
   very take, so it is waited for. Where nothing can move any more some host went on first, by what is there: if only
   one can have, then what is not there was not there, else it may have been.
 
+* that an actor is gone, as a message to who watches it: after all that the actor's host had come to, and after the
+  beginning of the watch;
 * of a rank with several host threads, each comes after its start, and what goes on behind a flag or a join comes after
   what let it go on (`threads`). To come later in the journal is no order of two threads.
 
@@ -58,7 +60,7 @@ from dpsim.world import Run, World
 STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "read": 1, "alloc": 0, "mark": 0, "wait": 0, "used": 0}
 """The records that name a stream to put something on, and how many ops of it each is."""
 
-NOTED = STREAMED | {"post": -1, "thread": -2}
+NOTED = STREAMED | {"post": -1, "thread": -2, "watch": -3}
 """These, and those of which one has to know besides."""
 
 
@@ -150,6 +152,8 @@ def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
             if ops < 0:
                 if ops == NOTED["post"]:
                     mail.add(rank, raw)
+                elif ops == NOTED["watch"]:
+                    mail.announce(rank, raw)
                 else:
                     threaded = True
                 continue

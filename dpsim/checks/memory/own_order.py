@@ -67,7 +67,7 @@ OUTLINED: dict[str, Callable[[RawRecord], Any]] = {
 }
 """What counts of records, by kind."""
 
-BESIDE = frozenset({"sleep", "post", "take", "decision", "probe", "raised", "injected", "finished"})
+BESIDE = frozenset({"sleep", "post", "take", "watch", "decision", "probe", "raised", "injected", "finished"})
 """Kinds of record of which nothing counts."""
 
 LONG: Final = 400
