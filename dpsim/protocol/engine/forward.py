@@ -5,7 +5,7 @@
     dummy()      the same collectives for no token, and nobody waits for the device (2.7)
 
 Every forward of one rank meets one of each other rank, so ranks that launch another number of them hang (I-EL-1). What
-a real one computes is checked: tokens of all ranks, and the version of the weights that they have. `update_weights` is
+a real one computes is checked: tokens of all ranks, and the version of the weights of each. `update_weights` is
 what users do between a pause and a resume: a collective of all engines on another communicator, which writes what
 forwards read.
 
@@ -33,6 +33,7 @@ class Forward:
         self.experts = rank.device("ep")
         self.weights = self.main.alloc(1, "int32", "forward.weights")
         self.main.launch("forward.load", load, writes=[self.weights])
+        self.version = 0
 
     async def execute(self, tokens: int) -> bool:
         """Run a batch, if it has tokens: whether it had."""
@@ -42,9 +43,8 @@ class Forward:
         hidden, whole = await self.run(tokens)
         (value,) = await hidden.read("forward.read")
         hidden.free()
-        version, own = divmod(int(value), MANY)
-        assert own == whole, f"a forward of {own} tokens, where {whole} were agreed"
-        self.rank.decide("weights", version, "dp_engine")
+        expected = whole + self.experts.size * MANY * self.version
+        assert value == expected, f"a forward gave {value}, where {whole} tokens and weights {self.version} are agreed"
         return True
 
     async def dummy(self) -> None:
@@ -59,8 +59,7 @@ class Forward:
         counts[self.agreement.index] = tokens
         counts = await self.agreement.all_reduce(counts, site="dp.agree")
         hidden = self.main.alloc(1, "int32", "forward.hidden")
-        args = tokens, self.experts.index
-        self.main.launch("forward.kernel", forward, reads=[self.weights], writes=[hidden], args=args)
+        self.main.launch("forward.kernel", forward, reads=[self.weights], writes=[hidden], args=(tokens,))
         self.experts.all_reduce(hidden, self.main, site="forward.experts")
         return hidden, int(counts.sum())
 
@@ -75,10 +74,11 @@ class Forward:
             stream.launch("weights.write", write, writes=[self.weights], args=(version,))
         group.broadcast(self.weights, group.ranks[0], stream, site="weights.broadcast")
         await stream.record().synchronize("weights.synchronize")
+        self.version = version
 
 
 MANY = 1 << 16
-"""More than the tokens of all ranks: a forward's result is the version of the weights, and these tokens."""
+"""More than the tokens of all ranks: a forward's result is these, and the versions of all ranks' weights above."""
 
 
 def load(weights: Any) -> None:
@@ -91,9 +91,9 @@ def write(weights: Any, version: int) -> None:
     weights[:] = version
 
 
-def forward(weights: Any, hidden: Any, tokens: int, index: int) -> None:
-    """Kernel: this rank's tokens, and the first rank's version of the weights."""
-    hidden[:] = tokens + (weights * MANY if index == 0 else 0)
+def forward(weights: Any, hidden: Any, tokens: int) -> None:
+    """Kernel: this rank's tokens, and the version of its weights."""
+    hidden[:] = tokens + weights * MANY
 
 
 __all__ = ["DUMMY", "REAL", "Forward"]

@@ -23,6 +23,8 @@ from typing import ClassVar
 from dpsim.interface import Frozen, Rank
 from dpsim.program import Request
 from dpsim.protocol.engine.answers import OUTPUTS
+from dpsim.protocol.engine.client import ClientView
+from dpsim.protocol.engine.coordination import FirstRequest
 from dpsim.protocol.engine.layout import COORDINATOR, Layout
 from dpsim.protocol.engine.scheduler import RequestId
 
@@ -57,47 +59,14 @@ class Plan:
         return [action for _, action in sorted(timed, key=lambda one: one[0])]
 
 
-class View:
-    """What one front end knows of the engines. `index`: its number; ties go to engines by that."""
-
-    def __init__(self, index: int, layout: Layout) -> None:
-        self.layout = layout
-        self.offset = layout.size * index // layout.frontends
-        self.current_wave = 0
-        self.engines_running = False
-        self.own = [0] * layout.size
-
-    def published(self, counts: Frozen, wave: int, running: bool) -> None:
-        self.current_wave, self.engines_running = wave, running
-
-    def choose(self) -> int:
-        """The engine of the next request: the one that has the fewest of ours."""
-        order = [(self.offset + i) % self.layout.size for i in range(self.layout.size)]
-        engine = min(order, key=lambda one: self.own[one])
-        self.own[engine] += 1
-        return engine
-
-    def finished(self, engine: int) -> None:
-        self.own[engine] -= 1
-
-    def tells_first_request(self) -> bool:
-        """Whether the coordinator hears of the request that is sent now."""
-        return False
-
-
-class View014(View):
-    """Until 0.24 a front end wakes the engines, through the coordinator."""
-
-    def tells_first_request(self) -> bool:
-        tells = not self.engines_running
-        self.engines_running = True
-        return tells
+BEHIND = 1_000_000
+"""The step of a front end: what it waits for is late because of an engine's step, which comes first in reports."""
 
 
 class FrontEnd:
     """`index`: its number; `actions`: what it does."""
 
-    def __init__(self, rank: Rank, layout: Layout, index: int, view: View, actions: Sequence[Action]) -> None:
+    def __init__(self, rank: Rank, layout: Layout, index: int, view: ClientView, actions: Sequence[Action]) -> None:
         self.rank = rank
         self.layout = layout
         self.index = index
@@ -112,6 +81,7 @@ class FrontEnd:
 
     async def run(self) -> None:
         """All actions, then all outputs; then it stops."""
+        self.rank.step = BEHIND
         await self.settle()
         for engine in sorted(self.aborted_on):
             await self.ask([engine], "ECHO")
@@ -145,17 +115,15 @@ class FrontEnd:
     async def add(self, request: RequestId, steps: int) -> None:
         """Send a request to an engine."""
         await self.look()
-        engine = self.view.choose()
+        engine, wave, first = self.view.send()
         self.engines[request] = engine
         self.awaited.add(request)
-        message = "ADD", request, steps, self.view.current_wave, self.index
-        self.rank.send(engine, "input", message, "frontend.add")
-        if self.view.tells_first_request() and self.layout.coordinated:
-            self.first_request(engine)
+        self.rank.send(engine, "input", ("ADD", request, steps, wave, self.index), "frontend.add")
+        if first is not None and self.layout.coordinated:
+            self.first_request(first)
 
-    def first_request(self, engine: int) -> None:
-        told = "FIRST_REQ", engine, self.view.current_wave
-        self.rank.send(self.rank.service(COORDINATOR), "events", told, "frontend.first_request")
+    def first_request(self, told: FirstRequest) -> None:
+        self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *told), "frontend.first_request")
 
     def abort(self, request: RequestId) -> None:
         """The engine finds it as soon as its model has run, and again among its messages. It answers nothing."""
@@ -182,7 +150,6 @@ class FrontEnd:
         match await self.outputs.get("frontend.output"):
             case "FINISHED", str(request):
                 self.awaited.discard(request)
-                self.view.finished(self.engines[request])
             case "ANSWERED", str():
                 self.unanswered -= 1
             case "CONTROL", *action:
@@ -197,7 +164,7 @@ class FrontEnd:
     def learn(self, state: Frozen) -> None:
         match state:
             case [counts, int(wave), bool(running)]:
-                self.view.published(counts, wave, running)
+                self.view.heard(counts, wave, running)  # type: ignore[arg-type]
 
     def stop(self) -> None:
         """Its last word."""
@@ -207,4 +174,4 @@ class FrontEnd:
             self.rank.send(0, "input", ("STOP",), "frontend.stop")
 
 
-__all__ = ["Action", "FrontEnd", "Plan", "View", "View014"]
+__all__ = ["Action", "FrontEnd", "Plan"]

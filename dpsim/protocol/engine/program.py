@@ -28,10 +28,11 @@ from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Rank
 from dpsim.ops import KIND, SITE, Domain, RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
+from dpsim.protocol.engine.client import Balancing, ClientView, ClientView033, engines_of
 from dpsim.protocol.engine.coordination import Coordination, Coordination033
 from dpsim.protocol.engine.coordinator import Coordinator
 from dpsim.protocol.engine.forward import DUMMY, REAL, Forward
-from dpsim.protocol.engine.frontend import FrontEnd, Plan, View, View014
+from dpsim.protocol.engine.frontend import FrontEnd, Plan
 from dpsim.protocol.engine.layout import COORDINATOR, Layout
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control
@@ -40,9 +41,9 @@ from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Rel
 from dpsim.registry import register_protocol, with_variant
 
 FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
-    "0.33": {EngineWaves: Release033, Coordination: Coordination033, View: View},
-    "0.24": {EngineWaves: Release024, Coordination: Coordination, View: View014},
-    "0.14": {EngineWaves: Release014, Coordination: Coordination, View: View014},
+    "0.33": {EngineWaves: Release033, Coordination: Coordination033, ClientView: ClientView033},
+    "0.24": {EngineWaves: Release024, Coordination: Coordination, ClientView: ClientView},
+    "0.14": {EngineWaves: Release014, Coordination: Coordination, ClientView: ClientView},
 }
 """What differs between releases; the first is the default."""
 
@@ -79,6 +80,11 @@ class Engine(Program[EngineSetup]):
         interval: int = pieces[EngineWaves].sync_form.INTERVAL
         if config.dp_sync_interval != EngineConfig.model_fields["dp_sync_interval"].default:
             interval = config.dp_sync_interval
+        if config.data_parallel_external_lb and layout.frontends != layout.size:
+            raise Unsuitable(
+                f"config._api_process_count: {layout.frontends} front ends for {layout.size} engines; "
+                "with data_parallel_external_lb each engine has its own"
+            )
         plan = pieces[Plan](args.requests, layout.frontends)
         return EngineSetup(topology, config, layout, interval, plan, pieces)
 
@@ -104,7 +110,7 @@ class Engine(Program[EngineSetup]):
             await pieces[Coordinator](rank, layout, pieces[Coordination](layout.size)).run()
         else:
             index = int(rank.name.rpartition(".")[2])
-            view = pieces[View](index, layout)
+            view = pieces[ClientView](_engines(prepared, index), index, layout.frontends)
             await pieces[FrontEnd](rank, layout, index, view, prepared.plan.of(index)).run()
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
@@ -113,6 +119,17 @@ class Engine(Program[EngineSetup]):
         counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
         forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
         return {"forwards": forwards, "waves": counts[0][COMPLETE]}
+
+
+def _engines(prepared: EngineSetup, frontend: int) -> tuple[int, ...]:
+    """The engines that a front end sends to."""
+    config, size = prepared.config, prepared.layout.size
+    balancing: Balancing = "internal"
+    if config.data_parallel_external_lb or config.data_parallel_hybrid_lb:
+        balancing = "external" if config.data_parallel_external_lb else "hybrid"
+    each = max(size // config.nnodes, 1)
+    nodes = [range(first, min(first + each, size)) for first in range(0, size, each)]
+    return engines_of(balancing, nodes, size * frontend // prepared.layout.frontends)
 
 
 __all__ = ["COMPLETE", "FORMS", "PAUSED", "RESUMED", "START", "Engine", "EngineSetup"]

@@ -1,0 +1,50 @@
+"""Historical bugs of waves and pauses, area 1: what engines did wrong, in ten lines.
+
+protocol: {name: engine, variant: pause-cpu-only}
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+
+from dpsim.museum.engine import Drained, Drains, OnePhase, Updated, Updated024, Updates, mutant
+from dpsim.protocol.engine.client import ClientView
+from dpsim.protocol.engine.coordination import Coordination
+from dpsim.protocol.engine.frontend import Plan
+from dpsim.protocol.engine.pause import Control
+from dpsim.protocol.engine.waves import EngineWaves
+
+
+@mutant("wave-rearm-paused", "HANG:COLLECTIVE:MISSING_RANK", form="0.24", twin="engine-updated-0.24")
+class RearmsWhenPaused(Updated024):
+    """A wake that comes late moves one paused engine into a dummy forward, while the other updates its weights.
+
+    Vllm pull request 39366 (issues 36594, 38009): each engine paused alone, and went on hearing wakes.
+    """
+
+    replaced = MappingProxyType({Plan: Updates, EngineWaves: OnePhase})
+
+
+@mutant("coord-latch", "HANG:*", twin="engine-drained")
+class Latched(Drained):
+    """The coordinator says that engines run, as it forwarded a wake that they dropped: the next wake it keeps.
+
+    Vllm pull request 51481: what says that engines run is an engine that does.
+    """
+
+    replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})
+
+
+class Unsynchronised(Control):
+    async def device_idle(self) -> None:
+        pass
+
+
+@mutant("pause-cpu-only", "RACE:BUFFER", twin="engine-updated")
+class PausedOnTheHost(Updated):
+    """A pause is answered when the host is idle, while the last dummy forward runs: new weights are written under it.
+
+    Vllm pull requests 52914 and 52957.
+    """
+
+    replaced = MappingProxyType({Plan: Updates, Control: Unsynchronised})
