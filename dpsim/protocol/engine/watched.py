@@ -70,9 +70,11 @@ class WatchedLoop(EngineLoop):
                 await super().take(message)
 
     def fail(self) -> None:
-        """All requests end with an error, and all front ends hear that this engine ends."""
+        """All requests end with an error. Front ends hear by a message, too, that this engine ends, as vLLM's do."""
         for request, client in self.scheduler.abort_all():
             self.rank.send(self.layout.frontend(client), OUTPUTS, ("FAILED", request), "engine.failed")
+        for parent in parents(self.layout):
+            self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.index), "engine.dead")
 
     def leave(self) -> None:
         """In order: the others do not take it for a death, and the own monitor ends."""
@@ -135,6 +137,8 @@ class WatchedFrontEnd(FrontEnd):
         match message:
             case "gone", int(child):
                 self.gone(child)
+            case "ENGINE_CORE_DEAD", int(engine):
+                self.dead(engine)
             case "FAILED", str(request):
                 self.failed(request)
             case "FINISHED", str(request):
@@ -153,12 +157,16 @@ class WatchedFrontEnd(FrontEnd):
 
     def gone(self, child: int) -> None:
         """In order only when all is to end; then its requests end, too."""
-        if not self.stopping:
-            raise EngineDeadError(f"front end {self.index} ends: {actor(self.layout, child)} is gone")
+        self.dead(child)
         self.left.add(child)
         for request in sorted(self.awaited):
             if self.engines[request] == child:
                 self.failed(request)
+
+    def dead(self, child: int) -> None:
+        """Raises EngineDeadError, unless all are to end."""
+        if not self.stopping:
+            raise EngineDeadError(f"front end {self.index} ends: {actor(self.layout, child)} is gone")
 
     def failed(self, request: str) -> None:
         """An error to the client that waits for it."""
