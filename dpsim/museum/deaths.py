@@ -8,10 +8,12 @@ fault of the protocol, so exhibits switch these classes off; what is left is who
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from dpsim.interface import HostArray
 from dpsim.protocol.engine.monitor import Monitor
+from dpsim.protocol.engine.survivors import Agreement, Groups
 from dpsim.protocol.engine.watched import WatchedFrontEnd, WatchedLoop
 from dpsim.registry import register_variant
 
@@ -47,3 +49,26 @@ class Orphan(WatchedLoop):
     """
 
     monitor = NoDeathPipe
+
+
+def mutant_of_survivors(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
+    return register_variant(name, protocol="dp_survivors", expected=expected)
+
+
+@mutant_of_survivors("dead-rank-all2all", "HANG:COLLECTIVE:DEAD_RANK")
+class Uninterrupted(Groups):
+    """Survivors sit in a device all-to-all with a dead rank, which the host cannot interrupt.
+
+    Vllm issue 39942 and pull request 44428.
+    """
+
+    def abort_device(self) -> None:
+        pass
+
+
+@mutant_of_survivors("dead-columns", "CRASH:ASSERTIONERROR")
+class ColumnsOfAll(Agreement):
+    """The empty column of a dead rank counts: the least mode is the eager one, and not all are equal."""
+
+    def columns(self, table: HostArray, living: Sequence[int]) -> HostArray:
+        return table
