@@ -253,6 +253,12 @@ class HostCommunicator(ABC):
         would raise (gloo, when the connection closes). Default site: "<communicator>.abort".
         """
 
+    @abstractmethod
+    def destroy(self, *, site: str | None = None) -> Awaitable[HostArray]:
+        """Leave the communicator together with all other members, as the last that each does with it: a barrier.
+        RuntimeError for every later call. Default site: "<communicator>.destroy".
+        """
+
 
 class DeviceCommunicator(ABC):
     """A group of ranks that exchange device memory in stream order (NCCL).
@@ -360,9 +366,8 @@ class DeviceCommunicator(ABC):
     @abstractmethod
     def abort(self, *, site: str | None = None) -> None:
         """As that of a `HostCommunicator`. What this rank has put on it and has not ended is broken off: it ends some
-        time after this call, with anything in its buffers, and the streams go on behind it. Where something was broken
-        off, the device has lost what it was to compute: whoever of this rank waits for it from then on, to read or to
-        synchronise, gets Aborted when the wait is over.
+        time after this call, with anything in its buffers, and the streams go on behind it. Whoever of this rank waits
+        for what lies behind it on the streams, to read or to synchronise, gets Aborted when the wait is over.
         """
 
 

@@ -577,7 +577,7 @@ class Injected(NamedTuple):
     site: str
     ordinal: int
     where: str
-    what: str  # skip, repeat, alter, die, delay
+    what: str  # skip, repeat, alter, die, raise, hang, delay, kill
     ns: int = 0  # of a delay
     change: tuple[tuple[str, Any], ...] = ()  # of an altered op: field and value
     communicator: str | None = None  # with `seq`: the second address of a collective, where the scenario used it

@@ -93,9 +93,9 @@ class Program(ABC, Generic[P]):
     threaded: bool = False
     """Whether its ranks start host threads (`Rank.start`): then a thread may be held up before each of its calls."""
     ordered_by_flags: bool = False
-    """Whether what its threads share in Python is ordered by flags, starts, joins and aborts wherever the order matters. Then
-    calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other. It is
-    a promise: a proof says that it assumes it."""
+    """Whether what its threads share in Python is ordered by flags, starts, joins and aborts where the order matters.
+    Then calls of two threads on different flags are tried in one order only, and so is a call on a flag and any other.
+    It is a promise: a proof says that it assumes it."""
     aborts: bool = False
     """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
     off, or lost with a peer's."""

@@ -47,9 +47,12 @@ class At(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Something that breaks the protocol, at one op of one rank."""
+    """Something that breaks the protocol, at one op of one rank: a call that is left out, made twice or made
+    differently; or the rank comes no further, as it dies there, an exception is raised in its program, or it stands
+    there for ever with all its threads, and nobody is told.
+    """
 
-    kind: Literal["skip", "repeat", "alter", "die"]
+    kind: Literal["skip", "repeat", "alter", "die", "raise", "hang"]
     rank: int
     at: At
     change: Mapping[str, Any] = {}  # alter: one of op, count, dtype, root

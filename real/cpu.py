@@ -95,11 +95,6 @@ class Turns:
         self._serving = 0
         self._moved = threading.Condition()
 
-    @property
-    def under_way(self) -> bool:
-        """Whether some of them have not passed."""
-        return self._serving != self._tickets
-
     def take(self, entry: Callable[[], None]) -> Callable[[], None]:
         """The entry with a ticket: run by a stream's thread, it waits for its turn."""
         ticket = self._tickets
@@ -119,39 +114,52 @@ class Turns:
         return run
 
 
+class Mark(threading.Event):
+    """A point of a stream. `broken`: it lies behind something that was broken off by an abort."""
+
+    broken = False
+
+
 class CpuStream(RealStream):
     """A thread and its queue."""
 
-    __slots__ = ("_empty", "_queue")
+    __slots__ = ("_empty", "_queue", "broken")
 
     def __init__(self, rank: RealRank, name: str) -> None:
         from torch import empty
 
         super().__init__(rank, name)
         self._empty = empty
-        self._queue: queue.SimpleQueue[Callable[[], object] | threading.Event | None] = queue.SimpleQueue()
+        self.broken = False
+        """It has come past something that was broken off."""
+        self._queue: queue.SimpleQueue[Callable[[], object] | Mark | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
 
     def put(self, entry: Callable[[], object]) -> None:
         """Run it after all that was put before."""
         self._queue.put(entry)
 
-    def join(self) -> threading.Event:
+    def join(self) -> Mark:
         """Set when all that was put so far is done, or left out."""
-        mark = threading.Event()
+        mark = Mark()
         self._queue.put(mark)
         return mark
 
-    def settle(self, mark: threading.Event) -> None:
+    def settle(self, mark: Mark) -> None:
         """Wait for a mark; raise what went wrong before it."""
         self.rank.patience.event(mark)
         if self.rank.failure is not None:
             raise self.rank.failure
-        if self.rank.broken is not None:
-            raise Aborted(*self.rank.broken.args)
+
+    def come_past(self, mark: Mark) -> None:
+        """The same for a host that wants what was computed: Aborted if it lies behind what was broken off."""
+        self.settle(mark)
+        if mark.broken:
+            raise Aborted(
+                f"rank {self.journal.rank} has aborted a communicator, and what it waits for lies behind that"
+            )
 
     def _drain(self) -> None:
-        self.rank.broken = None  # whoever cares has heard of it, and the rest goes on
         self.settle(self.join())
 
     def close(self) -> None:
@@ -159,7 +167,8 @@ class CpuStream(RealStream):
 
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:
-            if isinstance(entry, threading.Event):
+            if isinstance(entry, Mark):
+                entry.broken = self.broken
                 entry.set()
             elif self.rank.failure is None:
                 try:
@@ -179,7 +188,12 @@ class CpuStream(RealStream):
 
     def _wait(self, event: JournaledEvent) -> None:
         mark = of_this_backend(event, CpuEvent).mark
-        self.put(mark.wait)
+
+        def wait() -> None:
+            mark.wait()
+            self.broken |= mark.broken
+
+        self.put(wait)
 
     def _spin(self, ns: int) -> None:
         self.put(lambda: time.sleep(ns / 1e9))
@@ -209,7 +223,7 @@ class CpuEvent(JournaledEvent):
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
-            self._stream.settle(self.mark)
+            self._stream.come_past(self.mark)
             return
             yield
 
@@ -230,7 +244,7 @@ class CpuBuffer(RealBuffer):
         mark = on.join()
 
         def outcome() -> Generator[Any, Any, HostArray]:
-            on.settle(mark)
+            on.come_past(mark)
             return copies[0]
             yield
 
@@ -294,6 +308,8 @@ class CpuCommunicator(FirstUse):
             on._spin(late)
 
         def run() -> None:
+            if self.aborted:
+                on.broken = True
             if not parts or self.aborted:
                 return
             issue = parts[0][0]
@@ -306,13 +322,15 @@ class CpuCommunicator(FirstUse):
                         self._until(ended(work, lambda: self.aborted))
                     if not self.aborted:
                         work.wait()
+                    on.broken |= self.aborted
             except (RuntimeError, ValueError) as error:
+                lost = isinstance(error, RuntimeError) and peer_gone(error)
+                if lost and self.journal.shared.aborts:
+                    self._until(lambda: self.aborted)
                 if self.aborted:
+                    on.broken = True
                     return
-                if isinstance(error, RuntimeError) and peer_gone(error):
-                    if self.journal.shared.aborts:
-                        self._until(lambda: self.aborted)
-                        return
+                if lost:
                     raise Unfinished from error
                 raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error
 
@@ -326,5 +344,4 @@ class CpuCommunicator(FirstUse):
             time.sleep(POLL_SECONDS)
 
     def _abort(self) -> None:
-        if self._turns.under_way:
-            self._rank.broken = self.error("its device")
+        """Threads of streams look at `aborted`; gloo itself goes on (see `real.host_calls`)."""

@@ -266,8 +266,8 @@ def communicator_class(journal: Journal) -> type[CudaCommunicator]:
 
 
 def keeps_to_the_shared_half(journal: Journal) -> bool:
-    """Whether something is injected, or there may be several threads."""
-    return journal.injects or journal.shared.front is not None
+    """Whether something is injected, there may be several threads, or communicators may be aborted."""
+    return journal.injects or journal.shared.front is not None or journal.shared.aborts
 
 
 new_buffer, new_reading = FusedBuffer.__new__, Reading.__new__

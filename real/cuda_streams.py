@@ -23,7 +23,7 @@ from dpsim.backend.issue import Issue
 from dpsim.backend.kernel_call import KernelCall, KernelError
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, HostArray, Stream
+from dpsim.interface import Aborted, Buffer, HostArray, Stream
 from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
@@ -100,11 +100,11 @@ class CudaStream(RealStream):
 class CudaEvent(JournaledEvent):
     """A CUDA event."""
 
-    __slots__ = ("_patience", "mark")
+    __slots__ = ("_rank", "mark")
 
     def __init__(self, stream: CudaStream, number: int) -> None:
         super().__init__(stream.journal, number)
-        self._patience = stream.rank.patience
+        self._rank = stream.rank
         self.mark = stream.mark()
 
     def _again(self, stream: JournaledStream) -> None:
@@ -112,14 +112,15 @@ class CudaEvent(JournaledEvent):
 
     def _query(self) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:
-            return bool(self._patience.ask(self.mark.query))
+            return bool(self._rank.patience.ask(self.mark.query))
             yield
 
         return outcome
 
     def _synchronize(self) -> Outcome:
         def outcome() -> Generator[Any, Any, None]:
-            self._patience.until(self.mark.query)
+            self._rank.patience.until(self.mark.query)
+            refuse_broken(self._rank)
             return
             yield
 
@@ -154,6 +155,7 @@ class CudaBuffer(RealBuffer):
 
         def outcome() -> Generator[Any, Any, HostArray]:
             on.rank.patience.until(mark.query)
+            refuse_broken(on.rank)
             copy: HostArray = array.copy()
             free.append(landing)
             return copy
@@ -166,6 +168,12 @@ class CudaBuffer(RealBuffer):
 
     def _hold(self, stream: Stream) -> None:
         self.tensor.record_stream(of_this_backend(stream, CudaStream).handle)
+
+
+def refuse_broken(rank: RealRank) -> None:
+    """Raise Aborted where work was broken off. XX: whatever is waited for, since nobody follows what lies behind it."""
+    if rank.broken:
+        raise Aborted(f"rank {rank.rank} has aborted a communicator, and work of its device was broken off")
 
 
 class Order:
@@ -181,11 +189,12 @@ class Order:
 class CudaCommunicator(FirstUse):
     """Collectives and transfers over NCCL, on the stream that is named."""
 
-    __slots__ = ("_captured", "_eager", "_give_up", "_moves", "_nccl", "_seq")
+    __slots__ = ("_captured", "_eager", "_give_up", "_moves", "_nccl", "_rank", "_seq")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group, rank.patience)
         self._give_up = rank.patience.give_up
+        self._rank = rank
         self._nccl = group
         self._eager = Order()
         self._captured = Order()
@@ -241,8 +250,16 @@ class CudaCommunicator(FirstUse):
                 self._fail(moves[0][0], None, error)
             self._end(on)
 
+    def _abort(self) -> None:
+        """ncclCommAbort ends the kernels that wait for peers; it may take a while, so a thread of its own calls it."""
+        mark = self._eager.mark
+        self._rank.broken = self._rank.broken or (mark is not None and not mark.query())
+        self._rank.break_off(self._nccl.process_group)
+
     def _begin(self, stream: Stream, delay_ns: int) -> CudaStream:
         """On this stream, behind what the communicator did last."""
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
         on = stream if isinstance(stream, CudaStream) else of_this_backend(stream, CudaStream)
         if self._give_up.is_set():  # a host that never waits has to hear of it somewhere
             raise Unfinished
@@ -268,5 +285,7 @@ class CudaCommunicator(FirstUse):
         """Raise the error with the issue's name."""
         if self._give_up.is_set():  # the communicator was aborted under this call
             raise Unfinished from error
+        if self.aborted:  # by another thread of the program
+            raise self.error(self.name) from error
         refuse_captured(self.journal, error, f"{self.name}: {issue.op}")
         raise CollectiveError.of(self.name, seq, self.journal.rank, issue, error) from error

@@ -9,9 +9,10 @@ end the process, and that is then what happens on this backend.
     total = await work
 
 Where the program aborts communicators each wait is polled, and looks whether this rank has given up. gloo itself knows
-no such thing: in torch 2.13 `ProcessGroupGloo.abort` and `shutdown` leave what is under way as it is, and it ends if the
-peers come. So the rank leaves it behind, and the process group is not used in any later job. That a peer's process is
-gone gloo tells by an exception; here it is no end of a wait, as it is none elsewhere: the rank stands until it aborts.
+no such thing: in torch 2.13 `ProcessGroupGloo.abort` and `shutdown` leave what is under way as it is, and it ends if
+the peers come. So the rank leaves it behind, and the process group is not used in any later job. That a peer's process
+is gone gloo tells by an exception; here it is no end of a wait, as it is none elsewhere: the rank stands until it
+aborts.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ class OwnJournal(threading.local, Journal):
 def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Callable[[RawRecord], None]:
     """The same for several threads, of which the one that calls this is main. What a thread learned it writes without
     `ISSUING`. When the rank is over main alone writes: another thread gets Unfinished with whatever it does. After its
-    death nobody does, in the moment that is left until the process is gone.
+    death, or when it hangs, nobody does, in the moment that is left until the process is gone.
     """
     lock, main, dead = threading.Lock(), threading.get_ident(), False
 
@@ -165,6 +165,6 @@ def one_by_one(write: Callable[[RawRecord], None], over: threading.Event) -> Cal
             if dead or (over.is_set() and threading.get_ident() != main):
                 raise Unfinished
             write(record)
-            dead = record[KIND] == "injected" and record[INJECTED_WHAT] == "die"
+            dead = record[KIND] == "injected" and record[INJECTED_WHAT] in ("die", "hang")
 
     return write_one

@@ -109,13 +109,13 @@ class Standing(NamedTuple):
     pause_ns: int
 
 
-def standing(path: Path) -> Standing:
+def standing(path: Path, main_is_over: bool = False) -> Standing:
     """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
     return; one that never awaits what it started is not called so. With several host threads, all that have not ended
-    have to stand so.
+    have to stand so; that main has ended its journal does not tell.
     """
     pending: dict[tuple[Any, ...], RawRecord] = {}
-    repeated, threads = set(), {MAIN}
+    repeated, threads = set(), set[str]() if main_is_over else {MAIN}
     for record in read_journal(path):
         address, kind = record[THREAD : ORDINAL + 1], record[KIND]
         if kind == "thread" and record[THREAD_HOW] == "start":

@@ -7,6 +7,7 @@
              <- Prepared                     program resolved and prepared, all communicators up
     Go       ->                              when every rank is prepared, so that nobody's program waits for
     somebody's set-up
+             <- Alone                        main has come to its end, and waits for other host threads
              <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
              <- Troubled                     instead: the machine took away what the rank needs
     Dismiss  ->                              all ranks that have not ended stand in an idle get: that was the end
@@ -69,6 +70,10 @@ class Refused(NamedTuple):
 
 
 class Go(NamedTuple):
+    number: int
+
+
+class Alone(NamedTuple):
     number: int
 
 

@@ -223,7 +223,12 @@ class Pool:
         """Make the workers fit for the next job."""
         left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
-        if finished and left and not (world.faults or watch.spoiled or watch.aborted) and len(self._known) <= MOST_COMMUNICATORS:
+        if (
+            finished
+            and left
+            and not (world.faults or watch.spoiled or watch.aborted)
+            and len(self._known) <= MOST_COMMUNICATORS
+        ):
             return
         lost = bool(watch.lost) or "died" in watch.ends or ("blocked" in watch.ends and self._recovery == "kill")
         worn = self._generation - self._oldest >= MOST_GENERATIONS

@@ -19,7 +19,7 @@ from dpsim.backend.rank import JournaledRank
 from dpsim.backend.streams import JournaledStream
 from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
-from dpsim.interface import Aborted, Buffer, DeviceCommunicator, Frozen, Stream
+from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
 from dpsim.ops import DType, RawRecord
 from dpsim.world import CommunicatorSpec, World
 from real.communicators import Group
@@ -159,9 +159,8 @@ class RealRank(JournaledRank):
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
         """The first error of any of its streams, where these are threads."""
-        self.broken: Aborted | None = None
-        """What a host gets that waits for the device, once something that this had under way was broken off."""
-        self.closed = False
+        self.closed = self.broken = False
+        """The job is over; work of a CUDA device was broken off by an abort, and what lies behind it is not known."""
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)
@@ -191,6 +190,10 @@ class RealRank(JournaledRank):
         """The implied device synchronise at the end of a program."""
         for stream in self.streams.values():
             stream._drain()
+
+    def break_off(self, process_group: Any) -> None:
+        """Have the device end what runs on it. Does not wait."""
+        self._device.abort([process_group])
 
     @property
     def aborted(self) -> bool:
@@ -260,7 +263,9 @@ class RealRank(JournaledRank):
 
 
 class Belongings(NamedTuple):
-    """What a process has for a rank of one job. `polls`: waits can be called off."""
+    """What a process has for a rank of one job. `polls`: waits can be called off. `aborts`: the program says that it
+    aborts communicators.
+    """
 
     device: Device
     groups: list[Group]
@@ -268,12 +273,15 @@ class Belongings(NamedTuple):
     give_up: Event
     dismissed: Event
     polls: bool
+    aborts: bool = False
 
 
 def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
     """A rank of one host thread."""
     patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.actors > cores())
-    return RealRank(RankJournal(number, world, write).thread(), of.device, of.groups, patience, of.mail, world.actors)
+    shared = RankJournal(number, world, write)
+    shared.aborts = of.aborts
+    return RealRank(shared.thread(), of.device, of.groups, patience, of.mail, world.actors)
 
 
 class CollectiveError(RuntimeError):

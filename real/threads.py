@@ -31,7 +31,7 @@ from typing import Any
 
 from dpsim import registry
 from dpsim.backend.call_site import is_library, is_own_code, place_in
-from dpsim.backend.injection import RankDied
+from dpsim.backend.injection import RankDied, RankHung
 from dpsim.backend.journal import Journal, RankJournal
 from dpsim.backend.misuse import ForeignAwait
 from dpsim.backend.threads import JournaledThread, ThreadProgram
@@ -208,7 +208,7 @@ class ThreadedRank(RealRank):
                 self._over.set()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
-        except BaseException as left:  # Dismissed, Unfinished, NoJournal
+        except BaseException as left:  # Dismissed, Unfinished, RankHung, NoJournal
             thread.left = Dismissed if isinstance(left, Dismissed) else Unfinished
             if thread.left is Unfinished:
                 self._over.set()
@@ -222,7 +222,7 @@ class ThreadedRank(RealRank):
             with self._device.thread():
                 self.patience.sleep(self._front.start_delay())
                 drive(program(self))
-        except (RankDied, Unfinished, Dismissed, NoJournal):
+        except (RankDied, RankHung, Unfinished, Dismissed, NoJournal):
             raise
         except BaseException as error:
             if self._over.is_set():  # it may come of that
@@ -251,6 +251,6 @@ def threaded_rank(number: int, world: World, write: Callable[[RawRecord], None],
     over = Over(of.give_up)
     shared = RankJournal(number, world, one_by_one(write, over))
     front = OwnJournal(shared)
-    shared.front, shared.issuing = front, ISSUING
+    shared.front, shared.issuing, shared.aborts = front, ISSUING, of.aborts
     patience = OwnPatience(over, of.dismissed, world.actors > cores(), of.device.polling)
     return guarded(ThreadedRank(front, of, patience, over, world.actors))

@@ -38,7 +38,7 @@ from dpsim.world import End, Progress, World
 from real.child import Child, speaking
 from real.clock import Clock
 from real.journal_reader import Standing, died_as_planned, journal_size, last_step, standing
-from real.messages import Dismiss, Ended, Look, Stands, Troubled
+from real.messages import Alone, Dismiss, Ended, Look, Stands, Troubled
 
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
@@ -57,8 +57,8 @@ class Watch:
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
     finished; `lost`, "" if the machine took nothing away. `changed`: what ranks said of state that they share
-    elsewhere. `spoiled`: whether a worker said that it cannot be used again. `listening`: the workers whose program
-    left a store open when it finished.
+    elsewhere. `spoiled`: whether a worker said that it cannot be used again. `aborted`: whether one said that it
+    aborted a communicator. `listening`: the workers whose program left a store open when it finished.
     """
 
     def __init__(
@@ -77,6 +77,7 @@ class Watch:
         self._reports: list[Ended] = []
         self.changed: list[str] = []
         self.spoiled = self.aborted = False
+        self._mains_over: set[int] = set()
         self.listening: list[Child] = []
         self._actors = {child: actor for actor, child in enumerate(children)}
         self._deaths: dict[int, str] = {}
@@ -112,7 +113,7 @@ class Watch:
             limit = self._grace_ns if someone_lost else self._stall_ns
             if now - moved > self._grace_ns and not stands:  # read once: nobody writes
                 unfinished = [rank for rank, end in enumerate(self._ends) if end is None]
-                stands = {rank: standing(self._paths[rank]) for rank in unfinished}
+                stands = {rank: standing(self._paths[rank], rank in self._mains_over) for rank in unfinished}
                 if all(stand.idle for stand in stands.values()) and not self._dismissed:
                     self._dismissed = True
                     for rank in unfinished:
@@ -176,6 +177,8 @@ class Watch:
             elif isinstance(message, Troubled) and message.number == self._number:
                 self._ends[rank] = message.end
                 self.lost = self.lost or f"{self._world.actor(rank)}: {message.what}"
+            elif isinstance(message, Alone) and message.number == self._number:
+                self._mains_over.add(rank)
             elif isinstance(message, Ended) and message.number == self._number:
                 self._ends[rank] = message.end
                 self.waited_ns[rank] = message.waited_ns

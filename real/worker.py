@@ -33,7 +33,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from dpsim import registry
-from dpsim.backend.injection import RankDied
+from dpsim.backend.injection import RankDied, RankHung
 from dpsim.backend.trouble import trouble
 from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
@@ -44,6 +44,7 @@ from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import (
     Abort,
+    Alone,
     Dismiss,
     Ended,
     Go,
@@ -206,10 +207,9 @@ class Worker:
             file = JournalFile(job.journal)
         except OSError as error:
             return Troubled(job.number, "blocked", f"the journal could not be written: {error.strerror}")
-        of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls)
+        of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls, program.aborts)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
-        rank.journal.shared.aborts = program.aborts
         started = time.monotonic_ns()
         end: End = "finished"
         lacked = ""
@@ -217,6 +217,8 @@ class Worker:
             rank.patience.sleep(rank.journal.start_delay())
             try:
                 drive(program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
+                if program.threaded:
+                    self._send(Alone(job.number))
                 rank.all_over()
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
                 rank._drain()
@@ -226,7 +228,7 @@ class Worker:
                 self._mail.end()
         except RankDied:
             os.kill(os.getpid(), signal.SIGKILL)
-        except Unfinished:
+        except (Unfinished, RankHung):  # a process that hangs says nothing; this one says that it does
             end = "blocked"
         except BaseException as error:
             # An exception because the communicators were aborted says nothing about the program.

@@ -1,7 +1,7 @@
 """Communicators that a rank can abort: the public half, journaled, of those of hosts and of devices.
 
-    communicator.abort(site="give_up")
-    await communicator.barrier()            # Aborted
+communicator.abort(site="give_up")
+await communicator.barrier()            # Aborted
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Abortable:
         self.journal.about = "communicator", self.name, "abort"
         self.journal.note("abort", site, (self.name,))
         if not self.aborted:
-            self.aborted = True
+            self.aborted = True  # type: ignore[misc]  # the slot is in the classes that derive from this one
             self._abort()
 
     def refuse_aborted(self, site: str) -> None:

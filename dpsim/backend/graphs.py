@@ -25,7 +25,7 @@ from typing import Any, NoReturn, Protocol
 from dpsim.backend.buffers import of_this_backend
 from dpsim.backend.capture import Capture
 from dpsim.backend.graph_records import Row
-from dpsim.backend.injection import RankDied
+from dpsim.backend.injection import RankDied, RankHung
 from dpsim.backend.journal import Journal
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.replaying import Names, Replaying
@@ -226,7 +226,7 @@ class Capturing(AbstractAsyncContextManager[None]):
             finally:
                 if not done:
                     graph._abandon()
-                self._leave("end" if done else "abandon", frame, isinstance(error, RankDied | GeneratorExit))
+                self._leave("end" if done else "abandon", frame, isinstance(error, RankDied | RankHung | GeneratorExit))
 
     def _leave(self, what: str, frame: FrameType, dead: bool = False) -> None:
         """The capture is over. A rank that is dead, or stands in it at the end of the run, writes nothing more."""

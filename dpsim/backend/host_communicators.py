@@ -34,11 +34,11 @@ from dpsim.world import CommunicatorSpec
 class JournaledHostCommunicator(Abortable, HostCommunicator):
     """Host collectives and transfers of one rank."""
 
-    __slots__ = ("aborted", "journal")
+    __slots__ = ("aborted", "destroyed", "journal")
 
     def __init__(self, journal: Journal, spec: CommunicatorSpec) -> None:
         self.journal = journal
-        self.aborted = False
+        self.aborted = self.destroyed = False
         self.name = spec.name
         self.ranks = spec.ranks
         self.index = spec.ranks.index(journal.rank)
@@ -92,6 +92,13 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
     def barrier(self, *, site: str | None = None) -> Work:
         return self._collective(plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site)
 
+    def destroy(self, *, site: str | None = None) -> Work:
+        work = self._collective(
+            plan("barrier", 0, "int32"), np.empty(0, np.int32), (0,), site or f"{self.name}.destroy"
+        )
+        self.destroyed = True
+        return work
+
     def send(self, array: HostArray, to: int, *, site: str | None = None) -> Work:
         dtype = dtype_of(array, site or self.name)
         to = check_peer(self, to)
@@ -111,6 +118,10 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         site = site or f"{self.name}.{issue.op}"
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
+        if self.destroyed:
+            raise RuntimeError(
+                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+            )
         issues = self.journal.collective(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
 
@@ -118,6 +129,10 @@ class JournaledHostCommunicator(Abortable, HostCommunicator):
         site = site or f"{self.name}.{issue.op}"
         if self.journal.shared.aborts:
             self.refuse_aborted(site)
+        if self.destroyed:
+            raise RuntimeError(
+                f"{site}: rank {self.journal.rank} has destroyed {self.name}; make no call on it behind that"
+            )
         issues = self.journal.transfer(self.name, issue, None, site)
         return Work(self.journal, self._start(issues, array, shape))
 

@@ -29,6 +29,25 @@ class RankDied(BaseException):
     """Raised at an op whose fault is `die`. A BaseException: no protocol may catch it."""
 
 
+class RankHung(BaseException):
+    """Raised at an op whose fault is `hang`: the rank goes no further, and is not gone. As above."""
+
+
+class InjectedError(RuntimeError):
+    """Raised in the program at an op whose fault is `raise`; a program may catch it like any other."""
+
+
+STOPS = frozenset({"die", "raise", "hang"})
+"""Kinds of fault by which the rank comes no further than to the op."""
+
+
+def stop(fault: Fault, at: str) -> BaseException:
+    """What is raised at an op by a fault of one of these kinds."""
+    if fault.kind == "raise":
+        return InjectedError(f"injected at {at}")
+    return RankDied(at) if fault.kind == "die" else RankHung(at)
+
+
 class Injections:
     """The faults and delays of a world that name one rank."""
 
@@ -83,7 +102,7 @@ class Injections:
 
     def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
         """What becomes of an issue: nothing if it is skipped, two of it if it is repeated."""
-        if fault.kind in ("skip", "die"):
+        if fault.kind == "skip" or fault.kind in STOPS:
             return []
         if fault.kind == "repeat":
             return [issue, issue._replace(delay_ns=0)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.backend.graph_records import GraphRecords, Lawful
-from dpsim.backend.injection import RankDied
+from dpsim.backend.injection import STOPS, stop
 from dpsim.backend.issue import Issue
 from dpsim.world import At, Fault
 
@@ -31,9 +31,9 @@ class Planted(GraphRecords):
         return late
 
     def dies(self, site: str, ordinal: int) -> bool:
-        """Whether the rank is to die at an op of this thread, by its address."""
+        """Whether the rank is to die, or to hang, at an op of this thread, by its address: no thread of it goes on."""
         fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
-        return fault is not None and fault.kind == "die"
+        return fault is not None and fault.kind in ("die", "hang")
 
     def _admit(
         self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
@@ -60,21 +60,21 @@ class Planted(GraphRecords):
         issues = planted.apply(fault, issue)
         if issues != [issue]:  # a change to what it is already changes nothing
             self._apply(fault, site, ordinal, where)
-        if fault.kind == "die":
-            raise RankDied(str(fault.at))
+        if fault.kind in STOPS:
+            raise stop(fault, str(fault.at))
         return issues
 
     def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
-        """The delay of an op in ns, where it can be late. Dies here if the scenario says so."""
+        """The delay of an op in ns, where it can be late. Stops here if the scenario says so."""
         planted = self._injections
         planted.come(self.thread, site, ordinal)
         delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
         if delay:
             self._inject("delay", site, ordinal, where, delay)
         fault = planted.fault(self.thread, site, ordinal)
-        if fault is not None and fault.kind == "die":
+        if fault is not None and fault.kind in STOPS:
             self._apply(fault, site, ordinal, where)
-            raise RankDied(site)
+            raise stop(fault, f"{site}[{ordinal}]")
         return delay
 
     def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:

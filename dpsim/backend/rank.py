@@ -148,8 +148,8 @@ class JournaledRank(Rank):
             actor = whole(actor, "the rank that is watched", site)
         if not 0 <= actor < self.world.actors or actor == self.rank:
             raise ValueError(
-                f"{site}: rank {self.rank} watches rank {actor}; there are ranks 0 to {self.world.actors - 1}, and none "
-                "is told of its own end"
+                f"{site}: rank {self.rank} watches rank {actor}; there are ranks 0 to {self.world.actors - 1}, and "
+                "none is told of its own end"
             )
         self.journal.note("watch", site, (actor, mailbox))
         self._watch(actor, mailbox)

@@ -107,9 +107,9 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
-    left = _left_by_an_abort(run_index, blocked)
-    if left is not None:
-        return [left]
+    gave_up = _left_by_an_abort(run_index, blocked)
+    if gave_up is not None:
+        return [gave_up]
     inversion = _in_slots(run_index)
     if inversion:
         return [inversion]
@@ -119,7 +119,7 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
             klass="HANG:UNDECIDED",
             message=f"{ranks_text(blocked)} did not end, and every collective was joined by all its members"
             + ("; ranks have no slot left" if limits.no_slots(run_index) else ""),
-            culprit=None,
+            culprit=run_index.culprit(entry) if entry and len(blocked) == 1 else None,
             position=run_index.position(entry) if entry else (0, 0),
         )
     ]
@@ -267,10 +267,11 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     record = wanted(entry)
     gone = run_index.end(rank) in ("died", "raised")
     gave_up = run_index.gave_up(rank, one.communicator)
-    klass = "DEAD_RANK" if gone else "ABORTED" if gave_up else "MISSING_RANK"
+    klass = "HANG:COLLECTIVE:ABORTED" if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if gone else klass
     return Finding(
         check="deadlock",
-        klass=CLASSES.get(one.kind, f"HANG:COLLECTIVE:{klass}"),
+        klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which never {NEVER[one.kind]} "

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex
 from dpsim.checks.transfers import astray, summary
-from dpsim.ops import ADDRESS, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
+from dpsim.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.words import counted
 
 LEARNS = frozenset({"read", "ask", "take", "sleep"})
@@ -53,6 +53,8 @@ def _pending(run_index: RunIndex, rank: int) -> Iterator[Entry]:
         kind = raw[KIND]
         if kind == "learned":
             begun.pop(raw[ADDRESS], None)
+        elif kind in GOES_OUT and raw[STREAM] is None and run_index.gave_up(rank, raw[COMMUNICATOR]):
+            continue  # nobody need hear that it was broken off
         elif kind in LEARNS or (kind in GOES_OUT and raw[STREAM] is None) or _about_threads(raw):
             begun[raw[ADDRESS]] = at
     return (Entry(rank, at, journal[at]) for at in begun.values())

@@ -150,6 +150,18 @@ class Die(FaultSpec):
     kind: Literal["die"]
 
 
+class Raise(FaultSpec):
+    """An exception is raised in the rank's program at an op, which is not made."""
+
+    kind: Literal["raise"]
+
+
+class Hang(FaultSpec):
+    """The rank stands at an op for ever, with all its threads, and its process is there."""
+
+    kind: Literal["hang"]
+
+
 class KillSpec(StrictModel):
     """The rank dies between any two of its ops. Simulation only: where schedules are explored, at any point at all."""
 
@@ -176,7 +188,7 @@ class KillSpec(StrictModel):
         return Kill(rank, self.time, None if self.at is None else self.at.at(), self.partial, self.loses_mail)
 
 
-AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | KillSpec, Field(discriminator="kind")]
+AnyFault: TypeAlias = Annotated[Skip | Repeat | Alter | Die | Raise | Hang | KillSpec, Field(discriminator="kind")]
 
 
 class DelaySpec(StrictModel):

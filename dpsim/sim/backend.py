@@ -23,6 +23,7 @@ from dpsim.program import Program, refuse_changes, refuse_no_program, state_of
 from dpsim.registry import packages
 from dpsim.registry import prepared as prepare
 from dpsim.schedule import ByLabel, Choose, Strategy
+from dpsim.sim.broken import AbortingMachine
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
 from dpsim.sim.costs import REFERENCE, Costs
 from dpsim.sim.device import Device
@@ -33,8 +34,8 @@ from dpsim.sim.joint import JointGroup
 from dpsim.sim.lazy import Made
 from dpsim.sim.life import kill, live, live_beside
 from dpsim.sim.machine import Machine
-from dpsim.sim.membership import Membership
 from dpsim.sim.mailbox import Mailboxes
+from dpsim.sim.membership import Membership
 from dpsim.sim.notices import Notices
 from dpsim.sim.parts import PartedGroup
 from dpsim.sim.ports import Ports
@@ -91,7 +92,8 @@ class SimBackend:
         if not isinstance(program, Program):
             refuse_no_program(program)
         dying = [fault.rank for fault in world.faults if fault.kind == "die"]
-        machine = Machine(self.strategy, world.kills, self.keep_order, self.memory, dying, program.aborts)
+        make = AbortingMachine if program.aborts else Machine
+        machine = make(self.strategy, world.kills, self.keep_order, self.memory, dying)
         slots = [Slots(machine, rank, world.residency) for rank in range(world.actors)] if world.residency else []
         waited = [0] * world.actors
         groups: list[Group] = (
@@ -245,7 +247,7 @@ def _connect(group: Group, ranks: list[SimRank], slots: list[Slots]) -> None:
         rank = ranks[number]
         rank.own_device.groups.append(group)
         host, machine = rank.host_thread, group.machine
-        own = Membership(machine, group, number, rank.own_device.broke_off) if machine.aborting else None
+        own = Membership(machine, group, number) if isinstance(machine, AbortingMachine) else None
         if group.spec.domain == "host":
             rank.hosts[group.spec.kind] = SimHostCommunicator(host, group, own)
         else:

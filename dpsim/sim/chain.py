@@ -63,6 +63,8 @@ class Chain:
         # `edge`, written out: every op of a stream comes here, and a call more would cost a timed run an eightieth of
         # its time.
         if before is not None:
+            if machine.aborting:
+                machine.inherit(before, op)
             if before.at < 0:
                 if before.after is None:
                     before.after = op

@@ -15,16 +15,18 @@ from dpsim.backend.buffers import resized
 from dpsim.backend.issue import Issue
 from dpsim.interface import HostArray
 from dpsim.schedule import Footprint
+from dpsim.sim.lives import LEFT
 from dpsim.sim.op import Op
 
 
 class Contribution:
     """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
     same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
-    footprint, where somebody wants to know. `eager`: a send that is over on its own side before it is received.
+    footprint, where somebody wants to know. `arrival`: where it comes, if that is an op of its own. `eager`: a send
+    that is over on its own side before it is received.
     """
 
-    __slots__ = ("before", "eager", "issue", "joined", "output", "source", "touches")
+    __slots__ = ("arrival", "before", "eager", "issue", "joined", "output", "source", "touches")
 
     def __init__(
         self,
@@ -42,6 +44,7 @@ class Contribution:
         self.joined = joined
         self.touches = touches
         self.eager = False
+        self.arrival: Op | None = None
 
     def sent(self) -> HostArray:
         """What goes out: the memory itself, so to be used before anything is received."""
@@ -52,7 +55,11 @@ class Contribution:
         self.source = np.array(self.sent())
 
     def let_go(self) -> None:
-        """The memory may be used for something else from now on: what comes goes nowhere."""
+        """The memory may be used for something else from now on: what comes goes nowhere. A member that has not come
+        yet never does.
+        """
+        if self.arrival is not None and self.arrival.at < 0:
+            self.arrival.life = LEFT
         self.keep()
         self.output = np.empty_like(self.output)
 

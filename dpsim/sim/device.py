@@ -9,7 +9,6 @@ life.
 from __future__ import annotations
 
 from dpsim.backend.kernel_call import KernelError
-from dpsim.interface import Aborted
 from dpsim.schedule import act, own_label
 from dpsim.sim.allocator import CachingAllocator
 from dpsim.sim.chain import Chain
@@ -74,11 +73,6 @@ class Device:
         if host.chained:
             host.before(loss)
         self.machine.submit(loss)
-
-    def broke_off(self, error: Aborted) -> None:
-        """Something that it had under way was broken off: it goes on, and its hosts hear of it when they next wait."""
-        for host in self.threads:
-            host.broken = error
 
     def _stop(self, error: KernelError, by: Op) -> None:
         self.lose()

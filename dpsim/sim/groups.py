@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dpsim.backend.issue import Issue
 from dpsim.schedule import Footprint
@@ -20,9 +20,6 @@ from dpsim.sim.lazy import Made
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 from dpsim.world import CommunicatorSpec
-
-if TYPE_CHECKING:
-    from dpsim.sim.membership import Membership
 
 
 class Group(ABC):
@@ -38,8 +35,8 @@ class Group(ABC):
         """
         self.made: Made | None = None
         """Where communicators are made at first use."""
-        self.memberships: dict[int, Membership] = {}
-        """Where members may abort it."""
+        self.memberships: dict[int, Any] = {}
+        """Where members may abort it: what each has of it (`dpsim.sim.membership`)."""
         self._size = len(spec.ranks)
         self._indices = {rank: index for index, rank in enumerate(spec.ranks)}
         self._next_seq = dict.fromkeys(spec.ranks, 0)

@@ -66,8 +66,8 @@ class Host:
         self._failed: Op | None = None
         self.error: KernelError | None = None
         """What its device failed with. The program hears of it when it next waits for the device."""
-        self.broken: Aborted | None = None
-        """That work of its device was broken off: the same, but that the device goes on."""
+        self.drains = False
+        """Its program has ended: it waits for its device, and does not care what that has computed."""
         self.seen_marks = 0
         self.causes = 0
         """Untimed: what it knows, as of an op; see `Op`."""
@@ -257,8 +257,8 @@ class Host:
                 self.seen_marks |= self._failed.seen_marks
             raise self.error
         value = yield from self.wait(op)
-        if self.broken is not None:
-            raise Aborted(*self.broken.args)
+        if not self.drains and self.machine.is_broken(op, self.rank):
+            raise Aborted(f"rank {self.rank} has aborted a communicator, and what it waits for lies behind that")
         return value
 
     def _hears_of(self, op: Op) -> Op:

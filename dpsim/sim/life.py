@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from contextlib import suppress
 from typing import Any
 
-from dpsim.backend.injection import RankDied
+from dpsim.backend.injection import RankDied, RankHung
 from dpsim.backend.kernel_call import KernelError
 from dpsim.backend.misuse import ForeignAwait
 from dpsim.backend.threads import ThreadProgram
@@ -16,6 +17,7 @@ from dpsim.backend.trouble import trouble
 from dpsim.program import Program
 from dpsim.registry import packages
 from dpsim.schedule import kill_label, own_label
+from dpsim.sim.host import Host
 from dpsim.sim.machine import Machine
 from dpsim.sim.op import Death
 from dpsim.sim.rank import SimRank
@@ -40,8 +42,7 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
                 lost.host.own_journal.raised(lost.error, packages())
                 rank.stop()
                 return
-        for each in device.threads:  # whoever cares has heard of it, and the rest goes on
-            each.broken = None
+        host.drains = True
         for chain in device.chains.values():
             end = chain.end(host)
             if end is not None:
@@ -57,6 +58,9 @@ async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[E
         rank.stop()
         device.die(host)
         return
+    except RankHung:
+        rank.hang()
+        await _Await(_for_ever(host))
     except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
         raise host.machine.halt(error) from error
     except (Exception, SystemExit, ForeignAwait) as error:  # to leave the process is to break off this rank alone
@@ -94,6 +98,9 @@ async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, 
         rank.stop()
         rank.own_device.die(host)
         return
+    except RankHung:
+        rank.hang()
+        await _Await(_for_ever(host))
     except KeyboardInterrupt as broken:
         raise host.machine.halt(broken) from broken
     except (Exception, SystemExit, ForeignAwait) as raised:
@@ -121,6 +128,10 @@ def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
     if not machine.timed:
         rank.host_thread.before(op)
     machine.submit(op)
+
+
+def _for_ever(host: Host) -> Generator[Any, Any, None]:
+    yield host.machine.env.waiter()  # which is never due
 
 
 class _Await:

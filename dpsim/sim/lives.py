@@ -13,7 +13,6 @@ from collections.abc import Collection, Sequence
 from dpsim.schedule import Footprint
 from dpsim.world import Kill
 
-
 LEFT = 1 << 40
 """What ops die with for which nobody is there any more since a member has aborted its communicator: no actor's number.
 """

@@ -103,7 +103,9 @@ class Machine(Edges):
         if strategy is None:
             return False
         if dead:
-            if self.failing or self.aborting:  # a failure or an abort has more behind it, so it may come before what it takes away is there
+            if (
+                self.failing or self.aborting
+            ):  # a failure or an abort has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
         able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
@@ -214,6 +216,13 @@ class Machine(Edges):
                         self.env.due += op.waiters
         finally:
             self._firing = False
+
+    def inherit(self, before: Op, after: Op) -> None:
+        """Where ranks abort: an edge was made in another way than by `edge`."""
+
+    def is_broken(self, op: Op, rank: int) -> bool:
+        """Whether an op lies behind work of that rank's device that was broken off (`dpsim.sim.broken`)."""
+        return False
 
     def until(self, op: Op, waiter: simpy.Event) -> simpy.Event:
         """The waiter, which is due when the op has fired."""

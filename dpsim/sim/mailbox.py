@@ -33,10 +33,12 @@ class Mailboxes:
         self._size = size
         self._boxes: dict[tuple[int, str], _Box] = {}
         self._chains: dict[tuple[int, int, str], Op] = {}
+        self._unsure: dict[tuple[int, int, str], list[tuple[Op, Op | None]]] = {}
+        """What ranks have sent that may be killed, and where they came to do so."""
 
-    def post(self, delivery: Op, sender: int, to: int, name: str, message: Frozen) -> None:
+    def post(self, delivery: Op, sender: int, to: int, name: str, message: Frozen, issued: Op | None = None) -> None:
         """Send; the delivery comes after those that this sender sent to the box before. One that has a life dies with
-        its sender.
+        its sender. `issued`: that the sender comes to do so, where that is an op.
         """
         if not 0 <= to < self._size:
             raise ValueError(
@@ -50,6 +52,8 @@ class Mailboxes:
             delivery.footprint = lambda: ((("mailbox", to, name, box.delivered), "w"), whole, *lives)
         machine.edge(self._chains.get((sender, to, name)), delivery)
         self._chains[sender, to, name] = delivery
+        if sender in machine.mortal:
+            self._unsure.setdefault((sender, to, name), []).append((delivery, issued))
         machine.submit(delivery)
 
     def announce(self, notice: Op, to: int, name: str, message: Frozen) -> None:
@@ -63,6 +67,11 @@ class Mailboxes:
     def follow(self, notice: Op, sender: int, to: int, name: str) -> None:
         """It comes after what the sender has sent to that box, and what was not lost with it."""
         last = self._chains.get((sender, to, name))
+        for delivery, issued in reversed(self._unsure.get((sender, to, name), ())):
+            last = delivery
+            if issued is None or issued.at >= 0:  # else the sender died before it came to send that
+                break
+            last = None
         if last is not None and last.life not in self._machine.dead:
             self._machine.edge(last, notice)
 
@@ -89,6 +98,7 @@ class Mailboxes:
             for getter in box.getters:
                 getter.effect, getter.args = None, ()
         self._chains.clear()
+        self._unsure.clear()
 
     def _box(self, rank: int, name: str) -> _Box:
         """One that nobody has used yet."""

@@ -15,15 +15,12 @@ does:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from dpsim.interface import Aborted
 from dpsim.schedule import Footprint, numbered_label
+from dpsim.sim.broken import AbortingMachine
 from dpsim.sim.contribution import Contribution
 from dpsim.sim.groups import Group
 from dpsim.sim.host import Host
 from dpsim.sim.lives import LEFT
-from dpsim.sim.machine import Machine
 from dpsim.sim.op import Op
 
 
@@ -42,13 +39,12 @@ class Part:
 
 
 class Membership:
-    """Of one rank in one communicator. `tell`: called with the error when work of the device was broken off."""
+    """Of one rank in one communicator."""
 
-    def __init__(self, machine: Machine, group: Group, rank: int, tell: Callable[[Aborted], None]) -> None:
+    def __init__(self, machine: AbortingMachine, group: Group, rank: int) -> None:
         self._machine = machine
         self._group = group
         self._rank = rank
-        self._tell = tell
         self._unfinished: dict[Part, None] = {}
         self.aborted = False
         self.left = False
@@ -102,14 +98,13 @@ class Membership:
         self._machine.submit(part.over)
 
     def _break_off(self, by: Op) -> None:
-        name = self._group.spec.name
-        if self._unfinished and self._group.device:
-            self._tell(Aborted(f"rank {self._rank} has aborted {name}, and work on its device was broken off"))
         for part in self._unfinished:
             part.broken = True
             part.ends.life = LEFT
             if part.brought is not None:  # what still comes goes nowhere
                 part.brought.let_go()
+            if self._group.device:
+                self._machine.break_off(part.over, self._rank)
             self._machine.edge(by, part.over)
             self._machine.submit(part.over)
         self._unfinished.clear()

@@ -134,7 +134,11 @@ class PartedGroup(Group):
         if after is not None:
             machine.edge(after, arrival)
         machine.edges(own.before, arrival)
+        own.arrival = arrival
         end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
+        if machine.aborting and self.device:
+            arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
+            arrival.footprint = (*arrival.touches(), (("aborts", self.spec.name, rank), "r"), *self._lives_of([rank]))
         if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
             machine.submit(arrival)
         else:  # it happens at once, and does nothing

@@ -77,6 +77,11 @@ class SimRank(JournaledRank):
         self._ports.left(self.host_thread, None)
         self.gone()
 
+    def hang(self) -> None:
+        """None of its threads goes on, and nobody is told."""
+        if self.threads is not None:
+            self.threads.over = True
+
     def gone(self) -> None:
         """The program has come to an end, whatever that was: those who watch the rank are told."""
         self._notices.gone(self.rank, self._behind)
@@ -130,7 +135,7 @@ class SimRank(JournaledRank):
         delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
         if host.chained:
             host.before(delivery)
-        self._boxes.post(delivery, self.rank, to, mailbox, message)
+        self._boxes.post(delivery, self.rank, to, mailbox, message, host.issued)
 
     def _watch(self, actor: int, mailbox: str) -> None:
         self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)

@@ -75,7 +75,8 @@ class SimStream(JournaledStream, DeviceStream):
 
     def _wait(self, event: JournaledEvent) -> None:
         op = event.op if type(event) is SimEvent else of_this_backend(event, SimEvent).op
-        if op is not None and (op.at < 0 or not self.machine.timed):  # untimed, what it knows goes along the edge
+        machine = self.machine
+        if op is not None and (op.at < 0 or not machine.timed or machine.aborting):  # what it knows goes along the edge
             self.chain.waits.append(op)
 
     def _spin(self, ns: int) -> None:

@@ -125,7 +125,7 @@ class Threads:
         host.own_journal.step = self.journal.step
         host.seen_marks |= starter.seen_marks
         host.causes |= starter.causes
-        host.error, host._failed, host.broken = starter.error, starter._failed, starter.broken
+        host.error, host._failed = starter.error, starter._failed
         return host
 
     @property

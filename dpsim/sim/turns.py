@@ -80,7 +80,7 @@ class TurningHost(Host):
         kind, name, what = self.own_journal.about
         if self.by_object and kind:
             touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
-            op.footprint = (*touched, *(self.lives if what == "call" else self.mortal))
+            op.footprint = (*touched, *(self.lives or () if what == "call" else self.mortal))
         if self.own_journal.dies(site, ordinal):
             self._for_all(op)
         self._pass(op)

@@ -119,6 +119,13 @@ def services(bench: Bench) -> None:
 
 
 @case
+def aborts(bench: Bench) -> None:
+    """What a rank has aborted raises wherever it waits or calls; its streams go on, and so does the next world."""
+    bench.healthy("conformance_aborts", {}, bench.world())
+    bench.conforms("collectives")
+
+
+@case
 def lazy(bench: Bench) -> None:
     """Communicators that are made at their first use give what others give; a capture refuses to make one."""
     world = bench.world(lazy=True)

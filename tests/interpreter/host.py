@@ -33,6 +33,12 @@ def final(script: Script, state: State, rank: int) -> str:
     return "finished" if rests and not any(host.queues) else "blocked"
 
 
+def gone(state: State, rank: int) -> bool:
+    """Whether a rank has ended, whatever that was; one that returned when its streams are empty."""
+    host = state.hosts[rank]
+    return host.end in ("raised", "died") or (host.end == "returned" and not any(host.queues))
+
+
 def prompt(script: Script, state: State, rank: int) -> bool:
     """Whether the host's next step can be taken at once, and nothing is lost by it."""
     host = state.hosts[rank]
@@ -85,6 +91,9 @@ def step(script: Script, state: State, rank: int) -> tuple[bool, State] | None:
             return None if host.events[how[0]] else (False, _learn(state, rank, host, ()))
         case "post":
             return False, _post(state, rank, *how)
+        case "watch":
+            watched = state.watched | {(rank, how[0], how[1], host.pc)}
+            return False, _next(state._replace(watched=watched), rank, host)
         case "start":
             return False, _start(script, state, rank, *how)
         case "stop":

@@ -22,7 +22,7 @@ from itertools import combinations
 from typing import Any, TypeAlias
 
 from tests.interpreter import device, host, meeting, memory
-from tests.interpreter.language import STREAMS, Script, unwrapped
+from tests.interpreter.language import GONE, STREAMS, Script, unwrapped
 from tests.interpreter.state import Call, Map, State, Token
 
 Noted: TypeAlias = tuple[tuple[int, Any], ...]
@@ -73,7 +73,7 @@ def _note(script: Script, state: State, allowed: Allowed, last: bool, deaths: bo
         allowed.standing |= any(memory.standing(one) for one in state.hosts)
         allowed.races |= {race for race in allowed.doubtful if memory.took_place(state, race)}
         allowed.doubtful -= allowed.races
-        if not deaths:
+        if not deaths or state.watched:  # who stands still need not die, and who watches it knows
             ends = [host.final(script, state, rank) for rank in range(script.size)]
             allowed.outcomes.add(told([(end, one.learned) for end, one in zip(ends, state.hosts, strict=True)], script))
 
@@ -97,7 +97,8 @@ def _settled(script: Script, state: State) -> State:
                 assert taken is not None
                 state, going = taken[1], True
     flying = {way: mail for way, mail in state.flying.items() if _looks(script, state, way[1], way[2])}
-    return state._replace(flying=Map(flying))
+    watched = frozenset(one for one in state.watched if _looks(script, state, one[0], one[2]))
+    return state._replace(flying=Map(flying), watched=watched)
 
 
 def _looks(script: Script, state: State, rank: int, box: str) -> bool:
@@ -115,6 +116,11 @@ def _steps(script: Script, state: State) -> Iterator[tuple[bool, State]]:
             taken = host.step(script, state, rank)
             if taken is not None:
                 yield taken
+    for one_watch in state.watched:
+        rank, peer, name, _ = one_watch
+        if host.gone(state, peer) and (peer, rank, name) not in state.flying:
+            told = state.boxes.plus((rank, name), (*state.boxes.get((rank, name), ()), GONE + peer))
+            yield False, state._replace(watched=state.watched - {one_watch}, boxes=told)
     for way, mail in state.flying.items():
         box = way[1:]
         flying = state.flying.plus(way, mail[1:]) if mail[1:] else state.flying.minus(way)

@@ -4,6 +4,7 @@ A rank has a number, at first its rank and one. What it learns goes into the num
 Every awaited call is noted with its place in the list and its result; that, and how the rank ended, is the outcome.
 
     ("post", to, box)                       a message with the number to a mailbox
+    ("watch", peer, box)                    that the peer is gone comes there as a number, GONE and the peer's
     ("poll", box)  ("get", box)  ("idle", box)
     ("start", handle, kind, op, shape)      a host collective or transfer; ("await", handle) is its await
     ("alloc", buffer, stream, size)  ("free", buffer)  ("mark", buffer, stream)     `mark` is record_stream
@@ -34,6 +35,8 @@ View: TypeAlias = tuple[str, int, int]
 Shape: TypeAlias = tuple[Any, ...]
 
 MODULUS = 97
+
+GONE = 1_000
 
 STREAMS = ("s", "t")
 

@@ -24,7 +24,7 @@ from dpsim.sim.backend import SimBackend
 from dpsim.world import CommunicatorSpec, Kill, Run, World
 from tests.interpreter import meeting
 from tests.interpreter.interpreter import Outcome, told
-from tests.interpreter.language import MODULUS, Instruction, Script, Shape, View, learned
+from tests.interpreter.language import GONE, MODULUS, Instruction, Script, Shape, View, learned
 from tests.programs import OWN, copy, set_to
 
 
@@ -112,6 +112,8 @@ class _Follower:
         await getattr(self, f"do_{what}")(*how)
 
     def learn(self, value: Any) -> None:
+        if isinstance(value, tuple) and value[:1] == ("gone",):
+            value = GONE + value[1]
         if isinstance(value, np.ndarray):
             value = tuple(int(element) for element in value)
         self.rank.decide(f"learned{self.pc}", (self.pc, value), OWN)
@@ -140,6 +142,9 @@ class _Follower:
 
     async def do_post(self, to: int, box: str) -> None:
         self.rank.send(to, box, self.number + 1, self.site)
+
+    async def do_watch(self, peer: int, box: str) -> None:
+        self.rank.watch(peer, box, self.site)
 
     async def do_poll(self, box: str) -> None:
         self.learn(await self.rank.mailbox(box).poll(self.site))

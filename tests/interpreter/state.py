@@ -105,13 +105,15 @@ class Host(NamedTuple):
 
 class State(NamedTuple):
     """`came`: tokens, with the elements that came with them. `flying`: messages by (sender, receiver, mailbox);
-    `boxes`: those that arrived, by (rank, mailbox). `unwritten`: something was read that nobody wrote.
+    `boxes`: those that arrived, by (rank, mailbox). `watched`: who is to be told of whom, (rank, peer, mailbox, place).
+    `unwritten`: something was read that nobody wrote.
     """
 
     hosts: tuple[Host, ...]
     came: Map = Map()
     flying: Map = Map()
     boxes: Map = Map()
+    watched: frozenset[tuple[int, int, str, int]] = frozenset()
     unwritten: bool = False
 
     def with_host(self, rank: int, host: Host) -> State:

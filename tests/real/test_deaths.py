@@ -4,13 +4,12 @@ stall time of the run.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dpsim.ops import ABORT_COMMUNICATOR, KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
-from dpsim.world import At, Fault, Run, World
+from dpsim.ops import KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
+from dpsim.world import At, Fault, Run
 from real.backend import TorchBackend
 from tests import survivors  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
@@ -24,19 +23,49 @@ STALL_NS = 5_000_000_000
 """Within so long a peer has to be told."""
 
 
-def died_at(backend: TorchBackend, site: str, ordinal: int, size: int = 3, program: str = "survivors") -> Run:
-    world = make_world(size, ["dp"], stall_ns=STALL_NS, faults=(Fault("die", 1, At(site, ordinal)),))
+def with_fault(backend: TorchBackend, kind: Any, at: At, program: str = "survivors", size: int = 3) -> Run:
+    world = make_world(size, ["dp"], stall_ns=STALL_NS, faults=(Fault(kind, 1, at),))
     return backend.run(world, program, BOTH)
+
+
+def good_run(backend: TorchBackend) -> None:
+    """The next run, on communicators that nobody has aborted."""
+    run = backend.run(make_world(3, ["dp"]), "survivors", BOTH)
+    assert (run.ends, run.observed) == (["finished"] * 3, "")
+
+
+@on_each
+def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
+    run = with_fault(backend, "raise", At("sum", 1))
+    assert run.ends == ["raised"] * 3, run.observed
+    good_run(backend)
 
 
 @pytest.mark.slow
 @on_each
-@pytest.mark.parametrize(("site", "ordinal"), [("watch", 0), ("agree", 0), ("agree", 2), ("sum", 1), ("read", 2)])
-def test_every_peer_of_a_dead_rank_ends_and_names_it(backend: TorchBackend, site: str, ordinal: int) -> None:
-    run = died_at(backend, site, ordinal)
+@pytest.mark.parametrize("at", [At("watch", 0), At("agree", 0), At("agree", 2), At("sum", 1), At("read", 2)], ids=str)
+def test_every_peer_of_a_dead_rank_ends_and_says_who_is_gone(backend: TorchBackend, at: At) -> None:
+    run = with_fault(backend, "die", at)
     assert run.ends == ["raised", "died", "raised"], run.observed
     for rank in (0, 2):
         journal = run.journals[rank]
-        assert journal[-1][KIND], journal[-1][SITE] == ("raised", "PeerGone")
-        told = next(record[LEARNED_OUTCOME] for record in journal if record[KIND] == "learned" and record[SITE] == "told")
+        assert (journal[-1][KIND], journal[-1][SITE]) == ("raised", "PeerGone")
+        told = next(raw[LEARNED_OUTCOME] for raw in journal if raw[KIND] == "learned" and raw[SITE] == "told")
         assert journal[-1][RAISED_MESSAGE] == f"rank {told[1]} is gone"
+    good_run(backend)
+
+
+@pytest.mark.slow
+@on_each
+@pytest.mark.parametrize("program", ["survivors_blind", "survivors_forgetful"])
+def test_the_twins_hang(backend: TorchBackend, program: str) -> None:
+    run = with_fault(backend, "die", At("sum", 1), program)
+    assert (run.ends[0], run.ends[2]) == ("blocked", "raised"), run.observed
+
+
+@pytest.mark.slow
+@on_each
+def test_nobody_is_told_of_one_that_hangs(backend: TorchBackend) -> None:
+    run = with_fault(backend, "hang", At("agree", 1))
+    assert run.ends == ["blocked"] * 3, run.observed
+    good_run(backend)

@@ -14,6 +14,7 @@ and which sentence of the contract that breaks. All numbers are exact in their t
     threads.py       host threads and flags
     stores.py        ports, keys and time-outs
     services.py      the program `conformance_services`: actors that are no ranks
+    aborts.py        the program `conformance_aborts`: communicators that are aborted
     lazy.py          communicators that are made at their first use, in a world that has such
     ground.py        what they have in common: data, expectations, kernels
 

@@ -3,7 +3,8 @@
     ranks   --question-->  desk  --all of them-->  clerk        the clerk stands in an idle get for ever
     ranks   <--answer----  desk  <--their sum----  clerk        and is said to have ended well
 
-They have mailboxes and stores, and neither a communicator nor a device.
+The first rank watches both, and is told of the end of the desk alone. They have mailboxes and stores, and neither a
+communicator nor a device.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ class ConformanceServices(Program[int]):
         refused(KeyError, "the service nobody", lambda: rank.service("nobody"))
         if group.index == 0:
             rank.send(desk, "ranks", group.ranks, "conformance.ranks")
+            for service in (desk, clerk):
+                rank.watch(service, "ends", "conformance.watch")
+        refused(ValueError, "a watch of oneself", lambda: rank.watch(rank.rank, "ends", "refused"))
         for rank.step in range(prepared):
             rank.send(desk, f"question.{rank.rank}", rank.rank + rank.step, "conformance.question")
             total = sum(other + rank.step for other in group.ranks)
@@ -53,6 +57,11 @@ class ConformanceServices(Program[int]):
             expect("the key clerk", await store.get("clerk", "conformance.get"), rank.step, "all use a store alike")
             store.set(f"read.{rank.rank}", True, "conformance.set")
             store.close("conformance.close")
+        if group.index == 0:
+            law = "who watches an actor is told when its program has ended, and whoever watches it then is told as well"
+            expect("a notice", await rank.mailbox("ends").get("conformance.gone"), ("gone", desk), law)
+            rank.watch(desk, "ends", "conformance.watch")
+            expect("a notice", await rank.mailbox("ends").get("conformance.gone"), ("gone", desk), law)
 
     async def serve(self, rank: Rank, prepared: int) -> None:
         expect("the number of a service", rank.rank, rank.service(rank.name), "its messages reach it by that")

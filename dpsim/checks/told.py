@@ -1,0 +1,61 @@
+"""How long a death goes unnoticed: what each peer still did until it was told, counted in ops of its own.
+
+    ops_until_told(run.journals, 1)                     # {0: 4, 2: 7}
+    told_text(run, 1)           # "rank 1 is gone: told were rank 0 within 4 ops, rank 2 within 7 ops; K = 7"
+
+Journals have no common clock, so this is what may have been after the end at most: a peer's ops behind the last of
+which the one that is gone had heard, by a collective on the host that it awaited. Sleeps, what was learned and what
+others do not see (decisions, probes) are no ops. Prior art: the detection time of failure detectors (Chandra and
+Toueg, JACM 43, 1996), in steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.ops import ADDRESS, COMMUNICATOR, KIND, LEARNED_OUTCOME, SEQ, STREAM, RawRecord
+from dpsim.world import SILENT, Run
+
+
+def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:
+    """For each rank or service that took the notice of an actor's end: how many ops it made until then at most. Who is
+    not told is left out.
+    """
+    heard = _heard(journals[gone])
+    found = {}
+    for rank, journal in enumerate(journals):
+        if rank == gone:
+            continue
+        ops = 0
+        for raw in journal:
+            if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] == ("gone", gone):
+                found[rank] = ops
+                break
+            ops += raw[KIND] not in SILENT
+            if raw[KIND] == "collective" and (raw[COMMUNICATOR], raw[SEQ]) in heard:
+                ops = 0
+    return found
+
+
+def told_text(run: Run, gone: int) -> str:
+    """The same in a line, with the largest, K."""
+
+    def name(actor: int) -> str:
+        return f"rank {actor}" if actor < run.size else run.services[actor - run.size]
+
+    counts = ops_until_told(run.journals, gone)
+    if not counts:
+        return f"{name(gone)}: nobody was told of its end"
+    each = ", ".join(f"{name(actor)} within {count} ops" for actor, count in counts.items())
+    return f"{name(gone)} is gone: told were {each}; K = {max(counts.values())}"
+
+
+def _heard(journal: Sequence[RawRecord]) -> set[tuple[str, int]]:
+    """The collectives on the host of which an actor had heard that they ended, as (communicator, seq)."""
+    begun, heard = {}, set()
+    for raw in journal:
+        if raw[KIND] == "collective" and raw[STREAM] is None:
+            begun[raw[ADDRESS]] = raw[COMMUNICATOR], raw[SEQ]
+        elif raw[KIND] == "learned" and raw[ADDRESS] in begun and type(raw[LEARNED_OUTCOME]) is int:
+            heard.add(begun[raw[ADDRESS]])
+    return heard

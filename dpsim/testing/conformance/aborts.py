@@ -1,0 +1,62 @@
+"""Communicators that a rank aborts: the program `conformance_aborts`, since a program says that it does.
+
+All ranks abort both communicators, the odd ones in the midst of something. What a peer makes of it is anybody's guess,
+so each looks at what it gets itself: Aborted, wherever it waits or calls from then on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Any
+
+import numpy as np
+
+from dpsim.interface import Aborted, Rank
+from dpsim.program import Program
+from dpsim.registry import register_protocol
+from dpsim.testing.conformance.ground import Round, expect, refused
+
+LAW = "every later call on an aborted communicator, and every await of what was started before, raises Aborted"
+
+
+@register_protocol("conformance_aborts")
+class ConformanceAborts(Program[Any]):
+    """Rounds of sums, and then an abort on the host and on the device. AssertionError where the backend breaks the
+    contract. No arguments.
+    """
+
+    aborts = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        at = Round(rank, 0)
+        group, device, main = at.host, at.device, at.main
+        total = await group.all_reduce(np.ones(1, np.int32), site="conformance.sum")
+        expect("a sum before", int(total[0]), group.size, "the elementwise reduction over the group")
+        buffer = at.put(4, "int32")
+        device.all_reduce(buffer, main, op="max", site="conformance.max")
+        await buffer.read("conformance.read")
+        rank.step = 1
+        begun = None
+        if group.index % 2:
+            begun = group.barrier(site="conformance.begun")
+            device.all_reduce(buffer, main, site="conformance.begun.device")
+        for _ in range(2):
+            group.abort(site="conformance.abort")
+            device.abort(site="conformance.abort.device")
+        if begun is not None:
+            await aborted("the await of a barrier that was begun before", begun)
+            await aborted("a read behind a sum that was broken off", buffer.read("conformance.read.behind"))
+        refused(Aborted, "a barrier", lambda: group.barrier(site="refused"))
+        refused(Aborted, "a sum on the device", lambda: device.all_reduce(buffer, main, site="refused"))
+        other = at.put(4, "int32", rank.stream("side"))
+        came = await other.read("conformance.read.side")
+        expect("a read elsewhere", came, at.line(rank.rank, 4, "int32"), "streams go on")
+
+
+async def aborted(what: str, wait: Awaitable[Any]) -> None:
+    try:
+        await wait
+    except Aborted:
+        return
+    raise AssertionError(f"{what} came back. The contract: {LAW}")

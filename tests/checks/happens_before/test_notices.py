@@ -1,0 +1,84 @@
+"""Notices in happens-before: who is told that an actor is gone comes after all that this had come to, and after the
+beginning of the watch; who is told of another one does not.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.interface import Rank
+from dpsim.sim.backend import SimBackend
+from tests.checks.handmade import Made
+from tests.programs import Scripted, run, set_to, touch, world_of
+
+
+def after_the_end_of(whom: int) -> list[str]:
+    """Rank 0 touches y on a stream, and on another one when it has heard of an end. What rank 1 read at its end says
+    that the first stream had come past that; rank 2 knows nothing of it.
+    """
+
+    async def script(rank: Rank) -> None:
+        a, b = rank.stream("a"), rank.stream("b")
+        x = a.alloc(1, "int32", "x")
+        a.launch("x", set_to, writes=[x], args=(1,))
+        if rank.rank == 0:
+            y = a.alloc(1, "int32", "y")
+            a.launch("y", set_to, writes=[y], args=(1,))
+            rank.device("d").all_reduce(x, a, site="sum")
+            rank.watch(whom, "deaths", "watch")
+            await rank.mailbox("deaths").get("told")
+            b.launch("late", touch, reads=[y])
+        elif rank.rank == 1:
+            rank.device("d").all_reduce(x, a, site="sum")
+            await x.read("read")
+
+    world = world_of(3, [], ["d"], among=2)
+    return [finding.klass for finding in judge(world, run(world, script))]
+
+
+@pytest.mark.parametrize(("whom", "classes"), [(1, []), (2, ["RACE:BUFFER"])])
+def test_a_notice_says_what_the_dead_had_come_to(whom: int, classes: list[str]) -> None:
+    assert after_the_end_of(whom) == classes
+
+
+def test_a_notice_comes_after_its_watch() -> None:
+    """Main writes and watches; another thread hears of it and reads. The twin watches before it writes."""
+
+    def world(watches_first: bool) -> list[str]:
+        async def script(rank: Rank) -> None:
+            if rank.rank:
+                return
+            a, b = rank.stream("a"), rank.stream("b")
+            y = a.alloc(1, "int32", "y")
+
+            async def told(own: Rank) -> None:
+                await own.mailbox("deaths").get("told")
+                b.launch("late", touch, reads=[y])
+
+            thread = rank.start("u", told)
+            if watches_first:
+                rank.watch(1, "deaths", "watch")
+            a.launch("y", set_to, writes=[y], args=(1,))
+            await a.record().synchronize("done")
+            if not watches_first:
+                rank.watch(1, "deaths", "watch")
+            await thread.join("join")
+
+        class Threaded(Scripted):
+            threaded = True
+
+        of = world_of(2, [], ["d"])
+        return [finding.klass for finding in judge(of, SimBackend().run_program(of, Threaded(script), None))]
+
+    assert world(watches_first=False) == []
+    assert "RACE:BUFFER" in world(watches_first=True)
+
+
+def test_a_message_that_reads_like_a_notice_is_none() -> None:
+    """Where both may be what was taken, what both knew is known."""
+    made = Made(2)
+    made[0].add("watch", "watch", ordinal=0, where="here.py:1", actor=1, mailbox="box")
+    made[1].post(0, ("gone", 1))
+    made[0].learned(made[0].take(), ("gone", 1))
+    assert made.classes() == []

@@ -1,0 +1,237 @@
+"""Communicators that a rank aborts: whoever of it waits goes on and hears of that, and its peers may be left standing.
+Brute force is the judge of what exploring sees.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.checks.judge import judge
+from dpsim.explore.strategies.dpor import Dpor
+from dpsim.interface import Aborted, Rank
+from dpsim.ops import BROKEN_OFF
+from dpsim.sim.backend import SimBackend
+from dpsim.world import Run, World
+from tests.programs import Script, Scripted, set_to, world_of
+from tests.worlds.brute import schedules
+from tests.worlds.case import Case, execute
+from tests.worlds.explored import missed
+from tests.worlds.test_machine_gaps import learned
+
+TWO = world_of(2, ["h", "own"], ["d"])
+
+
+class Aborting(Scripted):
+    """A script of ranks that abort."""
+
+    aborts = True
+
+
+class Threaded(Aborting):
+    """With host threads."""
+
+    threaded = True
+
+
+def run(world: World, script: Script, kind: type[Scripted] = Aborting) -> Run:
+    return SimBackend().run_program(world, kind(script), None)
+
+
+def case_of(world: World, script: Script, kind: type[Scripted] = Aborting) -> Case:
+    return Case("aborts", world, kind(script))
+
+
+def every(world: World, script: Script, kind: type[Scripted] = Aborting) -> list[Run]:
+    return [done for _, done in schedules(case_of(world, script, kind))]
+
+
+async def alone(rank: Rank) -> Any:
+    """Rank 0 begins something, gives up, and hears of it in each way."""
+    group, heard = rank.host("h"), list[str]()
+    if rank.rank:
+        rank.host("h").abort(site="give_up")
+        return None
+    begun = group.all_reduce(np.ones(1, np.int32), site="agree")
+    for _ in range(2):
+        group.abort(site="give_up")
+    try:
+        await begun
+    except Aborted as error:
+        heard.append(str(error))
+    try:
+        group.barrier(site="again")
+    except Aborted as error:
+        heard.append(str(error))
+    return tuple(heard)
+
+
+def test_later_calls_and_awaits_raise() -> None:
+    done = run(TWO, alone)
+    assert done.ends == ["finished"] * 2
+    assert learned(done, 0) == [BROKEN_OFF]
+    [told] = [raw for raw in done.journals[0] if raw[0] == "decision"]
+    assert told[-1] == ("agree: rank 0 has aborted h", "again: rank 0 has aborted h")
+    assert judge(TWO, done) == []
+
+
+def test_a_program_that_does_not_say_that_it_aborts_may_not() -> None:
+    async def aborts(rank: Rank) -> None:
+        with pytest.raises(RuntimeError, match=r"write `aborts = True` in its class"):
+            rank.host("h").abort()
+
+    assert run(TWO, aborts, Scripted).finished
+
+
+async def leaves_a_peer(rank: Rank) -> None:
+    """Rank 0 begins a sum with its peer and gives up: the peer gets it, or stands."""
+    work = rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
+    if rank.rank == 0:
+        rank.host("h").abort(site="give_up")
+    else:
+        await work
+
+
+def test_a_peer_is_through_or_stands() -> None:
+    assert {one.ends[1] for one in every(TWO, leaves_a_peer)} == {"finished", "blocked"}
+    assert missed(case_of(TWO, leaves_a_peer)) == (0, 0, 0)
+    hung = next(one for one in every(TWO, leaves_a_peer) if one.ends[1] == "blocked")
+    [finding] = judge(TWO, hung)
+    assert (finding.klass, finding.culprit and finding.culprit.rank) == ("HANG:COLLECTIVE:ABORTED", 0)
+
+
+async def never_joins(rank: Rank) -> None:
+    if rank.rank == 0:
+        rank.host("h").abort(site="give_up")
+    else:
+        await rank.host("h").all_reduce(np.ones(1, np.int32), site="agree")
+
+
+def test_a_peer_stands_where_nobody_came() -> None:
+    done = run(TWO, never_joins)
+    [finding] = judge(TWO, done)
+    assert finding.klass == "HANG:COLLECTIVE:ABORTED"
+    assert "has aborted h" in finding.message
+
+
+async def from_a_thread(rank: Rank) -> Any:
+    """Main of rank 0 waits in a sum to which its peer comes, and another thread gives up."""
+    group = rank.host("h")
+    if rank.rank:
+        await group.barrier(site="agree")
+        return None
+
+    async def give_up(own: Rank) -> None:
+        group.abort(site="give_up")
+
+    begun = group.barrier(site="agree")
+    rank.start("u", give_up)
+    try:
+        await begun
+    except Aborted:
+        return "aborted"
+    return "through"
+
+
+def test_a_blocked_call_hears_of_an_abort_or_is_through_before() -> None:
+    world = world_of(2, ["h", "own"])
+    case = case_of(world, from_a_thread, Threaded)
+    ends = set()
+    strategy = Dpor()
+    while strategy.begin():
+        done = execute(case, strategy)
+        strategy.end(whole=True)
+        [heard] = [raw[-1] for raw in done.journals[0] if raw[0] == "decision"]
+        ends.add((done.ends[1], heard))
+    assert ends == {("finished", "through"), ("finished", "aborted"), ("blocked", "through"), ("blocked", "aborted")}
+
+
+async def on_a_device(rank: Rank) -> Any:
+    """Rank 0 gives a sum of its device up to which its peer does not come; memory is used again at once."""
+    main, heard = rank.stream("s"), ""
+    if rank.rank:
+        return None
+    x = main.alloc(4, "int32", "x")
+    main.launch("fill", set_to, writes=[x], args=(1,))
+    rank.device("d").all_reduce(x, main, site="sum")
+    rank.device("d").abort(site="give_up")
+    x.free()
+    y = main.alloc(4, "int32", "y")
+    main.launch("fill.again", set_to, writes=[y], args=(2,))
+    try:
+        await y.read("read")
+    except Aborted as error:
+        heard = str(error)
+    return heard
+
+
+def test_a_stream_goes_on_behind_what_was_broken_off_and_its_host_hears_of_it() -> None:
+    for done in (run(TWO, on_a_device), *every(TWO, on_a_device)):
+        assert done.ends == ["finished"] * 2
+        assert learned(done, 0) == [BROKEN_OFF]
+
+
+async def nothing_under_way(rank: Rank) -> Any:
+    main = rank.stream("s")
+    x = main.alloc(4, "int32", "x")
+    main.launch("fill", set_to, writes=[x], args=(rank.rank,))
+    rank.device("d").all_reduce(x, main, site="sum")
+    total = await x.read("read")
+    rank.device("d").abort(site="give_up")
+    again = await x.read("read.again")
+    return int(total[0]), int(again[0])
+
+
+def test_what_has_ended_is_not_broken_off() -> None:
+    """The twin: the host knows that nothing is under way."""
+    done = run(world_of(2, ["own"], ["d"]), nothing_under_way)
+    assert [raw[-1] for raw in done.journals[0] if raw[0] == "decision"] == [(1, 1)]
+
+
+async def gives_a_sum_up_late(rank: Rank) -> Any:
+    """What comes of a sum that was broken off goes nowhere: its memory may be another buffer's by then."""
+    main = rank.stream("s")
+    x = main.alloc(4, "int32", "x")
+    main.launch("fill", set_to, writes=[x], args=(1,))
+    if rank.rank:
+        await rank.mailbox("in").get("wait")
+    rank.device("d").all_reduce(x, main, site="sum")
+    if rank.rank == 0:
+        rank.device("d").abort(site="give_up")
+        rank.send(1, "in", "go", "say")
+        await rank.mailbox("in").get("wait")
+        return None
+    rank.send(0, "in", "go", "say")
+    return None
+
+
+def test_exploring_misses_nothing_of_an_abort_on_a_device() -> None:
+    assert missed(case_of(TWO, gives_a_sum_up_late)) == (0, 0, 0)
+    assert {one.ends[1] for one in every(TWO, gives_a_sum_up_late)} == {"finished", "blocked"}
+
+
+# ---- destroyed together
+
+
+async def destroys(rank: Rank) -> Any:
+    await rank.host("h").destroy()
+    try:
+        rank.host("h").barrier(site="again")
+    except RuntimeError as error:
+        return str(error).replace(f"rank {rank.rank}", "the rank")
+
+
+async def destroys_alone(rank: Rank) -> None:
+    if rank.rank:
+        await rank.host("h").destroy()
+
+
+def test_to_destroy_is_the_last_that_all_do_together() -> None:
+    done = run(TWO, destroys, Scripted)
+    told = [raw[-1] for raw in done.journals[1] if raw[0] == "decision"]
+    assert told == ["again: the rank has destroyed h; make no call on it behind that"]
+    assert judge(TWO, done) == []
+    classes = {finding.klass for finding in judge(TWO, run(TWO, destroys_alone, Scripted))}
+    assert "HANG:COLLECTIVE:MISSING_RANK" in classes, "the twin"

@@ -1,0 +1,91 @@
+"""The example of peers that live with a death: every peer ends, and says who is gone, wherever the other dies or
+raises. The twins hang.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.checks.told import ops_until_told, told_text
+from dpsim.ops import KIND, RAISED_MESSAGE
+from dpsim.program import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.world import At, Fault, Kill, Run, World
+from tests.programs import world_of
+from tests.survivors import Blind, Forgetful, Survivors
+
+ENDED = ("DEATH", "CRASH:PEERGONE", "CRASH:INJECTEDERROR")
+BOTH = {"device": True, "rounds": 2}
+
+
+def world(size: int, **more: Any) -> World:
+    return world_of(size, ["dp_cpu"], ["dp"], **more)
+
+
+def explored(world: World, program: Program[Any], args: Any, schedules: int = 10_000) -> Explored:
+    return explore_subject(Subject(world, program, args, switched_off=ENDED), "dpor", schedules=schedules)
+
+
+def run(world: World, program: Program[Any], args: Any = BOTH) -> Run:
+    return SimBackend().run_program(world, program, args)
+
+
+def test_without_a_death_all_finish() -> None:
+    assert run(world(3), Survivors()).ends == ["finished"] * 3
+
+
+ADDRESSES = [At("watch", 0), At("agree", 1), At("put", 0), At("sum", 1), At("read", 0), At("told", 0, thread="monitor")]
+
+
+@pytest.mark.parametrize("kind", ["die", "raise"])
+@pytest.mark.parametrize("at", ADDRESSES, ids=str)
+def test_every_peer_ends_and_says_who_is_gone(kind: Any, at: At) -> None:
+    done = run(world(3, faults=(Fault(kind, 1, at),)), Survivors())
+    if kind == "raise" and at.thread != "main":
+        assert done.ends == ["finished", "raised", "finished"], "it raises when main has ended, as nobody joined it"
+        return
+    assert done.ends == ["raised", "died" if kind == "die" else "raised", "raised"]
+    said = {done.journals[rank][-1][RAISED_MESSAGE] for rank in (0, 2)}
+    assert all(done.journals[rank][-1][KIND] == "raised" for rank in (0, 2))
+    assert said <= {f"rank {rank} is gone" for rank in (0, 1, 2)}
+    told = ops_until_told(done.journals, 1)
+    assert set(told) == {0, 2}
+
+
+def test_a_kill_at_any_point_ends_every_peer() -> None:
+    found = explored(world(2, kills=(Kill(1),)), Survivors(), {})
+    assert found.verdict == "proven", found.findings
+
+
+def test_a_kill_that_takes_any_part_with_it_ends_every_peer() -> None:
+    found = explored(world(2, kills=(Kill(1, partial=True),)), Survivors(), {})
+    assert found.verdict == "proven", found.findings
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_point_ends_every_peer_of_a_device() -> None:
+    found = explored(world(2, kills=(Kill(1),)), Survivors(), {"device": True}, 40_000)
+    assert found.verdict == "proven", found.findings
+
+
+@pytest.mark.parametrize("program", [Blind(), Forgetful()])
+def test_the_twins_hang(program: Program[Any]) -> None:
+    found = explored(world(2, kills=(Kill(1),)), program, {"device": True})
+    assert "HANG:COLLECTIVE:DEAD_RANK" in {finding.klass for finding in found.findings}
+
+
+def test_who_watches_one_that_hangs_hangs_with_it() -> None:
+    """A rank that stands there for ever is not gone."""
+    done = run(world(3, faults=(Fault("hang", 1, At("agree", 1)),)), Survivors())
+    assert done.ends == ["blocked"] * 3
+
+
+def test_how_long_a_death_goes_unnoticed() -> None:
+    done = run(world(3, faults=(Fault("die", 1, At("agree", 1)),)), Survivors())
+    assert told_text(done, 1) == "rank 1 is gone: told were rank 0 within 5 ops, rank 2 within 5 ops; K = 5"
+    blind = run(world(2, faults=(Fault("die", 1, At("agree", 1)),)), Blind())
+    assert told_text(blind, 1) == "rank 1: nobody was told of its end"

@@ -1,0 +1,79 @@
+"""The parts of the conformance program that are about ends: notices of services that are gone, and communicators that
+are aborted. They pass on the simulation, and say what a machine breaks that is the simulation with one call replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import pytest
+
+from dpsim.backend.aborting import Abortable
+from dpsim.ops import KIND, RAISED_MESSAGE
+from dpsim.sim.backend import SimBackend
+from dpsim.sim.broken import AbortingMachine
+from dpsim.sim.membership import Membership
+from dpsim.sim.notices import Notices
+from dpsim.testing.conformance.services import SERVICES
+from dpsim.world import Run
+from tests.programs import world_of
+
+Patch: TypeAlias = pytest.MonkeyPatch
+
+
+def run(program: str, size: int = 3) -> Run:
+    services = SERVICES if program == "conformance_services" else ()
+    return SimBackend().run(world_of(size, ["dp_cpu"], ["dp"], services=services), program, {})
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("program", ["conformance_aborts", "conformance_services"])
+def test_it_passes(program: str, size: int) -> None:
+    done = run(program, size)
+    assert done.finished, [journal[-1] for journal in done.journals]
+
+
+def takes_calls(patch: Patch) -> None:
+    patch.setattr(Abortable, "refuse_aborted", lambda self, site: None)
+
+
+def breaks_nothing_off(patch: Patch) -> None:
+    patch.setattr(Membership, "_break_off", lambda self, by: None)
+
+
+def gives_what_was_there(patch: Patch) -> None:
+    patch.setattr(AbortingMachine, "break_off", lambda self, over, rank: None)
+
+
+def tells_nobody(patch: Patch) -> None:
+    patch.setattr(Notices, "gone", lambda self, actor, behind: None)
+
+
+def tells_once(patch: Patch) -> None:
+    def tell(self: Any, actor: int) -> None:
+        told(self, actor)
+        self._gone.pop(actor, None)
+
+    told = Notices._tell
+    patch.setattr(Notices, "_tell", tell)
+
+
+WRONG: dict[Callable[[Patch], None], tuple[str, str]] = {
+    takes_calls: ("conformance_aborts", "a barrier was accepted"),
+    breaks_nothing_off: ("conformance_aborts", ""),
+    gives_what_was_there: ("conformance_aborts", "a read behind a sum that was broken off came back"),
+    tells_nobody: ("conformance_services", ""),
+    tells_once: ("conformance_services", ""),
+}
+"""What the program says; nothing where it stands for ever."""
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.__name__)
+def test_a_machine_that_is_wrong_does_not(wrong: Callable[[Patch], None], monkeypatch: Patch) -> None:
+    program, says = WRONG[wrong]
+    wrong(monkeypatch)
+    done = run(program)
+    said = [journal[-1][RAISED_MESSAGE] for journal in done.journals if journal[-1][KIND] == "raised"]
+    assert said if says else "blocked" in done.ends
+    assert all(says in message for message in said)
