@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from dpsim.interface import HostArray
+from dpsim.interface import HostArray, Rank
 from dpsim.protocol.engine.monitor import Monitor
-from dpsim.protocol.engine.survivors import Agreement, Groups
+from dpsim.protocol.engine.survivors import Agreement, Breaking
 from dpsim.protocol.engine.watched import WatchedFrontEnd, WatchedLoop
 from dpsim.registry import register_variant
 
@@ -56,13 +56,13 @@ def mutant_of_survivors(name: str, expected: str) -> Callable[[type[Any]], type[
 
 
 @mutant_of_survivors("dead-rank-all2all", "HANG:COLLECTIVE:DEAD_RANK")
-class Uninterrupted(Groups):
+class Uninterrupted(Breaking):
     """Survivors sit in a device all-to-all with a dead rank, which the host cannot interrupt.
 
     Vllm issue 39942 and pull request 44428.
     """
 
-    def abort_device(self) -> None:
+    def abort_device(self, rank: Rank, dead: int | None) -> None:
         pass
 
 

@@ -42,12 +42,15 @@ def test_says_what_is_registered(entry: VariantEntry) -> None:
         assert klass == entry.expected or matches(klass, entry.expected)
 
 
+SAMPLED = {"dead-rank-all2all", "dead-columns"}
+"""Whose twin has more schedules than the table tries, and is proven in tests of its own."""
+
 SHOWN_QUICKLY = ("M-CF-1", "M-CF-5", "eplb-flag-mismatch")
 
 
 def exhibit_of(entry: VariantEntry) -> Any:
     """Those of the start-up take long, as all its participants are there in each; so do those of microbatches."""
-    slow = entry.protocol in ("startup", "dbo") and entry.name not in SHOWN_QUICKLY
+    slow = entry.protocol in ("startup", "dbo", "dp_survivors") and entry.name not in SHOWN_QUICKLY
     return pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * slow)
 
 
@@ -55,7 +58,7 @@ def exhibit_of(entry: VariantEntry) -> Any:
 def test_is_as_registered(entry: VariantEntry) -> None:
     shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
     assert shown.wrong == []
-    assert shown.twin.verdict == "proven"
+    assert shown.twin.verdict == ("sampled" if entry.name in SAMPLED else "proven")
     if entry.expected is None:
         assert [one.verdict for one in shown.searches["portfolio"]] == ["proven"]
         assert shown.found is None

@@ -49,7 +49,7 @@ class Monitor:
         """Why to give up; "" if this engine leaves in order."""
         notices, left = rank.mailbox(DEATHS), set()
         while True:
-            match await notices.get("monitor.notice"):
+            match await notices.get("monitor.notice", idle=True):
                 case "LEFT", int(engine):
                     if engine == rank.rank:
                         return ""

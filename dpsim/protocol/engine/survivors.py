@@ -37,19 +37,29 @@ MODE = 2
 
 
 class Groups:
-    """The communicators that a rank uses now: those of all ranks, or those without the dead one."""
+    """What a rank uses now: communicators of all ranks, or those without the dead one; a stream of their own, since
+    nothing can be waited for behind work that was broken off, and buffers, since that may still write.
+    """
 
     def __init__(self, rank: Rank, dead: int | None) -> None:
         self.host = rank.host(kind("dp_cpu", dead))
         self.device = rank.device(kind("ep", dead))
+        self.stream = rank.stream(kind("main", dead))
+        size = self.device.size
+        self.own, self.got = (self.stream.alloc(size, "int32", f"survivors.{name}") for name in ("own", "got"))
+        self.stream.launch("survivors.fill", fill, writes=[self.own], args=(rank.rank,))
 
-    def abort(self) -> None:
-        self.host.abort(site="survivors.abort_host")
-        self.abort_device()
 
-    def abort_device(self) -> None:
+class Breaking:
+    """How a monitor frees the main thread: of all ranks' communicators, or of those without the dead one."""
+
+    def abort(self, rank: Rank, dead: int | None) -> None:
+        rank.host(kind("dp_cpu", dead)).abort(site="survivors.abort_host")
+        self.abort_device(rank, dead)
+
+    def abort_device(self, rank: Rank, dead: int | None) -> None:
         """Break off what the device stands in."""
-        self.device.abort(site="survivors.abort_device")
+        rank.device(kind("ep", dead)).abort(site="survivors.abort_device")
 
 
 class Agreement:
@@ -85,7 +95,7 @@ class Survivors(Program[SurvivorsSetup]):
         topology = Topology.model_validate(args.topology)
         if topology.replica_size > 1 or topology.data_parallel_size == 1:
             raise Unsuitable("topology: expected data-parallel ranks alone, two or more")
-        pieces = with_variant(self, args, {Groups: Groups, Agreement: Agreement})
+        pieces = with_variant(self, args, {Breaking: Breaking, Agreement: Agreement})
         return SurvivorsSetup(topology.world_size, max(one.output_tokens for one in args.requests), pieces)
 
     def groups(self, prepared: SurvivorsSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
@@ -107,7 +117,7 @@ class Survivor:
         self.setup = setup
         self.dead: int | None = None
         self.over = self.lost = False
-        self.using = setup.pieces[Groups](rank, None)
+        self.using = Groups(rank, None)
         self.agreement = setup.pieces[Agreement]()
         self.made = 0
 
@@ -117,7 +127,7 @@ class Survivor:
             self.rank.watch(other, DEATHS, "survivors.watch")
         monitor = self.rank.start("monitor", self.monitor)
         while not await self.goes_on():
-            self.using = self.setup.pieces[Groups](self.rank, self.dead)
+            self.using = Groups(self.rank, self.dead)
         for one in (*others, self.rank.rank):
             self.rank.send(one, DEATHS, ("LEFT", self.rank.rank), "survivors.left")
         await monitor.join("survivors.join")
@@ -136,6 +146,7 @@ class Survivor:
         except Aborted:
             if self.lost:
                 raise EngineDeadError("two ranks are gone") from None
+            assert self.over or self.dead != before, "nobody else died"
             return self.over
         return True
 
@@ -145,36 +156,31 @@ class Survivor:
 
     async def step(self) -> None:
         """One step of those who live."""
-        living, size = self.using.host.ranks, self.using.host.size
+        living = self.using.host.ranks
         table = np.zeros((2, self.setup.size), np.int32)
         table[:, self.rank.rank] = MODE, self.made + 1
         table = await self.using.host.all_reduce(table, site="survivors.agree")
         decided = self.agreement.decided(table, living)
         assert decided == (MODE, True, self.made + 1), f"ranks {living} agree on {decided}"
-        main = self.rank.stream("main")
-        own, got = (main.alloc(size, "int32", f"survivors.{name}") for name in ("own", "got"))
-        main.launch("survivors.fill", fill, writes=[own], args=(self.rank.rank,))
-        self.using.device.all_to_all(got, own, main, site="survivors.all_to_all")
-        came = await got.read("survivors.read")
+        using = self.using
+        using.device.all_to_all(using.got, using.own, using.stream, site="survivors.all_to_all")
+        came = await using.got.read("survivors.read")
         assert tuple(came) == living, f"ranks {living} sent {came}"
-        own.free()
-        got.free()
 
     async def monitor(self, rank: Rank) -> None:
         """The host thread that is told of deaths."""
-        notices, using = rank.mailbox(DEATHS), self.using
+        notices, breaking = rank.mailbox(DEATHS), self.setup.pieces[Breaking]()
         while True:
-            match await notices.get("survivors.notice"):
+            match await notices.get("survivors.notice", idle=True):
                 case "LEFT", int(other):
                     self.over = True
                     if other != rank.rank:
-                        using.abort()
+                        breaking.abort(rank, self.dead)
                     return
                 case "gone", int(other):
-                    self.lost = self.dead is not None
-                    self.dead = other
-                    using.abort()
-                    using = self.setup.pieces[Groups](rank, other)
+                    before, self.dead = self.dead, other
+                    self.lost = before is not None
+                    breaking.abort(rank, before)
 
 
 def kind(name: str, dead: int | None) -> str:
@@ -187,4 +193,4 @@ def fill(own: Any, value: int) -> None:
     own[:] = value
 
 
-__all__ = ["Agreement", "Groups", "Survivors"]
+__all__ = ["Agreement", "Breaking", "Survivors"]
