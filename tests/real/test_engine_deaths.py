@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from dpsim.checks.told import told_text
 from dpsim.program import Arguments
 from dpsim.world import At, Fault, Run
 from real.backend import TorchBackend
-from tests.protocol.engine import raising  # noqa: F401  # registers the program
 from tests.protocol.engine.watched_worlds import Seen, owed, watched
 
 pytest.importorskip("torch")
@@ -37,7 +37,7 @@ PLACES = [
 """Who dies, and at which op of its main thread: engines, coordinator, front end."""
 
 
-def run(backend: TorchBackend, name: str = "engine_watched", variant: str | None = None, **group: Any) -> Seen:
+def run(backend: TorchBackend, variant: str | None = None, **group: Any) -> Seen:
     subject = watched(requests=[3, 3], stall_ns=STALL_NS, **group)
     setup = subject.prepared
     args = Arguments(
@@ -48,7 +48,7 @@ def run(backend: TorchBackend, name: str = "engine_watched", variant: str | None
         form="0.33",
         variant=variant,
     )
-    of: Run = backend.run(subject.world, name, args)
+    of: Run = backend.run(subject.world, "engine_watched", args)
     return Seen(subject.world, of, owed(subject))
 
 
@@ -67,16 +67,16 @@ def test_a_death_ends_everybody(backend: TorchBackend, actor: int, site: str, or
     assert seen.wrong == [], seen.run.observed
     assert seen.run.ends.count("died") == 1
     ms = seen.run.elapsed_ns / 1e6
-    print(f"{seen.world.actor(actor)} dies at {site}[{ordinal}]: all have ended {ms:.0f} ms after the start")
+    print(f"at {site}[{ordinal}]: {told_text(seen.run, actor)}; all have ended {ms:.0f} ms after the start")
 
 
 @pytest.mark.slow
 @on_gloo
-def test_an_exception_ends_everybody(backend: TorchBackend) -> None:
-    seen = run(backend, "engine_raises")
+@pytest.mark.parametrize(("actor", "site", "ordinal"), PLACES)
+def test_an_exception_ends_everybody(backend: TorchBackend, actor: int, site: str, ordinal: int) -> None:
+    seen = run(backend, faults=[Fault("raise", actor, At(site, ordinal))])
     assert seen.wrong == [], seen.run.observed
-    assert seen.error(1) == "ValueError: no memory"
-    assert seen.run.ends == ["raised"] * 4
+    assert seen.error(actor) == f"InjectedError: injected at {site}[{ordinal}]"
 
 
 @pytest.mark.slow

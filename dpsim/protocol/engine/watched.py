@@ -100,21 +100,24 @@ class WatchedCoordinator(Coordinator):
 
 
 class WatchedFrontEnd(FrontEnd):
-    """The parent of engines and coordinator. `healthy`: what its health says; `left`: who is gone."""
+    """The parent of engines and coordinator. `healthy`: what its health says; `left`: who is gone; `owed`: requests
+    that have neither an answer nor an error yet, also those that were not sent.
+    """
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         self.healthy = True
         self.stopping = False
         self.left: set[int] = set()
+        self.owed = {str(action[1]) for action in self.actions if action[0] == "ADD"}
 
     async def run(self) -> None:
-        self.watch()
         try:
+            self.watch()
             await super().run()
             while len(self.left) < len(children(self.layout)):
                 await self.hear()
-        except EngineDeadError:
+        except Exception:
             self.fail()
             raise
 
@@ -142,7 +145,8 @@ class WatchedFrontEnd(FrontEnd):
             case "FAILED", str(request):
                 self.failed(request)
             case "FINISHED", str(request):
-                if request in self.awaited:
+                if request in self.owed:
+                    self.owed.discard(request)
                     self.rank.probe(ANSWERED)
                 super().take(message)
             case _:
@@ -170,30 +174,30 @@ class WatchedFrontEnd(FrontEnd):
 
     def failed(self, request: str) -> None:
         """An error to the client that waits for it."""
-        if request in self.awaited:
-            self.awaited.discard(request)
+        self.awaited.discard(request)
+        if request in self.owed:
+            self.owed.discard(request)
             self.rank.probe(FAILED)
+
+    def abort(self, request: str) -> None:
+        """Its client has gone, and gets nothing."""
+        super().abort(request)
+        self.owed.discard(request)
 
     def fail(self) -> None:
         """No request is left without an answer, and health says false."""
         self.healthy = False
         self.rank.probe(UNHEALTHY)
-        for request in sorted(self.awaited):
+        for request in sorted(self.owed):
             self.failed(request)
-        self.refuse()
-
-    def refuse(self) -> None:
-        """What was not sent yet ends with an error at once."""
-        for action in self.actions:
-            if action[0] == "ADD":
-                self.rank.probe(FAILED)
-        self.actions.clear()
 
     def shut_down(self) -> None:
-        """All engines end now, whatever they are doing."""
+        """All engines end now, whatever they are doing; what was not sent yet ends with an error at once."""
         self.stopping = True
         self.aborted_on.clear()
-        self.refuse()
+        self.actions.clear()
+        for request in sorted(self.owed - self.awaited):
+            self.failed(request)
         for engine in range(self.layout.size):
             self.rank.send(engine, DEATHS, ("SHUTDOWN",), "frontend.shutdown")
 

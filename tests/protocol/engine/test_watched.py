@@ -6,7 +6,7 @@ Without a death the engines do what those of `engine` do. Twins leave out a watc
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -20,17 +20,16 @@ from dpsim.protocol.engine.monitor import Monitor
 from dpsim.protocol.engine.watched import ANSWERED, FAILED, WatchedCoordinator, WatchedFrontEnd, WatchedLoop
 from dpsim.world import At, Delay, Fault, Kill
 from tests.protocol.engine import group_worlds
-from tests.protocol.engine.raising import Raises
 from tests.protocol.engine.watched_worlds import Seen, addresses, explored, run, watched
 
 MS = 1_000_000
 SHUTDOWN = [(MS // 10, ("SHUTDOWN",))]
 
 
-def deaths(**group: Any) -> Iterator[Seen]:
-    """A death at every op of everybody, in time."""
+def faults(kind: Literal["die", "raise"], **group: Any) -> Iterator[Seen]:
+    """A fault at every op of everybody, in time."""
     for actor, at in addresses(watched(**group)):
-        yield run(watched(faults=[Fault("die", actor, at)], **group))
+        yield run(watched(faults=[Fault(kind, actor, at)], **group))
 
 
 def test_without_a_death_it_is_the_program_engine() -> None:
@@ -44,7 +43,7 @@ def test_without_a_death_it_is_the_program_engine() -> None:
 
 
 def test_a_death_at_every_op() -> None:
-    everywhere = list(deaths(requests=[1]))
+    everywhere = list(faults("die", requests=[1]))
     assert len(everywhere) > 60
     assert [seen.wrong for seen in everywhere if seen.wrong] == []
     assert all(seen.run.ends.count("died") == 1 for seen in everywhere)
@@ -57,16 +56,21 @@ def test_a_death_at_every_op() -> None:
     ids=str,
 )
 def test_a_death_at_every_op_of_other_groups(group: dict[str, Any]) -> None:
-    assert [seen.wrong for seen in deaths(**group) if seen.wrong] == []
+    assert [seen.wrong for seen in faults("die", **group) if seen.wrong] == []
 
 
 def test_an_exception() -> None:
-    seen = run(watched(requests=[3, 3], pieces={EngineLoop: Raises}))
+    seen = run(watched(requests=[3, 3], faults=[Fault("raise", 1, At("dp.agree", 1))]))
     assert seen.wrong == []
     assert seen.run.ends == ["raised"] * 4
-    assert seen.error(1) == "ValueError: no memory"
+    assert seen.error(1) == "InjectedError: injected at dp.agree[1]"
     assert seen.error(0) == "EngineDeadError: engine 0 ends: engine 1 is gone"
     assert seen.probes(3)[FAILED] == 2
+
+
+@pytest.mark.slow
+def test_an_exception_at_every_op() -> None:
+    assert [seen.wrong for seen in faults("raise", requests=[2]) if seen.wrong] == []
 
 
 # ---- shutdown
@@ -124,8 +128,9 @@ class Unwatching(WatchedCoordinator):
 class Drops(WatchedFrontEnd):
     """Forgets requests that it has not sent yet."""
 
-    def refuse(self) -> None:
-        self.actions.clear()
+    def fail(self) -> None:
+        self.owed &= self.awaited
+        super().fail()
 
 
 WAITS = [(MS, ("WAIT",))]
