@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from types import MappingProxyType
 
-from dpsim.museum.engine import Drained, Drains, OnePhase, Updated, Updated024, Updates, mutant
+from dpsim.museum.engine import mutant
+from dpsim.museum.engine_pauses import Drained, Drains, OnePhase, Updated, Updated024, Updates
+from dpsim.protocol.engine.batch_job import UNPAUSED, OfflineLoop
 from dpsim.protocol.engine.client import ClientView
 from dpsim.protocol.engine.coordination import Coordination
 from dpsim.protocol.engine.frontend import Plan
@@ -48,3 +50,14 @@ class PausedOnTheHost(Updated):
     """
 
     replaced = MappingProxyType({Plan: Updates, Control: Unsynchronised})
+
+
+@mutant("offline-dp-exit", "HANG:COLLECTIVE:MISSING_RANK")
+class AsksItself(OfflineLoop):
+    """A rank of a batch job asks its own scheduler whether work is left, and goes: the others wait in their forwards.
+
+    Vllm issue 18932.
+    """
+
+    async def has_unfinished_requests(self) -> bool:
+        return self.scheduler.has_unfinished(UNPAUSED)

@@ -13,10 +13,19 @@ Who lives by them:
 layout.py         who takes part, by name and number
 scheduler.py      requests of one engine
 forward.py        what a step runs
+workers.py        the other workers of an engine
 pause.py          what is asked of an engine: pause, resume, sleep
 answers.py        what an engine tells its clients
 loop.py           the loop of one engine
 coordinator.py    the coordinator
 frontend.py       front ends
+batch_job.py      the loop of a batch job
 program.py        the pieces chosen, and the program
+
+Who lives with deaths:
+
+deaths.py         who watches whom, and what is raised
+monitor.py        the host thread that is told, and frees the main thread
+watched.py        the program `engine_watched`: everybody learns of a death, an exception, a shutdown
+survivors.py      the program `dp_survivors`: ranks go on without one that died
 """

@@ -40,7 +40,7 @@ class Coordinator:
                 for sent in self.take(event):
                     self.send(sent)
         for engine in range(self.layout.size):
-            self.rank.send(engine, "input", ("STOP",), "coordinator.stop")
+            self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
 
     def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
         """One event, and what it gives rise to."""
@@ -61,7 +61,7 @@ class Coordinator:
         message = sent.message
         if isinstance(message, StartDpWave):
             for engine in self.wakes(message):
-                self.rank.send(engine, "input", ("START_DP_WAVE", *message), "coordinator.start")
+                self.rank.send(self.layout.rank(engine), "input", ("START_DP_WAVE", *message), "coordinator.start")
         else:
             for client in range(self.layout.frontends):
                 self.rank.send(self.layout.frontend(client), "stats", tuple(message), "coordinator.state")

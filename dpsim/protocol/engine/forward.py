@@ -9,25 +9,33 @@ a real one computes is checked: tokens of all ranks, and the version of the weig
 what users do between a pause and a resume: a collective of all engines on another communicator, which writes what
 forwards read.
 
+An engine is its own first worker, and calls its others by message for everything it does, as an executor by RPC
+(`dpsim.protocol.engine.workers`). It waits for their answers where a user does: not for those of a forward.
+
 A bigger engine puts its own step in place of this one: `execute`, `dummy`, `synchronize`, `update_weights`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, Rank
+from dpsim.interface import Buffer, Frozen, Rank
 
 REAL, DUMMY = "engine.real_forward", "engine.dummy_forward"
 
 
-class Forward:
-    """Of one engine that is its own worker, as with vLLM's uniproc executor."""
+RPC = "rpc"
 
-    def __init__(self, rank: Rank) -> None:
+
+class Forward:
+    """Of one worker. `others`: the ranks of those that it calls, if it is an engine's first."""
+
+    def __init__(self, rank: Rank, others: Sequence[int] = ()) -> None:
         self.rank = rank
+        self.others = others
         self.main = rank.stream("main")
         self.agreement = rank.host("dp_cpu")
         self.experts = rank.device("ep")
@@ -39,16 +47,19 @@ class Forward:
         """Run a batch, if it has tokens: whether it had."""
         if not tokens:
             return False
+        self.call("execute", tokens)
         self.rank.probe(REAL)
         hidden, whole = await self.run(tokens)
         (value,) = await hidden.read("forward.read")
         hidden.free()
-        expected = whole + self.experts.size * MANY * self.version
+        parts = self.experts.size // self.agreement.size
+        expected = parts * whole + self.experts.size * MANY * self.version
         assert value == expected, f"a forward gave {value}, where {whole} tokens and weights {self.version} are agreed"
         return True
 
     async def dummy(self) -> None:
         """Take part without a token. The answer does not wait for the device."""
+        self.call("dummy")
         self.rank.probe(DUMMY)
         hidden, _ = await self.run(0)
         hidden.free()
@@ -64,17 +75,33 @@ class Forward:
         return hidden, int(counts.sum())
 
     async def synchronize(self) -> None:
-        """Until the device has done all that it was given."""
+        """Until all devices of the engine have done what they were given."""
+        self.call("synchronize")
         await self.main.record().synchronize("forward.synchronize")
+        await self.answered()
 
     async def update_weights(self, version: int) -> None:
         """Rank 0 has new weights and broadcasts them, on a stream of its own."""
+        self.call("update_weights", version)
         stream, group = self.rank.stream("weights"), self.rank.device("dp")
         if group.index == 0:
             stream.launch("weights.write", write, writes=[self.weights], args=(version,))
         group.broadcast(self.weights, group.ranks[0], stream, site="weights.broadcast")
         await stream.record().synchronize("weights.synchronize")
         self.version = version
+        await self.answered()
+
+    # ---- the other workers
+
+    def call(self, what: str, *arguments: Frozen) -> None:
+        """Let all others run something."""
+        for worker in self.others:
+            self.rank.send(worker, RPC, (what, *arguments), f"engine.{what}")
+
+    async def answered(self) -> None:
+        """Wait for the answers of all others."""
+        for _ in self.others:
+            await self.rank.mailbox(RPC).get("engine.answers")
 
 
 MANY = 1 << 16
@@ -96,4 +123,4 @@ def forward(weights: Any, hidden: Any, tokens: int) -> None:
     hidden[:] = tokens + weights * MANY
 
 
-__all__ = ["DUMMY", "REAL", "Forward"]
+__all__ = ["DUMMY", "REAL", "RPC", "Forward"]

@@ -118,7 +118,7 @@ class FrontEnd:
         engine, wave, first = self.view.send()
         self.engines[request] = engine
         self.awaited.add(request)
-        self.rank.send(engine, "input", ("ADD", request, steps, wave, self.index), "frontend.add")
+        self.to(engine, ("ADD", request, steps, wave, self.index), "frontend.add")
         if first is not None and self.layout.coordinated:
             self.first_request(first)
 
@@ -128,15 +128,15 @@ class FrontEnd:
     def abort(self, request: RequestId) -> None:
         """The engine finds it as soon as its model has run, and again among its messages. It answers nothing."""
         engine = self.engines[request]
-        self.rank.send(engine, "abort", (request,), "frontend.abort")
-        self.rank.send(engine, "input", ("ABORT", (request,)), "frontend.abort_in_order")
+        self.rank.send(self.layout.rank(engine), "abort", (request,), "frontend.abort")
+        self.to(engine, ("ABORT", (request,)), "frontend.abort_in_order")
         self.awaited.discard(request)
         self.aborted_on.add(engine)
 
     async def ask(self, engines: Sequence[int], what: str, *arguments: Frozen) -> None:
         """Ask engines for something, and wait until all have answered."""
         for engine in self.asked(engines, what):
-            self.rank.send(engine, "input", (what, self.index, *arguments), f"frontend.{what.lower()}")
+            self.to(engine, (what, self.index, *arguments), f"frontend.{what.lower()}")
             self.unanswered += 1
         while self.unanswered:
             await self.hear()
@@ -144,6 +144,10 @@ class FrontEnd:
     def asked(self, engines: Sequence[int], what: str) -> Sequence[int]:
         """Whom it asks of those that it should."""
         return engines
+
+    def to(self, engine: int, message: Frozen, site: str) -> None:
+        """Into the input queue of an engine."""
+        self.rank.send(self.layout.rank(engine), "input", message, site)
 
     async def hear(self) -> None:
         """The next thing that an engine says; a wait that has to end."""
@@ -174,7 +178,7 @@ class FrontEnd:
         if self.layout.coordinated:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("STOP",), "frontend.stop")
         else:
-            self.rank.send(0, "input", ("STOP",), "frontend.stop")
+            self.to(0, ("STOP",), "frontend.stop")
 
 
 __all__ = ["Action", "FrontEnd", "Plan"]

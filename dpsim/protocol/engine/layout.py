@@ -1,12 +1,12 @@
 """Who takes part in a group of engines, by name and number: engines, front ends, a coordinator.
 
-An engine core is a rank here, as with vLLM's uniproc executor; the others are services.
+An engine core is its own first worker here, as with vLLM's uniproc executor. Workers are ranks, all others services.
 
-    >>> layout = Layout(size=2, frontends=2)
+    >>> layout = Layout(size=2, workers=2, frontends=2)
     >>> layout.services
     ('coordinator', 'frontend.0', 'frontend.1')
-    >>> layout.frontend(1), layout.engine(1)
-    (4, 1)
+    >>> layout.frontend(1), layout.engine(2), layout.rank(1), layout.others(1)
+    (6, 1, 2, (3,))
 
 Source: specification chapter 2.1.
 """
@@ -21,9 +21,10 @@ FRONTEND = "frontend"
 
 @dataclass(frozen=True)
 class Layout:
-    """`size`: engines; `frontends`: API servers, each with a client of the engines."""
+    """`size`: engines; `workers` of each; `frontends`: API servers, each with a client of the engines."""
 
     size: int
+    workers: int
     frontends: int
 
     @property
@@ -41,12 +42,20 @@ class Layout:
         return 1 if self.coordinated else self.frontends
 
     def engine(self, rank: int) -> int:
-        """The data-parallel rank of a rank."""
-        return rank
+        """The data-parallel rank of a worker."""
+        return rank // self.workers
+
+    def rank(self, engine: int) -> int:
+        """An engine's own rank, that of its first worker."""
+        return engine * self.workers
+
+    def others(self, engine: int) -> tuple[int, ...]:
+        """The ranks of its other workers."""
+        return tuple(range(self.rank(engine) + 1, self.rank(engine + 1)))
 
     def frontend(self, number: int) -> int:
         """The number by which messages reach a front end."""
-        return self.size + self.coordinated + number
+        return self.size * self.workers + self.coordinated + number
 
 
 __all__ = ["COORDINATOR", "FRONTEND", "Layout"]

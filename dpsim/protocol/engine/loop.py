@@ -67,6 +67,7 @@ class EngineLoop:
         while await self.iterate():
             pass
         await self.forward.synchronize()
+        self.forward.call("stop")
 
     async def iterate(self) -> bool:
         """One iteration; whether there is another."""

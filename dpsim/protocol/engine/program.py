@@ -13,6 +13,8 @@ Forms differ in when ranks sync, in who wakes whom, and in pauses (specification
     "0.24"   every 32 steps, two numbers; the same, and pauses in two phases
     "0.33"   in the first step and every 16; engines alone wake the others
 
+With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
+
 `dp_sync_interval` other than its default counts in all forms: with the true ones nobody can try all schedules.
 
 Sources: specification chapter 2.
@@ -28,6 +30,7 @@ from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Rank
 from dpsim.ops import KIND, SITE, Domain, RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
+from dpsim.protocol.engine.batch_job import OfflineLoop
 from dpsim.protocol.engine.client import Balancing, ClientView, ClientView033, engines_of
 from dpsim.protocol.engine.coordination import Coordination, Coordination033
 from dpsim.protocol.engine.coordinator import Coordinator
@@ -38,6 +41,7 @@ from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Release033
+from dpsim.protocol.engine.workers import Worker
 from dpsim.registry import register_protocol, with_variant
 
 FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
@@ -58,6 +62,11 @@ class EngineSetup(NamedTuple):
     plan: Plan
     pieces: Mapping[type[Any], type[Any]]
 
+    @property
+    def offline(self) -> bool:
+        """Whether ranks are started by somebody else's launcher, and each steps its own engine."""
+        return self.config.distributed_executor_backend == "external_launcher"
+
 
 @register_protocol("engine", forms=tuple(FORMS))
 class Engine(Program[EngineSetup]):
@@ -70,13 +79,16 @@ class Engine(Program[EngineSetup]):
     def prepare(self, args: Arguments) -> EngineSetup:
         topology = Topology.model_validate(args.topology)
         config = EngineConfig.model_validate(args.config)
-        if topology.replica_size > 1:
-            raise Unsuitable(f"topology: {topology.replica_size} ranks a replica; each engine is its own worker here")
+        if topology.replica_size > topology.tensor_parallel_size:
+            raise Unsuitable(
+                f"topology: {topology.replica_size} ranks a replica; expected {topology.tensor_parallel_size}, "
+                "those of tensor parallelism: engines have no pipeline and no context parallelism here"
+            )
         given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
-        alike = EngineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
+        alike = EngineLoop, OfflineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
         given |= {one: one for one in alike}
         pieces = with_variant(self, args, {**given, **self.replaced})
-        layout = Layout(topology.data_parallel_size, config.api_process_count)
+        layout = Layout(topology.data_parallel_size, topology.replica_size, config.api_process_count)
         interval: int = pieces[EngineWaves].sync_form.INTERVAL
         if config.dp_sync_interval != EngineConfig.model_fields["dp_sync_interval"].default:
             interval = config.dp_sync_interval
@@ -89,19 +101,28 @@ class Engine(Program[EngineSetup]):
         return EngineSetup(topology, config, layout, interval, plan, pieces)
 
     def services(self, prepared: EngineSetup) -> tuple[str, ...]:
-        return prepared.layout.services
+        return () if prepared.offline else prepared.layout.services
 
     def groups(self, prepared: EngineSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
         """Those of the workers, and that of the engines themselves."""
         replicas, experts = prepared.topology.dp_groups(), prepared.topology.expert_groups()
         workers = ("dp", "device", replicas), ("dp_cpu", "host", replicas), ("ep", "device", experts)
-        return *workers, ("dp_engine", "host", replicas)  # type: ignore[return-value]
+        return *workers, ("dp_engine", "host", replicas[:1])  # type: ignore[return-value]
 
     async def run(self, rank: Rank, prepared: EngineSetup) -> None:
         pieces, layout = prepared.pieces, prepared.layout
         index = layout.engine(rank.rank)
+        if rank.rank != layout.rank(index):
+            await Worker(rank, layout.rank(index), pieces[Forward](rank)).run()
+            return
+        scheduler, forward = (
+            pieces[Scheduler](prepared.config.max_num_seqs),
+            pieces[Forward](rank, layout.others(index)),
+        )
+        if prepared.offline:
+            await pieces[OfflineLoop](rank, scheduler, forward).run(prepared.plan.requests)
+            return
         waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.interval)
-        scheduler, forward = pieces[Scheduler](prepared.config.max_num_seqs), pieces[Forward](rank)
         await pieces[EngineLoop](rank, layout, waves, scheduler, forward, pieces[Control]).run()
 
     async def serve(self, rank: Rank, prepared: EngineSetup) -> None:
@@ -110,8 +131,7 @@ class Engine(Program[EngineSetup]):
             await pieces[Coordinator](rank, layout, pieces[Coordination](layout.size)).run()
         else:
             index = int(rank.name.rpartition(".")[2])
-            view = pieces[ClientView](_engines(prepared, index), index, layout.frontends)
-            await pieces[FrontEnd](rank, layout, index, view, prepared.plan.of(index)).run()
+            await pieces[FrontEnd](rank, layout, index, _view(prepared, index), prepared.plan.of(index)).run()
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Forwards of each rank, and how many waves came to an end."""
@@ -121,15 +141,17 @@ class Engine(Program[EngineSetup]):
         return {"forwards": forwards, "waves": counts[0][COMPLETE]}
 
 
-def _engines(prepared: EngineSetup, frontend: int) -> tuple[int, ...]:
-    """The engines that a front end sends to."""
-    config, size = prepared.config, prepared.layout.size
-    balancing: Balancing = "internal"
-    if config.data_parallel_external_lb or config.data_parallel_hybrid_lb:
-        balancing = "external" if config.data_parallel_external_lb else "hybrid"
-    each = max(size // config.nnodes, 1)
-    nodes = [range(first, min(first + each, size)) for first in range(0, size, each)]
-    return engines_of(balancing, nodes, size * frontend // prepared.layout.frontends)
+def _view(prepared: EngineSetup, frontend: int) -> ClientView:
+    """What a front end knows at first. It parts engines with those that have the same ones."""
+    config, layout = prepared.config, prepared.layout
+    balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
+    balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing
+    each = max(layout.size // config.nnodes, 1)
+    nodes = [range(first, min(first + each, layout.size)) for first in range(0, layout.size, each)]
+    engines = engines_of(balancing, nodes, layout.size * frontend // layout.frontends)
+    clients = max(layout.frontends * len(engines) // layout.size, 1)
+    view: ClientView = prepared.pieces[ClientView](engines, frontend % clients, clients)
+    return view
 
 
 __all__ = ["COMPLETE", "FORMS", "PAUSED", "RESUMED", "START", "Engine", "EngineSetup"]

@@ -30,6 +30,8 @@ Control = Sequence[tuple[int, Action]]
 def group(
     form: str = "0.33",
     dp: int = 2,
+    tp: int = 1,
+    pp: int = 1,
     requests: Sequence[Any] = (1,),
     control: Control = (),
     interval: int | None = None,
@@ -51,7 +53,7 @@ def group(
     raw = {
         "name": "group",
         "protocol": {"name": "engine", "form": form},
-        "topology": {"data_parallel_size": dp},
+        "topology": {"data_parallel_size": dp, "tensor_parallel_size": tp, "pipeline_parallel_size": pp},
         "config": config,
         "workload": {"requests": specs},
     }
