@@ -15,6 +15,7 @@ GPUs.
     jobs.py            the child: what it makes of a job
     worker.py          the child: runs the coroutine of its rank with one `send(None)`
     rank.py            the contract on torch: ranks and buffers
+    belongings.py      what a process has for a rank
     host_calls.py      its communicators on the host
     threads.py         a rank of several host threads: how they live, wait and are stopped
     issuing.py         what makes each of their calls one step, and gives each its journal
@@ -25,6 +26,7 @@ GPUs.
     lazy.py            communicators that are made at their first use
     no_device.py       what a service has in the place of a device
     cpu.py             the device of gloo: streams are threads
+    cpu_streams.py     these, with events and buffers
     cpu_graphs.py      its graphs: calls that are issued again
     cuda.py            the device of NCCL
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
@@ -37,6 +39,7 @@ GPUs.
     gloo_calls.py      collectives and transfers over gloo
     nccl_calls.py      and over NCCL
     waiting.py         how a host waits, and how it is made to give up
+    abandoned.py       works of gloo that are waited for until they are given up
     journal_file.py    a journal, as its rank writes it: a mapped file
     journal_reader.py  and as the parent reads it, also while the rank is stuck or dead
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from queue import Empty
-from threading import Event
-from typing import Any, NamedTuple
+from typing import Any
 
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.issue import Issue
-from dpsim.backend.journal import Journal, RankJournal
+from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.rank import JournaledRank
@@ -20,14 +19,14 @@ from dpsim.backend.streams import JournaledStream
 from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
 from dpsim.backend.work import Outcome
 from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
-from dpsim.ops import DType, RawRecord
+from dpsim.ops import DType
 from dpsim.world import CommunicatorSpec, World
 from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator
 from real.mail import Mail
 from real.stores import RealStore, Stores
-from real.waiting import Patience, cores
+from real.waiting import Patience
 
 
 class Device(ABC):
@@ -260,28 +259,6 @@ class RealRank(JournaledRank):
             yield
 
         return outcome
-
-
-class Belongings(NamedTuple):
-    """What a process has for a rank of one job. `polls`: waits can be called off. `aborts`: the program says that it
-    aborts communicators.
-    """
-
-    device: Device
-    groups: list[Group]
-    mail: Mail
-    give_up: Event
-    dismissed: Event
-    polls: bool
-    aborts: bool = False
-
-
-def lone_rank(number: int, world: World, write: Callable[[RawRecord], None], of: Belongings) -> RealRank:
-    """A rank of one host thread."""
-    patience = Patience(of.give_up, of.polls, of.dismissed, crowded=world.actors > cores())
-    shared = RankJournal(number, world, write)
-    shared.aborts = of.aborts
-    return RealRank(shared.thread(), of.device, of.groups, patience, of.mail, world.actors)
 
 
 class CollectiveError(RuntimeError):

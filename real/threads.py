@@ -39,9 +39,10 @@ from dpsim.backend.trouble import trouble
 from dpsim.backend.work import Outcome
 from dpsim.ops import MAIN, RawRecord
 from dpsim.world import World
+from real.belongings import Belongings
 from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
 from real.journal_file import NoJournal
-from real.rank import Belongings, RealRank
+from real.rank import RealRank
 from real.stores import RealStore
 from real.waiting import BRIEF_NS, GLANCE_SECONDS, SPIN_NS, Dismissed, Patience, Unfinished, cores
 

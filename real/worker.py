@@ -37,6 +37,7 @@ from dpsim.backend.injection import RankDied, RankHung
 from dpsim.backend.trouble import trouble
 from dpsim.program import Program, SharedState, refuse_changes, state_of
 from dpsim.world import End
+from real.belongings import Belongings, lone_rank
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo
 from real.jobs import die_with_parent, refused, resolve
@@ -58,7 +59,7 @@ from real.messages import (
     Troubled,
     worker_of,
 )
-from real.rank import Belongings, Device, lone_rank
+from real.rank import Device
 from real.stores import Stores
 from real.threads import drive, threaded_rank, where_threads_stand
 from real.waiting import Dismissed, Unfinished
@@ -210,15 +211,13 @@ class Worker:
         of = Belongings(self._device, groups, self._mail, self._give_up, self._dismissed, self._polls, program.aborts)
         number = worker_of(self.rank, job.world.size)
         rank = (threaded_rank if program.threaded else lone_rank)(number, job.world, file.write, of)
-        started = time.monotonic_ns()
+        started, lacked = time.monotonic_ns(), ""
         end: End = "finished"
-        lacked = ""
         try:
             rank.patience.sleep(rank.journal.start_delay())
             try:
                 drive(program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
-                if program.threaded:
-                    self._send(Alone(job.number))
+                self._send(Alone(job.number))
                 rank.all_over()
             except Dismissed:  # it waits for work that will not come; what it has begun has to end all the same
                 rank._drain()
@@ -240,7 +239,6 @@ class Worker:
                     rank.journal_of(error).raised(error, registry.packages())
                 self._mail.end()
         self._spoiled |= not rank.stop(STOP_SECONDS)
-        lacked = lacked or rank.lacked
         rank.close()
         listens = end == "finished" and not file.failed and bool(rank.stores)
         if listens:
@@ -250,10 +248,10 @@ class Worker:
         file.close()
         if file.failed:
             return Troubled(job.number, "blocked", file.failed)
-        if lacked:
-            return Troubled(job.number, end, lacked)
-        waited, now = rank.patience.waited_ns, time.monotonic_ns()
-        return Ended(job.number, end, waited, started, now, listens=listens, aborted=rank.aborted)
+        if lacked or rank.lacked:
+            return Troubled(job.number, end, lacked or rank.lacked)
+        times = rank.patience.waited_ns, started, time.monotonic_ns()
+        return Ended(job.number, end, *times, listens=listens, aborted=rank.aborted)
 
     def _recover(self, message: Abort) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""

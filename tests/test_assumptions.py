@@ -10,13 +10,15 @@ import pytest
 
 from dpsim.campaign.assumed import assumed
 from dpsim.scenario import KillSpec, Limits
-from dpsim.scenario.faults import Alter, Die, Repeat, Skip
+from dpsim.scenario.faults import Alter, Die, Hang, Raise, Repeat, Skip
 from dpsim.world import Kill, World
 from tests import ROOT
 
 TEXT = (ROOT / "docs" / "assumptions.md").read_text()
 WORLD = {field.name for field in fields(World)} - {"size", "communicators"}
-KINDS = {get_args(kind.model_fields["kind"].annotation)[0] for kind in (Skip, Repeat, Alter, Die, KillSpec)}
+KINDS = {
+    get_args(kind.model_fields["kind"].annotation)[0] for kind in (Skip, Repeat, Alter, Die, Raise, Hang, KillSpec)
+}
 ROWS = [line.strip("|").split("|") for line in TEXT.splitlines() if line.startswith("| ")]
 
 

@@ -13,6 +13,7 @@
     buffers.py         device memory and its views
     communicators.py   device communicators
     host_communicators.py  and those of hosts
+    aborting.py        what both have in common: to be given up
     kernel_call.py     a kernel as it was launched
     graphs.py          captured graphs and their replays:
     capture.py         a capture under way, what it keeps and what it forbids

@@ -24,24 +24,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpsim.checks import limits, order_inversion, stores, thread_hangs
+from dpsim.checks import given_up, limits, order_inversion, stores, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.ops import (
-    ABORT_COMMUNICATOR,
-    KIND,
-    MAIN,
-    POST_MAILBOX,
-    POST_TO,
-    TAKE_HOW,
-    TAKE_MAILBOX,
-    Collective,
-    RawRecord,
-    Take,
-    Transfer,
-    as_record,
-)
+from dpsim.ops import KIND, MAIN, POST_MAILBOX, POST_TO, TAKE_HOW, TAKE_MAILBOX, Collective, Take, Transfer, as_record
 from dpsim.within import replay_at
 from dpsim.words import ranks_text
 
@@ -107,12 +94,9 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     left = next((rank for rank in gone if any(rank in ranks for ranks in groups)), None)
     if left is not None:
         return [_left_by_the_dead(run_index, left, blocked)]
-    gave_up = _left_by_an_abort(run_index, blocked)
-    if gave_up is not None:
-        return [gave_up]
-    inversion = _in_slots(run_index)
-    if inversion:
-        return [inversion]
+    other = given_up.left_standing(run_index, blocked) or _in_slots(run_index)
+    if other:
+        return [other]
     return limits.held_up(run_index) or [
         Finding(
             check="deadlock",
@@ -267,7 +251,7 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     record = wanted(entry)
     gone = run_index.end(rank) in ("died", "raised")
     gave_up = run_index.gave_up(rank, one.communicator)
-    klass = "HANG:COLLECTIVE:ABORTED" if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
+    klass = given_up.ABORTED if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
     klass = "HANG:COLLECTIVE:DEAD_RANK" if gone else klass
     return Finding(
         check="deadlock",
@@ -294,29 +278,6 @@ def _left_by_the_dead(run_index: RunIndex, rank: int, blocked: list[int]) -> Fin
         culprit=culprit,
         position=run_index.position(entry) if entry else (0, 0),
     )
-
-
-def _left_by_an_abort(run_index: RunIndex, blocked: list[int]) -> Finding | None:
-    """A rank aborted a communicator in which a peer stands that has not, and where all had joined."""
-    for communicator, members in run_index.aborted.items():
-        stand = [rank for rank in blocked if rank in run_index.collectives[communicator] and rank not in members]
-        if stand:
-            rank = min(members)
-            at = next(at for at, raw in enumerate(run_index.run.journals[rank]) if _aborts(raw, communicator))
-            entry = Entry(rank, at, run_index.run.journals[rank][at])
-            return Finding(
-                check="deadlock",
-                klass="HANG:COLLECTIVE:ABORTED",
-                message=f"{ranks_text(stand)} did not end, nor abort {communicator}, which rank {rank} aborted in step "
-                f"{entry.step}",
-                culprit=run_index.culprit(entry),
-                position=run_index.position(entry),
-            )
-    return None
-
-
-def _aborts(raw: RawRecord, communicator: str) -> bool:
-    return bool(raw[KIND] == "abort" and raw[ABORT_COMMUNICATOR] == communicator)
 
 
 def _cycle(run_index: RunIndex, waits: Mapping[int, Stuck], path: list[int], details: tuple[str, ...]) -> Finding:

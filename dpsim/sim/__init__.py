@@ -6,6 +6,7 @@
     edges.py           what comes after what
     alarms.py          time-outs
     machine.py         the graph: edges, and what fires next, with time and without
+    broken.py          one that knows what lies behind work that was broken off
     costs.py           what things cost, in nanoseconds
     lines.py           which parts of collectives and transfers end early, without time
 
@@ -24,6 +25,7 @@
     transfers.py       with time: sends and receives, eager or rendezvous,
     joint.py           and collectives, each a joint op of all members
     parts.py           without time: each member's part is an op of its own
+    membership.py      a rank in a communicator, which it may abort
     device.py          the device of a rank: its memory, its chains, its communicators
     watch.py           whether anybody gets on: what has no end is ended
 
@@ -32,6 +34,7 @@
     communicators.py   the communicators of one rank,
     graphs.py          graphs,
     mailbox.py         mailboxes, which all ranks share,
+    notices.py         who is told that an actor is gone,
     ports.py           ports of nodes, and what is behind them,
     stores.py          stores, as one rank has them,
     rank.py            and a rank, as the program on its host threads sees it

@@ -60,14 +60,13 @@ class Host:
         """Whether what it issues comes after something that the machine does not see otherwise: call `before`."""
         self.gate: Op | None = None
         """Of the plain call that holds it up, until it waits for that."""
-        self._gates = self._parts = 0
+        self._gates = self.part_number = 0
         self.idle = False
         """It stands in an idle get: to stand there for ever is to have ended well."""
         self._failed: Op | None = None
         self.error: KernelError | None = None
         """What its device failed with. The program hears of it when it next waits for the device."""
-        self.drains = False
-        """Its program has ended: it waits for its device, and does not care what that has computed."""
+        self.drains = False  # its program has ended: whatever the device has computed
         self.seen_marks = 0
         self.causes = 0
         """Untimed: what it knows, as of an op; see `Op`."""
@@ -119,7 +118,7 @@ class Host:
         """The end of this rank's part of a collective or transfer, where it may be lost with one of the members: that
         each of them lived until then is an op.
         """
-        machine, number = self.machine, self.next_part()
+        machine, number, self.part_number = self.machine, self.part_number, self.part_number + 1
         for victim in machine.partial:
             if victim == self.rank or victim not in members:
                 continue
@@ -133,11 +132,6 @@ class Host:
             machine.submit(part)
             end = part
         return end
-
-    def next_part(self) -> int:
-        """The number of a part that has an op of its own behind it."""
-        self._parts += 1
-        return self._parts - 1
 
     def address(self, verb: str = "") -> str:
         """The op that the host issued last, as a label; empty where nobody looks at labels."""
@@ -256,10 +250,10 @@ class Host:
                 self.causes |= self._failed.causes
                 self.seen_marks |= self._failed.seen_marks
             raise self.error
-        value = yield from self.wait(op)
         if not self.drains and self.machine.is_broken(op, self.rank):
+            yield from self.wait(op)
             raise Aborted(f"rank {self.rank} has aborted a communicator, and what it waits for lies behind that")
-        return value
+        return (yield from self.wait(op))
 
     def _hears_of(self, op: Op) -> Op:
         """That the host hears of an op of its device before the device stops, as an op that has its value."""

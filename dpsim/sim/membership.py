@@ -54,7 +54,8 @@ class Membership:
     def part(self, host: Host, end: Op, brought: Contribution | None = None) -> Part:
         """What this rank waits for from now on in place of the end of its part."""
         machine, group, rank = self._machine, self._group, self._rank
-        label, number = f"is over in {group.spec.name}", host.next_part()
+        label, number = f"is over in {group.spec.name}", host.part_number
+        host.part_number += 1
         ends, over = Op(numbered_label(label, number, host.word) if machine.visible else ""), Op("")
         if machine.visible:
             lives = (host.device_lives or ()) if group.device else ()

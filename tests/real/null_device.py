@@ -17,6 +17,7 @@ from dpsim.backend.pools import GraphPool
 from dpsim.interface import DeviceCommunicator
 from dpsim.ops import DTYPES, RawRecord
 from dpsim.world import CommunicatorSpec
+from real.belongings import Belongings, lone_rank
 from real.calls import torch_dtype
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landings
@@ -24,7 +25,7 @@ from real.cuda_fused import communicator_class, stream_class
 from real.cuda_graphs import CudaGraph
 from real.cuda_streams import CudaCommunicator, CudaStream
 from real.mail import Mail
-from real.rank import Belongings, Device, RealRank, RealStream, lone_rank
+from real.rank import Device, RealRank, RealStream
 from real.threads import threaded_rank
 from tests.real.worlds import make_world
 

@@ -17,11 +17,13 @@ from dpsim.backend.journal import Journal, RankJournal
 from dpsim.interface import Rank
 from dpsim.ops import KIND, MAIN, SITE, THREAD, WHERE, RawRecord
 from real import cuda_calls, issuing, threads
-from real.cpu import CpuDevice, CpuStream
+from real.belongings import Belongings
+from real.cpu import CpuDevice
+from real.cpu_streams import CpuStream
 from real.cuda_fused import FusedStream
 from real.flags import RealFlag
 from real.issuing import ISSUING, OwnJournal, guarded
-from real.rank import Belongings, RealRank
+from real.rank import RealRank
 from real.threads import Over, OwnPatience, drive
 from real.waiting import Patience, Unfinished
 from tests.real.null_device import NullCalls, null_rank

@@ -1,0 +1,166 @@
+"""Streams of the device that is made of CPU threads, with their events and buffers: each a daemon thread with a queue.
+
+stream.put(entry)               # run it after all that was put before
+mark = stream.join()            # set when all that was put so far is done, or left out
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from dpsim.backend.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.kernel_call import KernelCall
+from dpsim.backend.streams import JournaledEvent, JournaledStream
+from dpsim.backend.work import Outcome
+from dpsim.interface import Aborted, HostArray, Stream
+from dpsim.ops import DType
+from real.calls import torch_dtype
+from real.rank import RealBuffer, RealRank, RealStream, arguments, was_written
+
+
+class Mark(threading.Event):
+    """A point of a stream. `broken`: it lies behind something that was broken off by an abort."""
+
+    broken = False
+
+
+class CpuStream(RealStream):
+    """A thread and its queue."""
+
+    __slots__ = ("_empty", "_queue", "broken")
+
+    def __init__(self, rank: RealRank, name: str) -> None:
+        from torch import empty
+
+        super().__init__(rank, name)
+        self._empty = empty
+        self.broken = False
+        """It has come past something that was broken off."""
+        self._queue: queue.SimpleQueue[Callable[[], object] | Mark | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
+
+    def put(self, entry: Callable[[], object]) -> None:
+        """Run it after all that was put before."""
+        self._queue.put(entry)
+
+    def join(self) -> Mark:
+        """Set when all that was put so far is done, or left out."""
+        mark = Mark()
+        self._queue.put(mark)
+        return mark
+
+    def settle(self, mark: Mark) -> None:
+        """Wait for a mark; raise what went wrong before it."""
+        self.rank.patience.event(mark)
+        if self.rank.failure is not None:
+            raise self.rank.failure
+
+    def come_past(self, mark: Mark) -> None:
+        """The same for a host that wants what was computed: Aborted if it lies behind what was broken off."""
+        self.settle(mark)
+        if mark.broken:
+            raise Aborted(
+                f"rank {self.journal.rank} has aborted a communicator, and what it waits for lies behind that"
+            )
+
+    def _drain(self) -> None:
+        self.settle(self.join())
+
+    def close(self) -> None:
+        self._queue.put(None)
+
+    def _run(self) -> None:
+        while (entry := self._queue.get()) is not None:
+            if isinstance(entry, Mark):
+                entry.broken = self.broken
+                entry.set()
+            elif self.rank.failure is None:
+                try:
+                    entry()
+                except BaseException as error:
+                    self.rank.fail(error)
+
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        return CpuBuffer(self, shape, dtype, self._empty(shape, dtype=torch_dtype(dtype)))
+
+    def _launch(self, call: KernelCall) -> None:
+        reads, writes = arguments(call)
+        self.put(lambda: call.run(reads, writes, was_written))
+
+    def _record(self, number: int) -> JournaledEvent:
+        return CpuEvent(self, number)
+
+    def _wait(self, event: JournaledEvent) -> None:
+        mark = of_this_backend(event, CpuEvent).mark
+
+        def wait() -> None:
+            mark.wait()
+            self.broken |= mark.broken
+
+        self.put(wait)
+
+    def _spin(self, ns: int) -> None:
+        self.put(lambda: time.sleep(ns / 1e9))
+
+
+class CpuEvent(JournaledEvent):
+    """An entry of a stream's queue."""
+
+    __slots__ = ("_stream", "mark")
+
+    def __init__(self, stream: CpuStream, number: int) -> None:
+        super().__init__(stream.journal, number)
+        self._stream = stream
+        self.mark = stream.join()
+
+    def _again(self, stream: JournaledStream) -> None:
+        self._stream = of_this_backend(stream, CpuStream)
+        self.mark = self._stream.join()
+
+    def _query(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, bool]:
+            self._stream.rank.patience.check()  # a host that asks in a loop has to hear of it somewhere
+            return self.mark.is_set()
+            yield
+
+        return outcome
+
+    def _synchronize(self) -> Outcome:
+        def outcome() -> Generator[Any, Any, None]:
+            self._stream.come_past(self.mark)
+            return
+            yield
+
+        return outcome
+
+
+class CpuBuffer(RealBuffer):
+    """A tensor in main memory."""
+
+    __slots__ = ()
+
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        return CpuBuffer(self._on(self.stream), (stop - start, *self.shape[1:]), self.dtype, None)
+
+    def _copy(self, stream: Stream) -> Outcome:
+        on, source, copies = self._on(stream), self.tensor, list[HostArray]()
+        on.put(lambda: copies.append(source.numpy().copy()))
+        mark = on.join()
+
+        def outcome() -> Generator[Any, Any, HostArray]:
+            on.come_past(mark)
+            return copies[0]
+            yield
+
+        return outcome
+
+    def _hold(self, stream: Stream) -> None:
+        pass
+
+    def _on(self, stream: Stream) -> CpuStream:
+        on: CpuStream = of_this_backend(stream, CpuStream)
+        return on
