@@ -8,8 +8,8 @@ A front end is the parent, as vLLM's launcher is: it leaves last, when all the o
 is never in order. An engine that leaves in order says LEFT to the others before, and a coordinator says STOP.
 Whoever ends because another is gone is gone itself, so the news reaches those who do not watch the first.
 
-    >>> actor(Layout(size=2, frontends=1), 3), parents(Layout(size=2, frontends=1))
-    ('frontend.0', (3,))
+    >>> actor(Layout(size=2, workers=1, frontends=1), 2), parents(Layout(size=2, workers=1, frontends=1))
+    ('coordinator', (3,))
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from typing import Any, ClassVar
 
 from dpsim.interface import Frozen
 from dpsim.ops import KIND, SITE, RawRecord
+from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.engine.answers import OUTPUTS
 from dpsim.protocol.engine.coordination import Sent
 from dpsim.protocol.engine.coordinator import Coordinator
@@ -216,6 +217,14 @@ class Watched(Engine):
     replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
         {EngineLoop: WatchedLoop, Coordinator: WatchedCoordinator, FrontEnd: WatchedFrontEnd}
     )
+
+    def prepare(self, args: Arguments) -> EngineSetup:
+        setup = super().prepare(args)
+        if setup.layout.workers > 1 or setup.offline:
+            raise Unsuitable(
+                "engine_watched: expected engines of one worker each, and front ends; `engine` runs others"
+            )
+        return setup
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Also how many requests had an answer, and how many an error."""

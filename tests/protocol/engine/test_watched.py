@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
+from dpsim.campaign.subject import Subject
 from dpsim.interface import Rank
 from dpsim.museum.deaths import Orphan, ToldByMessage
 from dpsim.protocol.engine.coordinator import Coordinator
@@ -18,6 +19,7 @@ from dpsim.protocol.engine.frontend import FrontEnd
 from dpsim.protocol.engine.loop import EngineLoop
 from dpsim.protocol.engine.monitor import Monitor
 from dpsim.protocol.engine.watched import ANSWERED, FAILED, WatchedCoordinator, WatchedFrontEnd, WatchedLoop
+from dpsim.scenario import ScenarioError, scenario_from
 from dpsim.world import At, Delay, Fault, Kill
 from tests.protocol.engine import group_worlds
 from tests.protocol.engine.watched_worlds import Seen, addresses, explored, run, watched
@@ -71,6 +73,12 @@ def test_an_exception() -> None:
 @pytest.mark.slow
 def test_an_exception_at_every_op() -> None:
     assert [seen.wrong for seen in faults("raise", requests=[2]) if seen.wrong] == []
+
+
+def test_engines_of_several_workers_are_refused() -> None:
+    raw = {"name": "two", "protocol": "engine_watched", "topology": {"tensor_parallel_size": 2}}
+    with pytest.raises(ScenarioError, match="expected engines of one worker each"):
+        Subject.of(scenario_from({**raw, "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}}))
 
 
 # ---- shutdown
