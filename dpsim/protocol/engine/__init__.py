@@ -21,4 +21,11 @@ coordinator.py    the coordinator
 frontend.py       front ends
 batch_job.py      the loop of a batch job
 program.py        the pieces chosen, and the program
+
+Who lives with deaths:
+
+deaths.py         who watches whom, and what is raised
+monitor.py        the host thread that is told, and frees the main thread
+watched.py        the program `engine_watched`: everybody learns of a death, an exception, a shutdown
+survivors.py      the program `dp_survivors`: ranks go on without one that died
 """

@@ -11,13 +11,17 @@ from here; after it nobody is woken.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from dpsim.interface import Frozen, Rank
 from dpsim.protocol.engine.coordination import Coordination, Sent, StartDpWave
 from dpsim.protocol.engine.layout import Layout
 
 
 class Coordinator:
-    """`state`: what it knows of the group."""
+    """`state`: what it knows of the group; `idle`: whether it may wait for ever."""
+
+    idle: ClassVar[bool] = True
 
     def __init__(self, rank: Rank, layout: Layout, state: Coordination) -> None:
         self.rank = rank
@@ -28,7 +32,7 @@ class Coordinator:
         """Until all front ends have stopped."""
         events, stopped = self.rank.mailbox("events"), 0
         while stopped < self.layout.frontends:
-            event = await events.get("coordinator.event", idle=True)
+            event = await events.get("coordinator.event", idle=self.idle)
             assert isinstance(event, tuple)
             if event[0] == "STOP":
                 stopped += 1

@@ -151,7 +151,10 @@ class FrontEnd:
 
     async def hear(self) -> None:
         """The next thing that an engine says; a wait that has to end."""
-        match await self.outputs.get("frontend.output"):
+        self.take(await self.outputs.get("frontend.output"))
+
+    def take(self, message: Frozen) -> None:
+        match message:
             case "FINISHED", str(request):
                 self.awaited.discard(request)
             case "ANSWERED", str():

@@ -18,6 +18,8 @@ Sources: specification chapters 2.2 to 2.7.
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from dpsim.interface import Frozen, Rank
@@ -32,7 +34,9 @@ START, COMPLETE = "engine.start_wave", "engine.wave_complete"
 
 
 class EngineLoop:
-    """One engine. Methods in the order in which an iteration calls them."""
+    """One engine. Methods in the order in which an iteration calls them. `idle`: whether it may wait for ever."""
+
+    idle: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -91,7 +95,7 @@ class EngineLoop:
             await self.control.idle()
             if self.stops == self.layout.stops:
                 return False
-            await self.take(await self.input.get("engine.idle", idle=True))
+            await self.take(await self.input.get("engine.idle", idle=self.idle))
         while (message := await self.input.poll("engine.input")) is not None:
             await self.take(message)
         return True
