@@ -43,7 +43,6 @@ def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> l
     """Run each file as a job of its own: how it ended, and what it said."""
     for name in ("told", "temporary", "work"):
         (tmp_path / name).mkdir()
-    before = set(Path("/dev/shm").glob("dpsim-*"))
     environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": str(ROOT), **environ}
     command = [sys.executable, "-m", "dpsim.cli", "run", "--module", module, "--backend", "gloo"]
     jobs = [
@@ -58,7 +57,6 @@ def at_once(tmp_path: Path, module: str, files: list[Path], **environ: str) -> l
     ]
     said = [job.communicate(timeout=120)[0].decode() for job in jobs]
     assert list((tmp_path / "temporary").iterdir()) == []
-    assert set(Path("/dev/shm").glob("dpsim-*")) <= before
     return [(job.returncode, text) for job, text in zip(jobs, said, strict=True)]
 
 
