@@ -453,7 +453,7 @@ class Mailbox(ABC):
     @abstractmethod
     def get(self, site: str, *, idle: bool = False, timeout_ns: int | None = None) -> Awaitable[Frozen]:
         """Wait for the next message; None when the time is up. Without a time-out it may wait for ever, and `idle` says
-        that it should: to stand there is no hang. ValueError for both.
+        that it should: to stand there is no hang. ValueError for both. A time-out of 0 is a poll.
         """
 
 
