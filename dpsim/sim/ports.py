@@ -71,6 +71,7 @@ class Waiting:
             label = host.address("waits in vain at")
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
             machine.alarms.set(self.alarm, timeout_ns, host.lives or ())
+            machine.alarms.awaited = True
 
     def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
         """Look, after what has made that worth while (None: it was there from the beginning)."""
