@@ -620,8 +620,8 @@ class Rank(ABC):
 
     @abstractmethod
     def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> Awaitable[Store | None]:
-        """Connect to whoever listens there, as soon as somebody does: the store; None when the time is up. With a time-out
-        of 0 it looks once.
+        """Connect to whoever listens there, as soon as somebody does: the store; None when the time is up. With a
+        time-out of 0 it looks once.
         """
 
     @abstractmethod

@@ -12,8 +12,7 @@ listener that leaves, conflicts with it.
     rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
 A time-out is longer than all that goes on by itself: where there is no time it passes when nothing else can happen, the
-shortest first, and of several as short all orders are tried. One of 0 is no time-out: who asks so looks once, and may be
-too early.
+shortest first, and of several as short all orders are tried. Who waits 0 ns looks once, and may be too early.
 """
 
 from __future__ import annotations
