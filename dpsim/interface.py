@@ -453,7 +453,7 @@ class Mailbox(ABC):
     @abstractmethod
     def get(self, site: str, *, idle: bool = False, timeout_ns: int | None = None) -> Awaitable[Frozen]:
         """Wait for the next message; None when the time is up. Without a time-out it may wait for ever, and `idle` says
-        that it should: to stand there is no hang. ValueError for both.
+        that it should: to stand there is no hang. ValueError for both. A time-out of 0 is a poll.
         """
 
 
@@ -523,7 +523,7 @@ class Store(ABC):
     @abstractmethod
     def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Awaitable[Frozen]:
         """Wait until the key has a value, and learn it; None when the time is up, or the listener has left. Without a
-        time-out it may wait for ever.
+        time-out it may wait for ever; with one of 0 it looks once.
         """
 
     @abstractmethod
@@ -620,7 +620,9 @@ class Rank(ABC):
 
     @abstractmethod
     def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> Awaitable[Store | None]:
-        """Connect to whoever listens there, as soon as somebody does: the store; None when the time is up."""
+        """Connect to whoever listens there, as soon as somebody does: the store; None when the time is up. With a
+        time-out of 0 it looks once.
+        """
 
     @abstractmethod
     def send(self, to: int, mailbox: str, message: Frozen, site: str) -> None:

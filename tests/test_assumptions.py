@@ -49,7 +49,7 @@ def test_every_key_of_a_kill_is_named() -> None:
 
 @pytest.mark.parametrize("world", [World(3, ()), World(3, (), kills=(Kill(1),))])
 def test_every_assumption_of_a_verdict_is_named(world: World) -> None:
-    said = [what.replace("only rank 1 dies", "only the named ranks die") for what in assumed(world)]
+    said = [what.replace("only rank 1 dies", "only the named ranks die") for what in assumed(world, True, True)]
     assert [what for what in said if what not in TEXT] == []
 
 

@@ -53,6 +53,8 @@ class JournaledMailbox(Mailbox):
             timeout_ns = whole(timeout_ns, "the time-out", site, 0)
             if idle:
                 raise ValueError(f"{site}: a get with a time-out does not wait for ever; leave out idle or timeout_ns")
+        if timeout_ns == 0:  # who does not wait polls: the mailbox may well be empty, whatever is under way
+            how, timeout_ns = "poll", None
         journal = self.rank.journal
         delay = journal.note("take", site, (self.name, how, timeout_ns))
         return Work(journal, self.rank._take(self.name, how, delay, timeout_ns))

@@ -4,8 +4,9 @@
     'no rank dies; unlimited launch queue; no allocation waits'
 
 A proof says nothing of what a world leaves out, so a verdict names it. All of these are options of `World`; a scenario
-sets them by faults of the kind `kill` and under `limits`; but for what a program promises of its threads. What the
-simulation never does is no option and is not named here; docs/assumptions.md lists both.
+sets them by faults of the kind `kill` and under `limits`; but for what a program promises of its threads, and
+for time-outs: without time one passes when nothing else can happen, and a world has no option for that. What else the
+simulation never does is not named here; docs/assumptions.md lists all of it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dpsim.words import ranks_text
 from dpsim.world import World
 
 
-def assumed(world: World, by_flags: bool = False) -> tuple[str, ...]:
+def assumed(world: World, by_flags: bool = False, timeouts: bool = False) -> tuple[str, ...]:
     """Each in a few words; empty if the world has everything. `by_flags`: the program says so (`ordered_by_flags`).
+    `timeouts`: somebody waited with one.
 
     >>> from dpsim.world import Kill
     >>> for what in assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]:
@@ -37,5 +39,6 @@ def assumed(world: World, by_flags: bool = False) -> tuple[str, ...]:
         "no allocation waits": not world.alloc_synchronises,
         "allocations wait where this layout takes new memory": world.alloc_synchronises,
         "flags order what host threads share": by_flags,
+        "time-outs are longer than all that goes on": timeouts,
     }
     return tuple(what for what, so in words.items() if so)

@@ -118,7 +118,8 @@ class Explored:
         or no schedule was judged, nothing is said.
         """
         said = self.exploration.fresh and self.verdict not in ("violated", "vacuous", "lost")
-        return assumed(self.subject.world, self.subject.program.ordered_by_flags) if said else ()
+        subject, timeouts = self.subject, self.exploration.timeouts
+        return assumed(subject.world, subject.program.ordered_by_flags, timeouts) if said else ()
 
     def summary(self) -> str:
         """The verdict in a line, with counts and with what it assumes."""

@@ -114,7 +114,7 @@ def search_subject(
         found.failures[one.what], found.verdict = failure, "violated"
     if not found.failures:
         refuse_changes(subject.program, subject.prepared, before)
-    found.idle, found.stood = idle, stood
+    found.idle, found.stood, found.timeouts = idle, stood, machine.timeouts
     if found.vacuous:
         found.verdict = "vacuous"
     if lost:

@@ -115,6 +115,7 @@ def merge(total: Exploration, result: UnitResult) -> None:
     total.longest = one.longest
     total.steps += one.steps
     total.idle += one.idle
+    total.timeouts |= one.timeouts
     total.stood = one.stood or total.stood
     total.bounds.update(one.bounds)
     total.outgrown |= one.outgrown

@@ -41,6 +41,8 @@ class Alarms:
 
     def __init__(self, machine: Clockwork) -> None:
         self._machine = machine
+        self.awaited = False
+        """Whether anybody waited with a time-out, also for what was there: whether it was there is no choice."""
         self._waiting: dict[Op, int] = {}  # untimed, and when each is up: all time that passes is that of time-outs
         self._now = 0
         self._offered: set[Op] = set()

@@ -78,6 +78,8 @@ class SimBackend:
         """Of the last run, also of one that was stopped."""
         self.learned: list[list[tuple[int, int]]] = []
         """Of the last untimed run, for each rank: (its step, what its host had learned by then), in order."""
+        self.timeouts = False
+        """Whether anybody waited with a time-out in any run, also in one that was stopped."""
 
     def unavailable(self, size: int) -> str | None:
         return None
@@ -181,6 +183,7 @@ class SimBackend:
             if not lost:
                 raise
         finally:  # a run leaves no cycles behind, which only the collector would find
+            self.timeouts = self.timeouts or machine.alarms.awaited
             for rank, coroutine in zip(ranks, coroutines, strict=True):
                 if rank.threads is None:
                     coroutine.close()

@@ -12,7 +12,7 @@ listener that leaves, conflicts with it.
     rank 1            join 5, get k           gets the value or, if rank 0 has left, None
 
 A time-out is longer than all that goes on by itself: where there is no time it passes when nothing else can happen, the
-shortest first, and of several as short all orders are tried.
+shortest first, and of several as short all orders are tried. Who waits 0 ns looks once, and may be too early.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Table:
 
 
 class Waiting:
-    """An op at which a host stands until it has seen something, or its time is up: whatever comes first."""
+    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. Who waits 0 ns
+    `polls`: it looks once, and has what it sees then.
+    """
 
     def __init__(self, machine: Machine, host: Host, timeout_ns: int | None, verb: str) -> None:
         self.machine = machine
@@ -67,10 +69,12 @@ class Waiting:
         self.verb = verb
         self.site = host.journal.site, host.journal.ordinal
         self.alarm: Op | None = None
-        if timeout_ns is not None:
+        self.polls = timeout_ns == 0
+        if timeout_ns:
             label = host.address("waits in vain at")
             self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
             machine.alarms.set(self.alarm, timeout_ns, host.lives or ())
+            machine.alarms.awaited = True
 
     def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
         """Look, after what has made that worth while (None: it was there from the beginning)."""
@@ -91,6 +95,8 @@ class Waiting:
 
     def _looked(self, see: Callable[[], Any], op: Op) -> None:
         found = LATER if self.over else see()
+        if found is LATER and self.polls:
+            found = None
         if found is LATER:
             self.op.causes |= op.causes
             return
@@ -170,8 +176,8 @@ class Ports:
     def join(self, host: Host, node: int, port: int, timeout_ns: int | None) -> Waiting:
         """What a host waits for that joins whoever listens there."""
         waiting, place = Waiting(self._machine, host, timeout_ns, "joins at"), (node, port)
-        if place in self._opened:
-            self._look_for(waiting, place, self._opened[place])
+        if place in self._opened or waiting.polls:
+            self._look_for(waiting, place, None if waiting.polls else self._opened[place])
         else:
             self._joining.setdefault(place, []).append(waiting)
         return waiting
@@ -179,8 +185,12 @@ class Ports:
     def _look_for(self, waiting: Waiting, place: Place, after: Op | None) -> None:
         def see() -> Any:
             table = self._tables.get(place)
-            if table is None:
+            if table is None and not waiting.polls:
                 self._joining.setdefault(place, []).append(waiting)
+            opened = None if table is None else self._opened[place]
+            if opened is not None:
+                waiting.op.seen_marks |= opened.seen_marks
+                waiting.op.causes |= opened.causes
             return LATER if table is None else table
 
         waiting.look(see, _port(place, "r"), after)
@@ -212,16 +222,20 @@ class Ports:
         """What a host waits for that asks for a key."""
         waiting = Waiting(self._machine, host, timeout_ns, "asks at")
         enabled = table.first.get(key) or table.closed
-        if enabled is not None:
+        if waiting.polls:
+            self._look_at(waiting, table, key, None)
+        elif enabled is not None:
             self._look_at(waiting, table, key, enabled)
         else:
             table.getters.setdefault(key, []).append(waiting)
         return waiting
 
-    def _look_at(self, waiting: Waiting, table: Table, key: str, after: Op) -> None:
+    def _look_at(self, waiting: Waiting, table: Table, key: str, after: Op | None) -> None:
         def see() -> Any:
             if table.closed is not None:
                 return None
+            if key not in table.values:  # who polls looks before there is anything
+                return LATER
             value, by = table.values[key]
             waiting.op.seen_marks |= by.seen_marks
             waiting.op.causes |= by.causes

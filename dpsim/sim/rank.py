@@ -161,7 +161,10 @@ class SimRank(JournaledRank):
 
         def look() -> Generator[Any, Any, Any]:
             op = host.op(label, host=True)
-            alarm = None if timeout_ns is None else Op(vain, timeout_ns, life=~self.rank)
+            alarm = None
+            if timeout_ns is not None:
+                alarm = Op(vain, timeout_ns, life=~self.rank)
+                host.machine.alarms.awaited = True
             self._boxes.take(op, here, mailbox, how, alarm, gate)
             if how == "poll" and op.value is None and host.machine.timed:
                 return host.in_vain(op)

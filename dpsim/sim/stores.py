@@ -12,7 +12,7 @@ from dpsim.backend.stores import JournaledStore
 from dpsim.backend.work import Outcome
 from dpsim.interface import Frozen
 from dpsim.sim.host import Host
-from dpsim.sim.ports import Ports, Table
+from dpsim.sim.ports import Ports, Table, Waiting
 
 
 class SimStore(JournaledStore):
@@ -35,7 +35,7 @@ class SimStore(JournaledStore):
 
         def outcome() -> Generator[Any, Any, Frozen]:
             waiting = self._ports.get(host, self._table, key, timeout_ns)
-            yield from host.wait(waiting.op)
+            yield from waited(host, waiting)
             answer: Frozen = waiting.result
             return answer
 
@@ -43,6 +43,14 @@ class SimStore(JournaledStore):
 
     def _close(self) -> None:
         self._ports.close(self._host, self._table)
+
+
+def waited(host: Host, waiting: Waiting) -> Generator[Any, Any, None]:
+    """Until it is over. Timed: who polls in vain again and again lets time go on."""
+    if waiting.polls and waiting.result is None and host.machine.timed:
+        yield from host.in_vain(waiting.op)
+    else:
+        yield from host.wait(waiting.op)
 
 
 def open_store(host: Host, ports: Ports, node: int, port: int, took: int) -> Outcome:
@@ -63,7 +71,7 @@ def join_store(host: Host, ports: Ports, node: int, port: int, timeout_ns: int |
 
     def outcome() -> Generator[Any, Any, SimStore | None]:
         waiting = ports.join(host, node, port, timeout_ns)
-        yield from host.wait(waiting.op)
+        yield from waited(host, waiting)
         return None if waiting.result is None else SimStore(host, ports, waiting.result, took)
 
     return outcome

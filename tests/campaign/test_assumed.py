@@ -9,7 +9,7 @@ import pytest
 from dpsim.campaign.assumed import assumed
 from dpsim.interface import Rank
 from dpsim.world import Kill, World
-from tests.programs import explored, touch
+from tests.programs import Script, explored, touch
 
 LAYOUT = "allocations wait where this layout takes new memory"
 ALL = ("no rank dies", "unlimited residency", "unlimited launch queue", "no allocation waits")
@@ -68,6 +68,39 @@ def test_each_option_takes_its_assumption_away(world: World, assumes: list[str])
 
 def test_a_promise_of_a_program_is_assumed() -> None:
     assert assumed(EVERYTHING, by_flags=True) == (LAYOUT, "flags order what host threads share")
+
+
+@pytest.mark.parametrize("strategy", ["dpor", "fifo"])
+@pytest.mark.parametrize("how", ["message", "own message", "store", "join"])
+def test_a_verdict_with_a_time_out_says_that_it_assumes_a_long_one(how: str, strategy: str) -> None:
+    """Whoever is only slow is waited for: a proof says nothing of a peer that is declared dead too early. It says so
+    also where no run waited, since what was waited for had come: that is no order of its own.
+    """
+
+    def waiting(timeout_ns: int | None) -> Script:
+        async def waits(rank: Rank) -> None:
+            if rank.rank:
+                await rank.sleep(200_000_000, "slow")
+                rank.send(0, "beat", 1, "beat")
+            elif how in ("store", "join"):
+                store = await rank.open_store(5, "open")
+                assert store is not None
+                store.set("k", 1, "set")
+                if how == "store":
+                    await store.get("k", "get", timeout_ns=timeout_ns)
+                else:
+                    await rank.join_store(0, 5, "join", timeout_ns=timeout_ns)
+            else:
+                if how == "own message":
+                    rank.send(0, "beat", 1, "own")
+                    await rank.sleep(1_000_000, "nap")
+                assert await rank.mailbox("beat").get("wait", timeout_ns=timeout_ns) is not None
+
+        return waits
+
+    assert explored(World(2, ()), waiting(None), strategy=strategy).assumes == ALL
+    limited = explored(World(2, ()), waiting(10_000_000), strategy=strategy)
+    assert limited.assumes == (*ALL, "time-outs are longer than all that goes on")
 
 
 def test_a_verdict_ends_in_what_it_assumes() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -88,8 +88,8 @@ class Post(Program[Any]):
         for what, *more in self.scripts[rank.rank]:
             if what == "tell":
                 rank.send(more[0], "in", rank.rank, "tell")
-            elif what == "poll":
-                await box.poll("poll")
+            elif what in ("poll", "get 0"):  # in one line, since records name it
+                await (box.poll("look") if what == "poll" else box.get("look", timeout_ns=0))
             elif await box.get("get", timeout_ns=more[0]) is None and len(more) > 1:
                 rank.send(more[1], "in", ("vain", rank.rank), "vain")
 
@@ -120,3 +120,33 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
 def test_a_message_within_the_time_is_one_order() -> None:
     """That the time is not up yet is no choice; who of two comes first is one."""
     assert [len(enumerate_schedules(one).classes) for one in CASES[:3]] == [1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "look_beside",
+    [
+        lambda look: ([(look,)], [("tell", 0)]),
+        lambda look: ([(look,), ("get", 10)], [("tell", 0)], [("get", 10), ("tell", 0)]),
+        lambda look: ([(look,), ("tell", 1), (look,)], [("get", 10, 0), ("tell", 0)]),
+    ],
+)
+def test_a_get_that_does_not_wait_is_a_poll(look_beside: Callable[[str], Sequence[Any]]) -> None:
+    """The mailbox may be empty while the message is under way, which a get that waits never finds untimed."""
+    with_poll, with_get = (enumerate_schedules(case("looks", *look_beside(look))) for look in ("poll", "get 0"))
+    assert with_get == with_poll
+    assert len(with_get.classes) > 1
+    assert missed(case("looks", *look_beside("get 0"))) == (0, 0, 0)
+
+
+def test_a_get_that_does_not_wait_finds_nothing_in_a_run_with_time_too() -> None:
+    async def script(rank: Rank) -> Any:
+        if rank.rank:
+            rank.send(0, "in", 1, "send")
+            return None
+        box = rank.mailbox("in")
+        vain, asked = await box.get("look", timeout_ns=0), 1
+        while (came := await box.get("again", timeout_ns=0)) is None:
+            asked += 1
+        return vain, came, asked < 100_000
+
+    assert see(script).learned == [(None, 1, True), None]

@@ -213,6 +213,12 @@ CASES = [
     case("it comes again", [*LISTEN, ("close",), *LISTEN], [("join", 5, 10), ("get", "k", 10)]),
     case("two want a port", LISTEN, [("open", 5), ("set", "k", 2)], [("join", 5, 10), ("get", "k", 10)]),
     case("a stranger comes", LISTEN, [("join", 5, 10), ("get", "k", 10)], strangers=(Stranger(5, late=True),)),
+    case("a look at a value", LISTEN, [("join", 5, 10), ("get", "k", 0), ("get", "k", 10)]),
+    case("a look at two values", [*LISTEN, ("set", "k", 2)], [("join", 5, 10), ("get", "k", 0), ("set", "k", 3)]),
+    case("a look who listens", LISTEN, [("join", 5, 0), ("join", 5, 10), ("get", "k", 10)]),
+    case("a look before it comes again", [*LISTEN, ("close",), *LISTEN], [("join", 5, 0), ("get", "k", 0)]),
+    case("a look who listens dies", LISTEN, [("join", 5, 0), ("get", "k", 0), ("get", "k", 10)], kills=(Kill(1),)),
+    case("a look at the dead", LISTEN, [("join", 5, 0), ("get", "k", 0), ("join", 5, 0)], kills=(Kill(0),)),
     case("two wait in vain", [("join", 5, 10), ("open", 6)], [("join", 6, 10), ("open", 5)]),
     case("a short and a long one", [("join", 5, 10), ("open", 6)], [("join", 6, 20), ("open", 5)]),
     case("three in vain", *[[("join", 5, 10), ("open", 5), ("close",)]] * 3),
@@ -230,6 +236,7 @@ def test_dpor_sees_what_all_schedules_show(one: Case) -> None:
 ACTS: list[tuple[Any, ...]] = [
     *(("open", 5), ("open", 6), ("join", 5, 10), ("join", 6, 10), ("join", 5, 20)),
     *(("set", "k", 1), ("set", "k", 2), ("get", "k", 10), ("get", "l", 10), ("set", "l", 3), ("close",)),
+    *(("get", "k", 0), ("join", 5, 0)),
 ]
 
 
@@ -254,6 +261,41 @@ def test_dpor_sees_what_all_schedules_of_random_programs_show(first: int) -> Non
             outcomes, classes, twice = missed(one)
             # A death that takes away a time-out comes before the next to pass, which it need not: no other outcomes.
             assert (outcomes, classes * (not one.world.kills), twice) == (0, 0, 0), one
+
+
+def test_who_looks_and_does_not_wait_may_be_too_early() -> None:
+    """Untimed both are seen, as of a poll; in a run with time, who asks again and again is answered."""
+
+    class Looks(Program[Any]):
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            if rank.rank == 0:
+                store = await rank.open_store(5, "open")
+                assert store is not None
+                return store.set("k", 1, "set")
+            joined = await rank.join_store(0, 5, "join", timeout_ns=0)
+            told = None if joined is None else await joined.get("k", "get", timeout_ns=0)
+            assert self.never != (joined is not None, told)
+
+        def __init__(self, never: tuple[bool, int | None]) -> None:
+            self.never = never
+
+    for never in (False, None), (True, None), (True, 1):
+        assert enumerate_schedules(Case("looks", world_of(2), Looks(never))).failing, never
+
+    async def again(rank: Rank) -> Any:
+        if rank.rank == 0:
+            await rank.sleep(SECOND, "late")
+            store = await rank.open_store(5, "open")
+            assert store is not None
+            await rank.sleep(SECOND, "late")
+            return store.set("k", 1, "set")
+        while (joined := await rank.join_store(0, 5, "join", timeout_ns=0)) is None:
+            await rank.sleep(SECOND // 10, "nap")
+        while (told := await joined.get("k", "get", timeout_ns=0)) is None:
+            pass
+        return told
+
+    assert see(again).learned == [None, 1]
 
 
 def test_what_does_not_conflict_is_one_class() -> None:
