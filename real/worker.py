@@ -86,6 +86,7 @@ class Worker:
         self._link = link
         self._sending = threading.Lock()
         self._mail = Mail(folder, rank)
+        os.register_at_fork(after_in_child=link.close)  # the parent learns of our end by it, not of that process's
         self._dismissed = threading.Event()
         self._running = 0
         self._spoiled = False
