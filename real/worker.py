@@ -90,8 +90,7 @@ class Worker:
         self._dismissed = threading.Event()
         self._running = 0
         self._spoiled = False
-        self._left = Stores()
-        """Those of the program that finished last, there until all have ended."""
+        self._left = Stores()  # of the program that finished last, there until all have ended
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._give_up = threading.Event()
         self._at_rest = threading.Event()
