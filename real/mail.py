@@ -12,7 +12,8 @@ message to a process that has gone is lost, as anything sent to the dead.
 
 Who *watches* a rank connects to it once more, and says so. That connection closes when the program there has ended, or
 when the kernel takes the process down, whatever ended it. Then all that has arrived here is read first, so that a
-notice comes after the messages of the one that is gone.
+notice comes after the messages of the one that is gone. A process that a program forks lets go of all that peers are
+connected to: it may live on when the program has died, and would keep the connections open.
 
     mail = Mail(folder, worker=0)
     mail.begin(job=7, size=2)
@@ -24,6 +25,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import queue
 import select
 import selectors
@@ -63,9 +65,21 @@ class Mail:
         self._worker = worker
         self._listener: socket.socket | None = None
         self._ended = False
+        self._accepted: dict[Any, bytes] = {}
+        """Each connection from a sender, and the beginning of a line that came there."""
         self._watchers: set[socket.socket] = set()
         self._watched: queue.SimpleQueue[tuple[socket.socket, Notice]] = queue.SimpleQueue()
         self._wake, self._woken = socket.socketpair()
+        # With the lock, so that no connection is accepted and not noted yet.
+        os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
+
+    def _forked(self) -> None:
+        """In a process that was forked from this one: only the kernel's copies are closed, so no peer is told."""
+        for accepted in self._accepted:
+            accepted.close()
+        if self._listener is not None:
+            self._listener.close()
+        self._lock.release()
 
     def begin(self, job: int, size: int, gated: bool = False) -> None:
         """From now on only messages of this job are taken in, a world of `size` ranks; before anybody may have begun
@@ -160,7 +174,7 @@ class Mail:
         with selectors.DefaultSelector() as selector:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
-            beginnings: dict[Any, bytes] = {}
+            beginnings = self._accepted
             gone: list[Notice] = []
             while True:
                 ready = selector.select(0 if gone else None)
@@ -180,9 +194,10 @@ class Mail:
                         gone.append(key.data)
                         continue
                     if key.fileobj is listener:
-                        sender, _ = listener.accept()
+                        with self._lock:
+                            sender, _ = listener.accept()
+                            beginnings[sender] = b""
                         selector.register(sender, selectors.EVENT_READ)
-                        beginnings[sender] = b""
                         continue
                     sender = key.fileobj  # type: ignore[assignment]  # what was registered is a socket
                     data = receive(sender)

@@ -127,7 +127,7 @@ class Watch:
             if now - moved > limit:
                 if not self._dismissed:
                     for rank in stands:
-                        self._ends[rank] = "finished" if stands[rank].idle else None
+                        self._ends[rank] = self._ends[rank] or ("finished" if stands[rank].idle else None)
                 self.observed = f"no rank moved for {limit / 1e9:g} s"
                 break
             if late:
@@ -169,11 +169,7 @@ class Watch:
         for child in ready:
             message, rank = child.receive(), self._actors[child]
             if message is None:
-                self._ends[rank] = "died"
-                self._deaths[rank] = child.how_it_ended()
-                taken = child.taken_away()
-                if taken and not died_as_planned(self._paths[rank]):
-                    self.lost = self.lost or f"the process of {self._world.actor(rank)} {taken}"
+                self._died(child, rank)
             elif isinstance(message, Troubled) and message.number == self._number:
                 self._ends[rank] = message.end
                 self.lost = self.lost or f"{self._world.actor(rank)}: {message.what}"
@@ -191,12 +187,25 @@ class Watch:
                     self.changed.append(message.changed)
         return bool(ready)
 
+    def _died(self, child: Child, rank: int) -> None:
+        """Its process is gone: as a scenario wanted, by itself, or since the machine took it away."""
+        self._ends[rank] = "died"
+        self._deaths[rank] = child.how_it_ended()
+        taken = child.taken_away()
+        if taken and not died_as_planned(self._paths[rank]):
+            self.lost = self.lost or f"the process of {self._world.actor(rank)} {taken}"
+
     def _look_who_was_stopped(self) -> None:
-        """A process that cannot move is not a rank that does not."""
+        """A process that cannot move is not a rank that does not. One that has gone may have left its socket to a
+        process of its own, which keeps it open.
+        """
         for child, rank in self._actors.items():
             if self._ends[rank] is None and not self.lost:
                 taken = child.taken_away()
-                self.lost = f"the process of {self._world.actor(rank)} {taken}" if taken else ""
+                if taken and died_as_planned(self._paths[rank]):
+                    self._died(child, rank)
+                else:
+                    self.lost = f"the process of {self._world.actor(rank)} {taken}" if taken else ""
 
     def _culprits(self) -> list[str]:
         """The ranks that ended badly by themselves, in words."""

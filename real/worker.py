@@ -86,11 +86,11 @@ class Worker:
         self._link = link
         self._sending = threading.Lock()
         self._mail = Mail(folder, rank)
+        os.register_at_fork(after_in_child=link.close)  # the parent learns of our end by it, not of that process's
         self._dismissed = threading.Event()
         self._running = 0
         self._spoiled = False
-        self._left = Stores()
-        """Those of the program that finished last, there until all have ended."""
+        self._left = Stores()  # of the program that finished last, there until all have ended
         self._messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._give_up = threading.Event()
         self._at_rest = threading.Event()

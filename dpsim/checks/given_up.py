@@ -1,13 +1,18 @@
-"""Peers that stand in a communicator which another member has aborted; a part of deadlock.
+"""Communicators that a member has aborted: peers that stand there (a part of deadlock), and calls that it broke off
+(nothing for the ledger).
 
-All had joined what they stand in, and one of them left before it was over for all.
+All had joined what such peers stand in, and one of them left before it was over for all.
+
+    rank 0   all_reduce on dp #3   abort dp       #3 was broken off, and is compared with nothing
+    rank 1   ended                                without the abort, rank 1 left #3 out
 """
 
 from __future__ import annotations
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ABORT_COMMUNICATOR, KIND, RawRecord
+from dpsim.checks.stuck import passed_on_streams
+from dpsim.ops import ABORT_COMMUNICATOR, ADDRESS, BROKEN_OFF, KIND, LEARNED_OUTCOME, STREAM, RawRecord
 from dpsim.words import ranks_text
 
 ABORTED = "HANG:COLLECTIVE:ABORTED"
@@ -30,6 +35,37 @@ def left_standing(run_index: RunIndex, blocked: list[int]) -> Finding | None:
                 position=run_index.position(entry),
             )
     return None
+
+
+def without_broken_off(
+    run_index: RunIndex, communicator: str, members: dict[int, list[Entry]]
+) -> dict[int, list[Entry]]:
+    """The calls of each member, without those that members broke off and that none of the others joined."""
+    gave_up = run_index.aborted.get(communicator, set())
+    others = [len(own) for rank, own in members.items() if rank not in gave_up]
+    if not gave_up or not others:
+        return members
+    return {
+        rank: own[: max(max(others), _ended(run_index, communicator, own))] if rank in gave_up else own
+        for rank, own in members.items()
+    }
+
+
+def _ended(run_index: RunIndex, communicator: str, own: list[Entry]) -> int:
+    """How many of its calls, up to the last of which the end is known, a rank that aborted has made."""
+    if not own:
+        return 0
+    journal = run_index.run.journals[own[0].rank]
+    learned = {raw[ADDRESS] for raw in journal if raw[KIND] == "learned" and raw[LEARNED_OUTCOME] != BROKEN_OFF}
+    at = next(at for at, raw in enumerate(journal) if _aborts(raw, communicator))
+    passed = passed_on_streams(journal[:at])  # behind it, streams go on past what was broken off
+
+    def ended(entry: Entry) -> bool:
+        if entry.raw[STREAM] is None:
+            return entry.raw[ADDRESS] in learned
+        return entry.at < passed.get(entry.raw[STREAM], 0)
+
+    return next((number for number in range(len(own), 0, -1) if ended(own[number - 1])), 0)
 
 
 def _aborts(raw: RawRecord, communicator: str) -> bool:

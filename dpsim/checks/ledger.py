@@ -14,6 +14,8 @@ Rank 1 left out agree in step 5, although the hang shows at the end of the run.
 A rank may also be stuck *within* the step in which it left something out, because its next collective is on another
 communicator. Then the order in which a step usually uses its communicators tells that it has gone beyond the call.
 
+What a rank broke off, as it aborted the communicator, is no call if none of the others joined it (`given_up`).
+
 Calls that are equal but for their sites are compared by these, too: members may pair up `crosswise`.
 
 The pieces of an all_to_all are held against each other: what member i sends to j is what j expects from i. So are the
@@ -29,7 +31,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import groupby
 
-from dpsim.checks import transfers
+from dpsim.checks import given_up, transfers
 from dpsim.checks.crosswise import crosswise
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import (
@@ -56,6 +58,7 @@ def check(run_index: RunIndex) -> list[Finding]:
     findings = transfers.unequal(run_index)
     usual: UsualStep | None = None
     for communicator, members in run_index.collectives.items():
+        members = given_up.without_broken_off(run_index, communicator, members)
         calls_alike, sites_alike = _alike(list(members.values()))
         if calls_alike and sites_alike:
             continue

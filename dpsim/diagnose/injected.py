@@ -1,5 +1,5 @@
 """Faults, delays and messages from outside that never happened: an address that nobody came to, a change that changed
-nothing, a rank that was through before it was to die, a mailbox that nobody looks into.
+nothing, a rank that was through before it was to die, a mailbox that nobody looks into, or not any more.
 
 A planted fault that is not applied would pass as a healthy run, so a typo in an address must not go unnoticed.
 
@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dpsim.ops import (
+    ADDRESS,
     COMMUNICATOR,
     GRAPH,
     INJECTED_COMMUNICATOR,
     INJECTED_SEQ,
     INJECTED_WHAT,
     KIND,
+    LEARNED_OUTCOME,
     ORDINAL,
     SEQ,
     SITE,
@@ -66,13 +68,19 @@ def never_applied(world: World, run: Run) -> list[str]:
 
 
 def _unheard(world: World, run: Run, message: Message) -> str:
-    """Why a message from outside was not sent, or is in a mailbox that nobody looks into; empty if all is well."""
+    """Why a message from outside was not sent, or is left in its mailbox; empty if all is well."""
     letter = message.to, message.mailbox, message.content
     if not any(posted(raw) == letter and _stands_for(raw, "message", message.at) for raw in run.journals[message.by]):
         return _why(world, run, message.by, message.at, "message")
-    boxes = sorted({raw[TAKE_MAILBOX] for raw in run.journals[message.to] if raw[KIND] == "take"})
+    journal = run.journals[message.to]
+    boxes = sorted({raw[TAKE_MAILBOX] for raw in journal if raw[KIND] == "take"})
     if message.mailbox in boxes:
-        return ""
+        looks = {raw[ADDRESS] for raw in journal if raw[KIND] == "take" and raw[TAKE_MAILBOX] == message.mailbox}
+        taken = any(
+            raw[KIND] == "learned" and raw[ADDRESS] in looks and raw[LEARNED_OUTCOME] == message.content
+            for raw in journal
+        )
+        return "" if taken else f"{world.actor(message.to)} looked there and never took it"
     hint = f"it looks into {', '.join(boxes)}" if boxes else "it looks into none"
     return f"{world.actor(message.to)} never looked there; {hint}{did_you_mean(message.mailbox, boxes)}"
 

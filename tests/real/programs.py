@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import re
 import resource
@@ -217,6 +218,24 @@ class Prints(Program[Any]):
 
     async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
         os.write(2, f"{os.environ[prepared['variable']]}\n".encode())
+
+
+@register_protocol("real_forks")
+class Forks(Program[Any]):
+    """Rank 1 forks a process and dies; that process lives until it gets the lock of the file `lock`."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        if rank.rank == 0:
+            rank.watch(1, "deaths", "watch")
+            rank.send(1, "in", "go", "go")
+            rank.decide("told", await rank.mailbox("deaths").get("told"), "dp_cpu")
+        if rank.rank == 1:
+            await rank.mailbox("in").get("wait")
+            with open(prepared["lock"]) as file:
+                if not os.fork():
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                    os._exit(0)
+            await rank.mailbox("in").get("die_here")
 
 
 @register_protocol("real_unprepared")

@@ -4,6 +4,8 @@ stall time of the run.
 
 from __future__ import annotations
 
+import fcntl
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +14,7 @@ from dpsim.ops import KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
 from dpsim.world import At, Fault, Run
 from real.backend import TorchBackend
 from tests import survivors  # noqa: F401  # registers the test programs
+from tests.real import programs  # noqa: F401  # the same
 from tests.real.worlds import NCCL, make_world
 
 pytest.importorskip("torch")
@@ -69,3 +72,17 @@ def test_nobody_is_told_of_one_that_hangs(backend: TorchBackend) -> None:
     run = with_fault(backend, "hang", At("agree", 1))
     assert run.ends == ["blocked"] * 3, run.observed
     good_run(backend)
+
+
+@pytest.mark.parametrize("backend", ["gloo"], indirect=True)
+def test_a_process_that_the_dead_forked_keeps_nobody_from_being_told(backend: TorchBackend, tmp_path: Path) -> None:
+    """It has copies of all connections, and outlives the run: it waits for a lock that is held here."""
+    lock = tmp_path / "lock"
+    lock.touch()
+    world = make_world(2, ["dp"], stall_ns=STALL_NS, faults=(Fault("die", 1, At("die_here", 0)),))
+    with lock.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        run = backend.run(world, "real_forks", {"lock": str(lock)})
+    assert (run.lost, run.ends) == ("", ["finished", "died"]), run.observed
+    told = [raw[LEARNED_OUTCOME] for raw in run.journals[0] if raw[KIND] == "learned"]
+    assert told == [("gone", 1)]

@@ -11,12 +11,14 @@ from typing import Any, cast
 
 import pytest
 
+from dpsim.ops import MAIN, Injected
 from dpsim.world import Lost, World
 from real import clock, crew, watch
 from real.backend import GlooBackend
 from real.child import Child
 from real.clock import SLACK_NS, Clock
 from real.fork_server import ForkServer
+from real.journal_file import JournalFile
 from real.messages import Ended
 from real.watch import Watch
 
@@ -116,6 +118,43 @@ def test_the_deadline_passes_where_every_look_is_late(
     world = replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND)
     seen = watched(planted, monkeypatch, world, tmp_path / "journal", itertools.repeat(3 * SECOND), 0)
     assert seen.observed == "the run did not end within 60 s"
+
+
+class Gone(Silent):
+    """A worker that was killed, whose socket another process keeps open."""
+
+    def taken_away(self) -> str:
+        return "was ended by SIGKILL"
+
+    def how_it_ended(self) -> str:
+        return "SIGKILL"
+
+
+@pytest.mark.parametrize("planned", [True, False])
+def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
+    planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, tmp_path: Path, planned: bool
+) -> None:
+    """The twin, that nobody wanted to die, is."""
+
+    def speaking(*_: object) -> list[Child]:
+        planted.now += POLL
+        return []
+
+    paths = [tmp_path / "0", tmp_path / "1"]
+    for path, dies in zip(paths, (False, planned), strict=True):
+        file = JournalFile(str(path))
+        if dies:
+            file.write(Injected("injected", 0, MAIN, "nap", 0, "", "die"))
+        file.close()
+    monkeypatch.setattr(watch, "speaking", speaking)
+    children = cast(list[Child], [Silent(0), Gone(1)])
+    seen = Watch(children, paths, replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND), 1, None)
+    seen.observe()
+    if planned:
+        assert (seen.lost, seen.ends) == ("", ["blocked", "died"])
+        assert seen.observed == "no rank moved for 10 s after rank 1 died (SIGKILL)"
+    else:
+        assert seen.lost == "the process of rank 1 was ended by SIGKILL"
 
 
 def test_a_clock_that_stands(planted: Planted) -> None:

@@ -124,6 +124,11 @@ BAD_FILES = [
         fault("kind: skip, rank: 1, §skip: 1, at: {site: x, ordinal: 0}"),
         ("faults[0]: unknown key 'skip'", "kind, rank, at"),
     ),
+    Bad(
+        "a service under a key of its own",
+        fault("kind: die, §service: coordinator, at: {site: x, ordinal: 0}"),
+        ("faults[0]: unknown key 'service'; a service goes under rank",),
+    ),
     Bad("missing keys", "§description: no name, no workload\n", ("'name' is missing", "expected name, workload"), 2),
     Bad(
         "missing key of a request",

@@ -173,6 +173,63 @@ def test_a_stream_goes_on_behind_what_was_broken_off_and_its_host_hears_of_it() 
         assert learned(done, 0) == [BROKEN_OFF]
 
 
+def classes(world: World, script: Script) -> set[str]:
+    """Of the findings of each schedule."""
+    return {finding.klass for done in every(world, script) for finding in judge(world, done)}
+
+
+def test_what_was_broken_off_is_nothing_that_a_peer_left_out() -> None:
+    async def keeps_on(rank: Rank) -> None:
+        """The twin: rank 0 does not give up."""
+        if rank.rank == 0:
+            main = rank.stream("s")
+            x = main.alloc(4, "int32", "x")
+            main.launch("fill", set_to, writes=[x], args=(1,))
+            rank.device("d").all_reduce(x, main, site="sum")
+            await x.read("read")
+
+    assert classes(TWO, on_a_device) == set()
+    assert classes(TWO, keeps_on) == {"HANG:COLLECTIVE:MISSING_RANK"}
+
+
+def test_nor_on_the_host() -> None:
+    async def gives_up(rank: Rank) -> None:
+        if rank.rank == 0:
+            begun = rank.host("h").barrier(site="agree")
+            rank.host("h").abort(site="give_up")
+            with pytest.raises(Aborted):
+                await begun
+
+    assert classes(TWO, gives_up) == set()
+
+
+def test_what_has_ended_before_an_abort_is_compared() -> None:
+    """A root is through with its broadcast alone: rank 1 left that out, and a later sum was broken off."""
+
+    async def through(rank: Rank) -> None:
+        if rank.rank == 0:
+            await rank.host("h").broadcast(np.ones(1, np.int32), 0, site="tell")
+            rank.host("h").all_reduce(np.ones(1, np.int32), site="sum")
+            rank.host("h").abort(site="give_up")
+
+    assert "MISMATCH:COLLECTIVE:STEP" in classes(TWO, through)
+
+
+def test_who_left_out_what_others_did_not_give_up_is_named() -> None:
+    async def one_gives_up(rank: Rank) -> None:
+        if rank.rank != 1:
+            begun = rank.host("h").barrier(site="agree")
+            if rank.rank == 0:
+                rank.host("h").abort(site="give_up")
+            else:
+                await begun
+
+    world = world_of(3, ["h"])
+    findings = judge(world, run(world, one_gives_up))
+    told = {(finding.check, finding.klass, finding.culprit and finding.culprit.rank) for finding in findings}
+    assert ("ledger", "HANG:COLLECTIVE:MISSING_RANK", 1) in told
+
+
 async def nothing_under_way(rank: Rank) -> Any:
     main = rank.stream("s")
     x = main.alloc(4, "int32", "x")

@@ -15,7 +15,7 @@ from dpsim.ops import KIND, LEARNED_OUTCOME, posted
 from dpsim.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.world import At, Kill, Message, World
-from tests.programs import set_to, world_of
+from tests.programs import Scripted, set_to, world_of
 from tests.sim.programs import everywhere, filled, see, seeded, told
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -183,3 +183,19 @@ def test_a_rank_that_dies_before_it_comes_there_sends_nothing() -> None:
         assert sent or not heard
         seen.add((sent, heard))
     assert seen == {(False, False), (True, False), (True, True)}
+
+
+def test_a_message_that_is_left_in_its_box_is_told() -> None:
+    """Rank 0 hears the first of two and looks no more; the twin hears both."""
+
+    def hears_so_many(count: int) -> Any:
+        async def script(rank: Rank) -> None:
+            for _ in range(count if rank.rank == 0 else 0):
+                await rank.mailbox("in").get("hear")
+
+        return script
+
+    both = world(FIRST, FIRST._replace(content="later"))
+    for count, left in ((1, ["message 'later' to in of rank 0: rank 0 looked there and never took it"]), (2, [])):
+        done = SimBackend().run_program(both, Scripted(hears_so_many(count)), None)
+        assert never_applied(both, done) == left

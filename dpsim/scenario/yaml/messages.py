@@ -74,6 +74,8 @@ def explain(error: ErrorDetails) -> list[Explained]:
         key = str(error["loc"][-1])
         return [Explained((*path, key), _unknown_key(key, path, models), "key")]
     if kind == "missing":
+        if error["loc"][-1] == "rank" and isinstance(value, dict) and "service" in value:
+            return []  # that key is told
         return [Explained(path, _missing(str(error["loc"][-1]), models), "inside")]
     if kind in ("value_error", "assertion_error"):
         reason = str(context.get("error", error["msg"]))
@@ -191,6 +193,8 @@ def _wrong_length(kind: str, context: dict[str, Any], value: Any) -> str:
 
 def _unknown_key(key: str, path: KeyPath, models: Models) -> str:
     known = _keys(models)
+    if key == "service" and "rank" in known:
+        return "unknown key 'service'; a service goes under rank as well: write rank and its name"
     hint = did_you_mean(key, known)
     few = f"; expected one of {_some(known)}" if len(known) <= FEW_KEYS or not hint else ""
     if not hint:
