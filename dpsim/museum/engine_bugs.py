@@ -24,7 +24,7 @@ class RearmsWhenPaused(Updated024):
     Vllm pull request 39366 (issues 36594, 38009): each engine paused alone, and went on hearing wakes.
     """
 
-    replaced = MappingProxyType({Plan: Updates, EngineWaves: OnePhase})
+    replaced = MappingProxyType({**Updated024.replaced, EngineWaves: OnePhase})
 
 
 @mutant("coord-latch", "HANG:*", twin="engine-drained")

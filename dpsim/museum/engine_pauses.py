@@ -68,7 +68,12 @@ class Updated(Engine):
 
 @mutant("engine-updated-0.24", None, form="0.24", reason=f"{HEALTHY} M-EL-10 and wave-rearm-paused")
 class Updated024(Updated):
-    """The same, where front ends wake the engines."""
+    """The same, where front ends wake the engines, and engines wait for their devices as those of 0.33.
+
+    0.24 itself does not wait: a pause and new weights race with the last forward there.
+    """
+
+    replaced = MappingProxyType({Plan: Updates, Control: Control})
 
 
 @mutant("engine-drained", None, reason=f"{HEALTHY} M-EL-12 and coord-latch")
@@ -116,7 +121,7 @@ class NeverIgnores(Release024):
 class HonoursStartWhenPaused(Updated024):
     """START moves an engine although all have agreed to pause (I-EL-8)."""
 
-    replaced = MappingProxyType({Plan: Updates, EngineWaves: NeverIgnores})
+    replaced = MappingProxyType({**Updated024.replaced, EngineWaves: NeverIgnores})
 
 
 class NoBarrier(Control):

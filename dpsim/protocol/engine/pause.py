@@ -1,12 +1,13 @@
 """What a client asks of an engine beside requests: pause, resume, sleep, wake up, new weights (2.6).
 
     PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stand. Answered when the engine is
-                      idle, and its device too: in a group only after all engines have agreed to pause
+                      idle, in a group only after all engines have agreed to pause; in 0.33 its device is idle, too
     RESUME            answered after a reduction of all engines, before which nobody steps (I-EL-14)
     SLEEP(mode)       a pause, and then no more forwards, dummies neither, until WAKE_UP, which resumes
     UPDATE_WEIGHTS    a collective of all engines that is none of the loop's: only for paused ones
 
-A client asks all engines and waits for the answers of all. Source: specification chapter 2.6.
+A client asks all engines and waits for the answers of all. Releases: before 0.33 nobody waits for the device, so who
+writes new weights does that beside the last forward (`Control024`). Source: specification chapter 2.6.
 """
 
 from __future__ import annotations
@@ -84,4 +85,11 @@ class Control:
         return bool((await group.all_reduce(told, op="max", site="engine.resume"))[0])
 
 
-__all__ = ["PAUSED", "RESUMED", "Control"]
+class Control024(Control):
+    """0.24: a pause is answered when the host is idle; the last forward may still run."""
+
+    async def device_idle(self) -> None:
+        pass
+
+
+__all__ = ["PAUSED", "RESUMED", "Control", "Control024"]

@@ -18,6 +18,7 @@ from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.ops import DECISION_VALUE, KIND, SITE
 from dpsim.protocol.engine.forward import DUMMY, REAL
 from dpsim.protocol.engine.frontend import Action, Plan
+from dpsim.protocol.engine.pause import Control as EngineControl
 from dpsim.protocol.engine.program import EngineSetup
 from dpsim.scenario import scenario_from
 from dpsim.schedule import Strategy
@@ -25,6 +26,8 @@ from dpsim.sim.backend import SimBackend
 from dpsim.world import Run, World
 
 Control = Sequence[tuple[int, Action]]
+WAITS: dict[type[Any], type[Any]] = {EngineControl: EngineControl}
+"""Pauses that wait for the device, in all forms: else those before 0.33 race with new weights."""
 
 
 def group(

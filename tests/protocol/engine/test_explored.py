@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dpsim.protocol.engine.program import FORMS
-from tests.protocol.engine.group_worlds import Control, explored, group
+from tests.protocol.engine.group_worlds import WAITS, Control, explored, group
 
 SLOW = pytest.mark.slow
 TWO = [1, 2]
@@ -46,7 +46,7 @@ def test_one_request_is_served_in_every_schedule(form: str) -> None:
 def test_a_pause_of_an_idle_group(form: str, mode: str) -> None:
     """A request comes while all stand, which is served after the resume."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
-    found = explored(group(form, requests=[(1, 2)], control=control, interval=1), 150)
+    found = explored(group(form, requests=[(1, 2)], control=control, interval=1, pieces=WAITS), 150)
     assert found.failures == {}
     assert found.verdict == ("proven" if form == "0.33" else "sampled")
 
@@ -57,7 +57,8 @@ def test_a_pause_of_an_idle_group(form: str, mode: str) -> None:
 def test_a_pause_while_requests_run(form: str, mode: str) -> None:
     """A group goes on until its last engine has heard of the pause, so there is no end of schedules."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
-    found = explored(group(form, requests=[(2, 0), (1, 0), (1, 2)], control=control, interval=2), 500, "random")
+    requests = [(2, 0), (1, 0), (1, 2)]
+    found = explored(group(form, requests=requests, control=control, interval=2, pieces=WAITS), 500, "random")
     assert found.failures == {}
 
 

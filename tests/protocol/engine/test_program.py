@@ -12,7 +12,7 @@ from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.scenario.errors import ScenarioError
-from tests.protocol.engine.group_worlds import Control, Seen, group, run
+from tests.protocol.engine.group_worlds import WAITS, Control, Seen, group, run
 
 UPDATE: Control = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RESUME",))]
 
@@ -75,13 +75,21 @@ def test_a_wave_is_agreed_at_every_sync() -> None:
 def test_requests_of_a_pause(form: str, mode: str) -> None:
     """One runs when the pause comes, one waits as there is no room, one comes while all stand."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
-    seen = run(group(form, requests=[(9, 0), (9, 0), (9, 0), (9, 2)], control=control, interval=2, max_num_seqs=1))
+    requests = [(9, 0), (9, 0), (9, 0), (9, 2)]
+    seen = run(group(form, requests=requests, control=control, interval=2, pieces=WAITS, max_num_seqs=1))
     assert seen.classes == []
     assert seen.run.finished
     finished = [message for rank in (0, 1) for message in sent(seen, rank, "engine.output")]
     assert sorted(finished) == [("FINISHED", f"r{number}") for number in range(4)]
     real = sum(forwards for forwards, _ in seen.forwards)
     assert real < 36 if mode == "abort" else real == 36
+
+
+@pytest.mark.parametrize(("form", "found"), [("0.33", []), ("0.24", ["RACE:BUFFER"])])
+def test_only_033_waits_for_the_device(form: str, found: list[str]) -> None:
+    """Specification 2.6: before it a pause is answered while the last forward runs, and new weights come beside it."""
+    assert run(group(form, control=UPDATE[:2], interval=2)).classes == found
+    assert run(group(form, control=UPDATE[:2], interval=2, pieces=WAITS)).classes == []
 
 
 def test_asleep_no_forward_is_run() -> None:
