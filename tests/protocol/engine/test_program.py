@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dpsim.ops import KIND, POST_CONTENT, SITE
+from dpsim.ops import KIND, LEARNED_OUTCOME, POST_CONTENT, SITE
 from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.scenario.errors import ScenarioError
+from dpsim.world import At, Delay
 from tests.protocol.engine.group_worlds import WAITS, Control, Seen, group, run
 
 UPDATE: Control = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RESUME",))]
@@ -100,8 +102,62 @@ def test_asleep_no_forward_is_run() -> None:
     assert [real for real, _ in seen.forwards] == [2, 2]
 
 
+def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A request of one step, whose abort comes while its only forward runs: the kernel is launched after it."""
+    of = group(requests=[(1, 0, 1)], interval=2, pieces=pieces)
+    frontend = of.world.size + 1
+    delays = Delay(frontend, At("frontend.abort", 0), 500_000_000), Delay(0, At("forward.kernel", 0), 1_000_000_000)
+    return run(replace(of, world=replace(of.world, delays=delays)))
+
+
+def finished_before_its_abort_was_read(seen: Seen) -> bool:
+    """I-EL-12, where the abort was there before the result: the engine sends FINISHED, and only then looks."""
+    finished: set[str] = set()
+    for raw in seen.run.journals[0]:
+        if (raw[KIND], raw[SITE]) == ("post", "engine.output"):
+            finished.add(raw[POST_CONTENT][1])
+        elif raw[KIND] == "learned" and raw[SITE] in ("engine.abort", "engine.input", "engine.idle"):
+            match raw[LEARNED_OUTCOME]:
+                case (str(request),) | ("ABORT", (str(request),)) if request in finished:
+                    return True
+    return False
+
+
+class ResultFirst(EngineLoop):
+    """The scheduler takes the result in, and then the engine looks for aborts."""
+
+    async def step(self) -> bool:
+        batch = self.scheduler.schedule(self.waves.pause_state)
+        executed = await self.forward.execute(len(batch))
+        if batch:
+            self.answers.finished(self.scheduler.update(batch))
+            await self.take_aborts()
+        return executed
+
+
+class OneQueue(EngineLoop):
+    """Aborts are found among the messages only."""
+
+    async def take_aborts(self) -> None:
+        pass
+
+
 def test_an_abort_is_applied_before_the_result() -> None:
     """I-EL-12: the request ends with the step in which the abort comes, and is found once more among the messages."""
+    seen = late_abort({})
+    assert seen.classes == []
+    assert seen.run.finished
+    assert [real for real, _ in seen.forwards] == [1, 0], "the abort came when the step had begun"
+    assert sent(seen, 0, "engine.output") == []
+    assert not finished_before_its_abort_was_read(seen)
+
+
+@pytest.mark.parametrize("twin", [ResultFirst, OneQueue])
+def test_an_abort_after_the_result_is_seen(twin: type[EngineLoop]) -> None:
+    assert finished_before_its_abort_was_read(late_abort({EngineLoop: twin}))
+
+
+def test_an_abort_ends_a_long_request() -> None:
     seen = run(group(requests=[(50, 0, 1), (3, 0)], interval=2))
     assert seen.classes == []
     assert seen.run.finished
