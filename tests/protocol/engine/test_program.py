@@ -102,6 +102,29 @@ def test_asleep_no_forward_is_run() -> None:
     assert [real for real, _ in seen.forwards] == [2, 2]
 
 
+def pause_while_asleep(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A sleep, a pause of the sleeping group, a wake-up; then one request."""
+    control: Control = [(1, ("SLEEP", "keep")), (2, ("PAUSE", "keep")), (3, ("WAKE_UP",))]
+    return run(group(requests=[(1, 10)], control=control, interval=2, pieces=pieces))
+
+
+class DummiesAsleep(EngineLoop):
+    def makes_dummy(self) -> bool:
+        return self.layout.size > 1
+
+
+def test_a_sleeping_group_agrees_without_forwards() -> None:
+    """I-EL-2 and specification 2.6: it syncs, so that the pause ends, and runs no dummy."""
+    seen = pause_while_asleep({})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert seen.forwards == [(1, 1), (0, 2)], "the sleep's dummy, and the request's step"
+    assert [seen.probes(rank)[PAUSED] for rank in (0, 1)] == [2, 2]
+
+
+def test_a_dummy_of_a_sleeping_engine_is_seen() -> None:
+    assert pause_while_asleep({EngineLoop: DummiesAsleep}).forwards == [(1, 2), (0, 3)]
+
+
 def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
     """A request of one step, whose abort comes while its only forward runs: the kernel is launched after it."""
     of = group(requests=[(1, 0, 1)], interval=2, pieces=pieces)
