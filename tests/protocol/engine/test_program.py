@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from dpsim.ops import KIND, LEARNED_OUTCOME, POST_CONTENT, SITE
-from dpsim.protocol.engine.frontend import Plan
+from dpsim.protocol.engine.frontend import FrontEnd, Plan
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED
+from dpsim.protocol.engine.pause import Control as EngineControl
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.scenario.errors import ScenarioError
 from dpsim.world import At, Delay
@@ -100,6 +102,54 @@ def test_asleep_no_forward_is_run() -> None:
     seen = run(group(requests=[(2, 0), (2, 5)], control=control))
     assert seen.classes == []
     assert [real for real, _ in seen.forwards] == [2, 2]
+
+
+class Hasty(FrontEnd):
+    """Does not wait until the pause is there."""
+
+    async def ask(self, engines: Sequence[int], what: str, *arguments: Any) -> None:
+        if what != "PAUSE":
+            await super().ask(engines, what, *arguments)
+            return
+        for engine in engines:
+            self.to(engine, (what, self.index, *arguments), "frontend.pause")
+            self.unanswered += 1
+
+
+HASTY: Control = [(1, ("PAUSE", "keep")), (2, ("RESUME",)), (3, ("RESUME",))]
+UNKNOWN: Control = [(1, ("PROFILE", "start"))]
+
+
+def asked_too_much(form: str, control: Control, pieces: dict[type[Any], type[Any]]) -> Seen:
+    return run(group(form, requests=[(1, 10)], control=control, interval=4, pieces={FrontEnd: Hasty, **pieces}))
+
+
+REFUSALS = [
+    ("0.24", HASTY, "engine 0 cannot resume: a pause is still on its way, so wait for its end"),
+    ("0.33", UNKNOWN, "rank 0 knows no PROFILE of ['start']"),
+    ("0.14", [(1, ("PAUSE", "abort"))], "engines of release 0.14 do not pause as a group"),
+]
+
+
+@pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "unknown", "0.14"])
+def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
+    """The engines go on: a pause comes to its end, and the request after it is served."""
+    seen = asked_too_much(form, control, {})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
+    assert sent(seen, 0, "engine.refusal")[0][2] == why
+    assert [real for real, _ in seen.forwards] == [1, 0]
+
+
+class Raises(EngineControl):
+    """An engine ends by what a client asked for."""
+
+    take = EngineControl.do
+
+
+@pytest.mark.parametrize(("form", "control"), [one[:2] for one in REFUSALS], ids=["resume", "unknown", "0.14"])
+def test_an_engine_that_raises_instead_is_seen(form: str, control: Control) -> None:
+    assert asked_too_much(form, control, {EngineControl: Raises}).classes[0].startswith("CRASH")
 
 
 def pause_while_asleep(pieces: dict[type[Any], type[Any]]) -> Seen:
