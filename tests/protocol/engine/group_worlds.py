@@ -100,7 +100,7 @@ def run(subject: Subject) -> Seen:
     return Seen(subject.world, SimBackend().run_program(subject.world, subject.program, subject.prepared))
 
 
-def explored(subject: Subject, limit: int, by: str = "dpor") -> Exploration:
+def explored(subject: Subject, limit: int, by: str = "dpor", seed: int = 0) -> Exploration:
     """All schedules, or the first of them; a problem is whatever a check finds."""
     machine = subject.machine()
 
@@ -108,4 +108,4 @@ def explored(subject: Subject, limit: int, by: str = "dpor") -> Exploration:
         _, findings = subject.on(machine, strategy)
         return [Problem(finding.klass, finding.message) for finding in findings]
 
-    return explore(once, search(by, 0), Budget(limit))
+    return explore(once, search(by, seed), Budget(limit))
