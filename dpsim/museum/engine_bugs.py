@@ -31,7 +31,8 @@ class RearmsWhenPaused(Updated024):
 class Latched(Drained):
     """The coordinator says that engines run, as it forwarded a wake that they dropped: the next wake it keeps.
 
-    Vllm pull request 51481: what says that engines run is an engine that does.
+    Vllm pull request 51481: what says that engines run is an engine that does. M-EL-12 is the same fault in a world
+    without a second request.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})

@@ -104,7 +104,8 @@ class Deaf(Release033):
 class IgnoresStartWhilePausing(Paused):
     """An engine that pauses stops alone, and drops START from then on: a working one never gets its partner.
 
-    The simple repair of wave-rearm-paused, rejected in vllm pull request 39366.
+    The simple repair of wave-rearm-paused, rejected in vllm pull request 39366. Taken literally, a pause in two phases
+    that ignores START while it is pending, M-EL-9 is harmless: a pending engine runs, and needs no wake.
     """
 
     replaced = MappingProxyType({Plan: Pauses, EngineWaves: Deaf})
@@ -169,7 +170,8 @@ class PausesSubset(Paused):
 class AssumesRunning(Drained):
     """Front ends wake through the coordinator, which says that all run as soon as it has forwarded that.
 
-    Paused engines drop it, so a front end waits for a drain that never comes (vllm pull request 51481).
+    Paused engines drop it, so a front end waits for a drain that never comes (vllm pull request 51481). coord-latch is
+    the same fault in a world with a request after the resume.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})
