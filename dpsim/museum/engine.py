@@ -62,7 +62,10 @@ class BelievesItself(EngineLoop):
 
 @mutant("M-EL-14", "MISMATCH:COLLECTIVE:*")
 class OldSync(EngineLoop):
-    """One engine asks as releases before the pause did: one number, and the largest."""
+    """One engine brings one number, as releases before the pause did, where the others bring two.
+
+    It sums as they do. Those releases took the maximum, so theirs differs in the reduction, too.
+    """
 
     async def reduce(self, numbers: Numbers) -> Numbers:
         if not is_last(self.waves):

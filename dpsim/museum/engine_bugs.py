@@ -24,14 +24,15 @@ class RearmsWhenPaused(Updated024):
     Vllm pull request 39366 (issues 36594, 38009): each engine paused alone, and went on hearing wakes.
     """
 
-    replaced = MappingProxyType({Plan: Updates, EngineWaves: OnePhase})
+    replaced = MappingProxyType({**Updated024.replaced, EngineWaves: OnePhase})
 
 
 @mutant("coord-latch", "HANG:*", twin="engine-drained")
 class Latched(Drained):
     """The coordinator says that engines run, as it forwarded a wake that they dropped: the next wake it keeps.
 
-    Vllm pull request 51481: what says that engines run is an engine that does.
+    Vllm pull request 51481: what says that engines run is an engine that does. M-EL-12 is the same fault in a world
+    without a second request.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})

@@ -68,7 +68,12 @@ class Updated(Engine):
 
 @mutant("engine-updated-0.24", None, form="0.24", reason=f"{HEALTHY} M-EL-10 and wave-rearm-paused")
 class Updated024(Updated):
-    """The same, where front ends wake the engines."""
+    """The same, where front ends wake the engines, and engines wait for their devices as those of 0.33.
+
+    0.24 itself does not wait: a pause and new weights race with the last forward there.
+    """
+
+    replaced = MappingProxyType({Plan: Updates, Control: Control})
 
 
 @mutant("engine-drained", None, reason=f"{HEALTHY} M-EL-12 and coord-latch")
@@ -99,7 +104,8 @@ class Deaf(Release033):
 class IgnoresStartWhilePausing(Paused):
     """An engine that pauses stops alone, and drops START from then on: a working one never gets its partner.
 
-    The simple repair of wave-rearm-paused, rejected in vllm pull request 39366.
+    The simple repair of wave-rearm-paused, rejected in vllm pull request 39366. Taken literally, a pause in two phases
+    that ignores START while it is pending, M-EL-9 is harmless: a pending engine runs, and needs no wake.
     """
 
     replaced = MappingProxyType({Plan: Pauses, EngineWaves: Deaf})
@@ -116,7 +122,7 @@ class NeverIgnores(Release024):
 class HonoursStartWhenPaused(Updated024):
     """START moves an engine although all have agreed to pause (I-EL-8)."""
 
-    replaced = MappingProxyType({Plan: Updates, EngineWaves: NeverIgnores})
+    replaced = MappingProxyType({**Updated024.replaced, EngineWaves: NeverIgnores})
 
 
 class NoBarrier(Control):
@@ -164,7 +170,8 @@ class PausesSubset(Paused):
 class AssumesRunning(Drained):
     """Front ends wake through the coordinator, which says that all run as soon as it has forwarded that.
 
-    Paused engines drop it, so a front end waits for a drain that never comes (vllm pull request 51481).
+    Paused engines drop it, so a front end waits for a drain that never comes (vllm pull request 51481). coord-latch is
+    the same fault in a world with a request after the resume.
     """
 
     replaced = MappingProxyType({Plan: Drains, Coordination: Coordination, ClientView: ClientView})

@@ -1,6 +1,6 @@
 """What one engine sends to its clients: finished requests, and answers to what they asked for.
 
-    ("FINISHED", "r0")    ("ANSWERED", "PAUSE")
+    ("FINISHED", "r0")    ("ANSWERED", "PAUSE")    ("REFUSED", "RESUME", "a pause is still on its way")
 
 Source: specification chapter 2.5.
 """
@@ -29,6 +29,10 @@ class Answers:
 
     def answered(self, what: str, client: int) -> None:
         self.rank.send(self.layout.frontend(client), OUTPUTS, ("ANSWERED", what), "engine.answer")
+
+    def refused(self, what: str, client: int, why: str) -> None:
+        """Instead of an answer: the error, in words."""
+        self.rank.send(self.layout.frontend(client), OUTPUTS, ("REFUSED", what, why), "engine.refusal")
 
 
 __all__ = ["OUTPUTS", "Answers"]

@@ -3,7 +3,7 @@
     arrival   choose an engine, send it the request with the wave that this front end believes in; 0.14 also tells the
               coordinator, if it believes the engines idle
     abort     to the engine, for both of its queues; nobody waits for the request any more
-    PAUSE     and what else an engine is asked for: sent to all engines, and all have to answer
+    PAUSE     and what else an engine is asked for: sent to all engines, and all have to answer, be it with an error
     DRAIN     wait until the coordinator says that the engines do not run
     WAIT      wait for all requests so far
 
@@ -157,7 +157,7 @@ class FrontEnd:
         match message:
             case "FINISHED", str(request):
                 self.awaited.discard(request)
-            case "ANSWERED", str():
+            case ("ANSWERED", str()) | ("REFUSED", str(), str()):
                 self.unanswered -= 1
             case "CONTROL", *action:
                 self.actions.append(tuple(action))

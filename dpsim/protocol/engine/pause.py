@@ -1,12 +1,18 @@
 """What a client asks of an engine beside requests: pause, resume, sleep, wake up, new weights (2.6).
 
     PAUSE(mode)       abort: all requests end; wait: those that run go on; keep: all stand. Answered when the engine is
-                      idle, and its device too: in a group only after all engines have agreed to pause
+                      idle, in a group only after all engines have agreed to pause; in 0.33 its device is idle, too
     RESUME            answered after a reduction of all engines, before which nobody steps (I-EL-14)
     SLEEP(mode)       a pause, and then no more forwards, dummies neither, until WAKE_UP, which resumes
     UPDATE_WEIGHTS    a collective of all engines that is none of the loop's: only for paused ones
 
-A client asks all engines and waits for the answers of all. Source: specification chapter 2.6.
+What an engine cannot do, a RESUME while a pause is on its way or a call that it does not know, it answers with the
+error, and goes on. A client asks all engines and waits for the answers of all.
+
+Releases: before 0.33 nobody waits for the device, so who writes new weights does that beside the last forward
+(`Control024`).
+
+Source: specification chapter 2.6.
 """
 
 from __future__ import annotations
@@ -17,7 +23,7 @@ from dpsim.interface import Frozen, Rank
 from dpsim.protocol.engine.answers import Answers
 from dpsim.protocol.engine.forward import Forward
 from dpsim.protocol.engine.scheduler import Scheduler
-from dpsim.protocol.engine.waves import EngineWaves, PauseMode
+from dpsim.protocol.engine.waves import EngineWaves, PauseMode, PauseOnItsWay
 
 PAUSED, RESUMED = "engine.paused", "engine.resumed"
 
@@ -37,26 +43,33 @@ class Control:
         self.when_idle: list[tuple[str, int]] = []
 
     async def take(self, what: str, client: int, arguments: list[Frozen]) -> None:
-        """One request of a client."""
+        """One request of a client, who gets an answer or an error."""
+        try:
+            await self.do(what, client, arguments)
+        except (PauseOnItsWay, NotImplementedError) as error:
+            self.answers.refused(what, client, str(error))
+
+    async def do(self, what: str, client: int, arguments: list[Frozen]) -> None:
+        """Raises PauseOnItsWay, and NotImplementedError for what engines of this release do not do."""
         match what, arguments:
             case "PAUSE" | "SLEEP", [("abort" | "wait" | "keep") as mode]:
                 self.pause(mode)
                 self.when_idle.append((what, client))
             case "RESUME" | "WAKE_UP", []:
-                self.asleep = False
                 await self.resume()
+                self.asleep = False
                 self.answers.answered(what, client)
             case "UPDATE_WEIGHTS", [int(version)]:
                 await self.forward.update_weights(version)
                 self.answers.answered(what, client)
             case _:
-                raise TypeError(f"rank {self.rank.rank} knows no {what} of {arguments!r}")
+                raise NotImplementedError(f"rank {self.rank.rank} knows no {what} of {arguments!r}")
 
     def pause(self, mode: PauseMode) -> None:
         """The first phase."""
+        self.waves.pause(mode)
         if mode == "abort":
             self.answers.finished(self.scheduler.abort_all())
-        self.waves.pause(mode)
 
     async def idle(self) -> None:
         """The engine has come to rest: whoever waits for that is answered."""
@@ -84,4 +97,11 @@ class Control:
         return bool((await group.all_reduce(told, op="max", site="engine.resume"))[0])
 
 
-__all__ = ["PAUSED", "RESUMED", "Control"]
+class Control024(Control):
+    """0.24: a pause is answered when the host is idle; the last forward may still run."""
+
+    async def device_idle(self) -> None:
+        pass
+
+
+__all__ = ["PAUSED", "RESUMED", "Control", "Control024"]

@@ -10,8 +10,8 @@ then the coordinator stops, and each engine when it is idle.
 Forms differ in when ranks sync, in who wakes whom, and in pauses (specification 2.11):
 
     "0.14"   every 32 steps, one flag; front ends wake the engines; no pauses
-    "0.24"   every 32 steps, two numbers; the same, and pauses in two phases
-    "0.33"   in the first step and every 16; engines alone wake the others
+    "0.24"   every 32 steps, two numbers; the same, and pauses in two phases, which do not wait for the device
+    "0.33"   in the first step and every 16; engines alone wake the others; pauses wait for the device
 
 With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
 
@@ -38,16 +38,16 @@ from dpsim.protocol.engine.forward import DUMMY, REAL, Forward
 from dpsim.protocol.engine.frontend import FrontEnd, Plan
 from dpsim.protocol.engine.layout import COORDINATOR, Layout
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
-from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control
+from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control, Control024
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Release033
 from dpsim.protocol.engine.workers import Worker
 from dpsim.registry import register_protocol, with_variant
 
 FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
-    "0.33": {EngineWaves: Release033, Coordination: Coordination033, ClientView: ClientView033},
-    "0.24": {EngineWaves: Release024, Coordination: Coordination, ClientView: ClientView},
-    "0.14": {EngineWaves: Release014, Coordination: Coordination, ClientView: ClientView},
+    "0.33": {EngineWaves: Release033, Coordination: Coordination033, ClientView: ClientView033, Control: Control},
+    "0.24": {EngineWaves: Release024, Coordination: Coordination, ClientView: ClientView, Control: Control024},
+    "0.14": {EngineWaves: Release014, Coordination: Coordination, ClientView: ClientView, Control: Control024},
 }
 """What differs between releases; the first is the default."""
 
@@ -85,7 +85,7 @@ class Engine(Program[EngineSetup]):
                 "those of tensor parallelism: engines have no pipeline and no context parallelism here"
             )
         given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
-        alike = EngineLoop, OfflineLoop, Scheduler, Forward, Control, Coordinator, FrontEnd, Plan
+        alike = EngineLoop, OfflineLoop, Scheduler, Forward, Coordinator, FrontEnd, Plan
         given |= {one: one for one in alike}
         pieces = with_variant(self, args, {**given, **self.replaced})
         layout = Layout(topology.data_parallel_size, topology.replica_size, config.api_process_count)

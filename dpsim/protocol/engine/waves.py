@@ -46,6 +46,10 @@ from dpsim.protocol.engine.finish_sync import FinishSync, Flag, Numbers, Op, Pau
 PauseMode = Literal["abort", "wait", "keep"]
 
 
+class PauseOnItsWay(RuntimeError):
+    """An engine cannot resume yet."""
+
+
 class PauseState(Enum):
     """What a scheduler schedules. PAUSED_NEW: what it has, and nothing new; PAUSED_ALL: nothing."""
 
@@ -113,10 +117,10 @@ class EngineWaves:
     def resume(self) -> bool:
         """Whether the caller has to run the barrier, a MAX over who has work, and tell `resumed` what came out.
 
-        Raises RuntimeError while a pause is on its way.
+        Raises PauseOnItsWay, a RuntimeError.
         """
         if self.pending_pause or (self.engines_running and self.ignore_start_dp_wave):
-            raise RuntimeError(f"engine {self.index} cannot resume: a pause is still on its way, so wait for its end")
+            raise PauseOnItsWay(f"engine {self.index} cannot resume: a pause is still on its way, so wait for its end")
         if self.engines_running:
             return False
         self.pause_state = PauseState.UNPAUSED
@@ -209,4 +213,13 @@ class Release033(Release024):
         return [self._out("start_wave")] if tells and not was_running and not self.pending_pause else []
 
 
-__all__ = ["EngineWaves", "Out", "PauseMode", "PauseState", "Release014", "Release024", "Release033"]
+__all__ = [
+    "EngineWaves",
+    "Out",
+    "PauseMode",
+    "PauseOnItsWay",
+    "PauseState",
+    "Release014",
+    "Release024",
+    "Release033",
+]

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from dpsim.protocol.engine.program import FORMS
-from tests.protocol.engine.group_worlds import Control, explored, group
+from tests.protocol.engine.group_worlds import WAITS, Control, explored, group
 
 SLOW = pytest.mark.slow
 TWO = [1, 2]
@@ -41,12 +41,15 @@ def test_one_request_is_served_in_every_schedule(form: str) -> None:
     assert (found.verdict, found.failures) == ("proven", {})
 
 
-@pytest.mark.parametrize("form", ["0.33", pytest.param("0.24", marks=SLOW)])
+IDLE_PAUSES = [("0.33", 1), ("0.33", 2), pytest.param("0.33", 3, marks=SLOW), pytest.param("0.24", 1, marks=SLOW)]
+
+
+@pytest.mark.parametrize(("form", "interval"), IDLE_PAUSES)
 @pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
-def test_a_pause_of_an_idle_group(form: str, mode: str) -> None:
+def test_a_pause_of_an_idle_group(form: str, interval: int, mode: str) -> None:
     """A request comes while all stand, which is served after the resume."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
-    found = explored(group(form, requests=[(1, 2)], control=control, interval=1), 150)
+    found = explored(group(form, requests=[(1, 2)], control=control, interval=interval, pieces=WAITS), 150)
     assert found.failures == {}
     assert found.verdict == ("proven" if form == "0.33" else "sampled")
 
@@ -57,7 +60,8 @@ def test_a_pause_of_an_idle_group(form: str, mode: str) -> None:
 def test_a_pause_while_requests_run(form: str, mode: str) -> None:
     """A group goes on until its last engine has heard of the pause, so there is no end of schedules."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
-    found = explored(group(form, requests=[(2, 0), (1, 0), (1, 2)], control=control, interval=2), 500, "random")
+    requests = [(2, 0), (1, 0), (1, 2)]
+    found = explored(group(form, requests=requests, control=control, interval=2, pieces=WAITS), 500, "random")
     assert found.failures == {}
 
 
@@ -88,3 +92,21 @@ def test_a_first_request_that_is_aborted_at_once_hangs_older_releases(form: str)
 def test_a_first_request_that_is_aborted_at_once() -> None:
     """In 0.33 the engine runs from the moment when the request comes."""
     assert explored(group(requests=ABORTED_AT_ONCE, interval=2), 100, "random").failures == {}
+
+
+LATE_WAKE: Control = [(1, ("PAUSE", "keep")), (4, ("RESUME",))]
+
+
+@SLOW
+def test_a_late_wake_across_a_pause_hangs_024() -> None:
+    """FIRST_REQ comes when its wave is over. START of the next wave finds one engine paused, which drops it, and the
+    other one resumed, which runs a dummy alone.
+    """
+    found = explored(group("0.24", requests=[(1, 0)], control=LATE_WAKE, interval=1), 500, "random", seed=1)
+    assert any(failure.problem.klass.startswith("HANG:COLLECTIVE") for failure in found.failures.values())
+
+
+@SLOW
+def test_033_has_no_late_wake_across_a_pause() -> None:
+    """Its engine tells the coordinator in the wave itself."""
+    assert explored(group(requests=[(1, 0)], control=LATE_WAKE, interval=1), 500, "random", seed=1).failures == {}

@@ -13,7 +13,7 @@ import pytest
 
 from dpsim.museum.engine import NoDummies, SyncsWhenIdle
 from dpsim.museum.engine_pauses import NoBarrier
-from dpsim.ops import DECISION_VALUE, KIND, LEARNED_OUTCOME, SITE, RawRecord
+from dpsim.ops import DECISION_VALUE, KIND, LEARNED_OUTCOME, POST_CONTENT, SITE, RawRecord
 from dpsim.protocol.engine.forward import DUMMY, REAL
 from dpsim.protocol.engine.loop import EngineLoop
 from dpsim.protocol.engine.pause import Control as EngineControl
@@ -72,13 +72,27 @@ def results_before_aborts(seen: Seen) -> bool:
 
 
 def answers_before_all_have_resumed(seen: Seen) -> bool:
-    """I-EL-14: who answers RESUME has been in a collective of all."""
+    """I-EL-14: who answers RESUME has the result of a reduction, which every rank has issued."""
     for journal in of_the_loop(seen):
-        sites = [raw[SITE] for raw in journal if raw[KIND] in ("collective", "post")]
-        answers = [raw for raw in journal if raw[KIND] == "post" and raw[SITE] == "engine.answer"]
-        if len(answers) == 3 and "engine.resume" not in sites:
-            return True
+        reduced = 0
+        for raw in journal:
+            reduced += (raw[KIND], raw[SITE]) == ("learned", "engine.resume")
+            if raw[KIND] == "post" and raw[POST_CONTENT] == ("ANSWERED", "RESUME"):
+                reduced -= 1
+                if reduced < 0:
+                    return True
     return False
+
+
+class AnswersFirst(EngineControl):
+    """The client hears that an engine has resumed before the engine has met the others."""
+
+    async def take(self, what: str, client: int, arguments: list[Any]) -> None:
+        if what == "RESUME":
+            self.answers.answered(what, client)
+            await self.resume()
+        else:
+            await super().take(what, client, arguments)
 
 
 class LateAborts(EngineLoop):
@@ -95,8 +109,9 @@ BROKEN: list[tuple[Callable[[Seen], bool], dict[type[Any], type[Any]]]] = [
     (iterations_without_a_forward, {EngineLoop: NoDummies}),
     (results_before_aborts, {EngineLoop: LateAborts}),
     (answers_before_all_have_resumed, {EngineControl: NoBarrier}),
+    (answers_before_all_have_resumed, {EngineControl: AnswersFirst}),
 ]
-BY_NAME = [check.__name__ for check, _ in BROKEN]
+BY_NAME = [f"{check.__name__} {next(iter(pieces.values())).__name__}" for check, pieces in BROKEN]
 
 
 @pytest.mark.parametrize("interval", [1, 2, 16])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from dpsim.ops import KIND, POST_CONTENT, SITE
-from dpsim.protocol.engine.frontend import Plan
+from dpsim.ops import KIND, LEARNED_OUTCOME, POST_CONTENT, SITE
+from dpsim.protocol.engine.frontend import FrontEnd, Plan
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED
+from dpsim.protocol.engine.pause import Control as EngineControl
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.scenario.errors import ScenarioError
-from tests.protocol.engine.group_worlds import Control, Seen, group, run
+from dpsim.world import At, Delay
+from tests.protocol.engine.group_worlds import WAITS, Control, Seen, group, run
 
 UPDATE: Control = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RESUME",))]
 
@@ -75,13 +79,21 @@ def test_a_wave_is_agreed_at_every_sync() -> None:
 def test_requests_of_a_pause(form: str, mode: str) -> None:
     """One runs when the pause comes, one waits as there is no room, one comes while all stand."""
     control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
-    seen = run(group(form, requests=[(9, 0), (9, 0), (9, 0), (9, 2)], control=control, interval=2, max_num_seqs=1))
+    requests = [(9, 0), (9, 0), (9, 0), (9, 2)]
+    seen = run(group(form, requests=requests, control=control, interval=2, pieces=WAITS, max_num_seqs=1))
     assert seen.classes == []
     assert seen.run.finished
     finished = [message for rank in (0, 1) for message in sent(seen, rank, "engine.output")]
     assert sorted(finished) == [("FINISHED", f"r{number}") for number in range(4)]
     real = sum(forwards for forwards, _ in seen.forwards)
     assert real < 36 if mode == "abort" else real == 36
+
+
+@pytest.mark.parametrize(("form", "found"), [("0.33", []), ("0.24", ["RACE:BUFFER"])])
+def test_only_033_waits_for_the_device(form: str, found: list[str]) -> None:
+    """Specification 2.6: before it a pause is answered while the last forward runs, and new weights come beside it."""
+    assert run(group(form, control=UPDATE[:2], interval=2)).classes == found
+    assert run(group(form, control=UPDATE[:2], interval=2, pieces=WAITS)).classes == []
 
 
 def test_asleep_no_forward_is_run() -> None:
@@ -92,8 +104,133 @@ def test_asleep_no_forward_is_run() -> None:
     assert [real for real, _ in seen.forwards] == [2, 2]
 
 
+class Hasty(FrontEnd):
+    """Does not wait until the pause is there."""
+
+    async def ask(self, engines: Sequence[int], what: str, *arguments: Any) -> None:
+        if what != "PAUSE":
+            await super().ask(engines, what, *arguments)
+            return
+        for engine in engines:
+            self.to(engine, (what, self.index, *arguments), "frontend.pause")
+            self.unanswered += 1
+
+
+HASTY: Control = [(1, ("PAUSE", "keep")), (2, ("RESUME",)), (3, ("RESUME",))]
+UNKNOWN: Control = [(1, ("PROFILE", "start"))]
+
+
+def asked_too_much(form: str, control: Control, pieces: dict[type[Any], type[Any]]) -> Seen:
+    return run(group(form, requests=[(1, 10)], control=control, interval=4, pieces={FrontEnd: Hasty, **pieces}))
+
+
+REFUSALS = [
+    ("0.24", HASTY, "engine 0 cannot resume: a pause is still on its way, so wait for its end"),
+    ("0.33", UNKNOWN, "rank 0 knows no PROFILE of ['start']"),
+    ("0.14", [(1, ("PAUSE", "abort"))], "engines of release 0.14 do not pause as a group"),
+]
+
+
+@pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "unknown", "0.14"])
+def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
+    """The engines go on: a pause comes to its end, and the request after it is served."""
+    seen = asked_too_much(form, control, {})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
+    assert sent(seen, 0, "engine.refusal")[0][2] == why
+    assert [real for real, _ in seen.forwards] == [1, 0]
+
+
+class Raises(EngineControl):
+    """An engine ends by what a client asked for."""
+
+    take = EngineControl.do
+
+
+@pytest.mark.parametrize(("form", "control"), [one[:2] for one in REFUSALS], ids=["resume", "unknown", "0.14"])
+def test_an_engine_that_raises_instead_is_seen(form: str, control: Control) -> None:
+    assert asked_too_much(form, control, {EngineControl: Raises}).classes[0].startswith("CRASH")
+
+
+def pause_while_asleep(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A sleep, a pause of the sleeping group, a wake-up; then one request."""
+    control: Control = [(1, ("SLEEP", "keep")), (2, ("PAUSE", "keep")), (3, ("WAKE_UP",))]
+    return run(group(requests=[(1, 10)], control=control, interval=2, pieces=pieces))
+
+
+class DummiesAsleep(EngineLoop):
+    def makes_dummy(self) -> bool:
+        return self.layout.size > 1
+
+
+def test_a_sleeping_group_agrees_without_forwards() -> None:
+    """I-EL-2 and specification 2.6: it syncs, so that the pause ends, and runs no dummy."""
+    seen = pause_while_asleep({})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert seen.forwards == [(1, 1), (0, 2)], "the sleep's dummy, and the request's step"
+    assert [seen.probes(rank)[PAUSED] for rank in (0, 1)] == [2, 2]
+
+
+def test_a_dummy_of_a_sleeping_engine_is_seen() -> None:
+    assert pause_while_asleep({EngineLoop: DummiesAsleep}).forwards == [(1, 2), (0, 3)]
+
+
+def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A request of one step, whose abort comes while its only forward runs: the kernel is launched after it."""
+    of = group(requests=[(1, 0, 1)], interval=2, pieces=pieces)
+    frontend = of.world.size + 1
+    delays = Delay(frontend, At("frontend.abort", 0), 500_000_000), Delay(0, At("forward.kernel", 0), 1_000_000_000)
+    return run(replace(of, world=replace(of.world, delays=delays)))
+
+
+def finished_before_its_abort_was_read(seen: Seen) -> bool:
+    """I-EL-12, where the abort was there before the result: the engine sends FINISHED, and only then looks."""
+    finished: set[str] = set()
+    for raw in seen.run.journals[0]:
+        if (raw[KIND], raw[SITE]) == ("post", "engine.output"):
+            finished.add(raw[POST_CONTENT][1])
+        elif raw[KIND] == "learned" and raw[SITE] in ("engine.abort", "engine.input", "engine.idle"):
+            match raw[LEARNED_OUTCOME]:
+                case (str(request),) | ("ABORT", (str(request),)) if request in finished:
+                    return True
+    return False
+
+
+class ResultFirst(EngineLoop):
+    """The scheduler takes the result in, and then the engine looks for aborts."""
+
+    async def step(self) -> bool:
+        batch = self.scheduler.schedule(self.waves.pause_state)
+        executed = await self.forward.execute(len(batch))
+        if batch:
+            self.answers.finished(self.scheduler.update(batch))
+            await self.take_aborts()
+        return executed
+
+
+class OneQueue(EngineLoop):
+    """Aborts are found among the messages only."""
+
+    async def take_aborts(self) -> None:
+        pass
+
+
 def test_an_abort_is_applied_before_the_result() -> None:
     """I-EL-12: the request ends with the step in which the abort comes, and is found once more among the messages."""
+    seen = late_abort({})
+    assert seen.classes == []
+    assert seen.run.finished
+    assert [real for real, _ in seen.forwards] == [1, 0], "the abort came when the step had begun"
+    assert sent(seen, 0, "engine.output") == []
+    assert not finished_before_its_abort_was_read(seen)
+
+
+@pytest.mark.parametrize("twin", [ResultFirst, OneQueue])
+def test_an_abort_after_the_result_is_seen(twin: type[EngineLoop]) -> None:
+    assert finished_before_its_abort_was_read(late_abort({EngineLoop: twin}))
+
+
+def test_an_abort_ends_a_long_request() -> None:
     seen = run(group(requests=[(50, 0, 1), (3, 0)], interval=2))
     assert seen.classes == []
     assert seen.run.finished
