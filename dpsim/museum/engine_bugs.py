@@ -17,7 +17,7 @@ from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.waves import EngineWaves
 
 
-@mutant("wave-rearm-paused", "HANG:COLLECTIVE:MISSING_RANK", form="0.24", twin="engine-updated-0.24")
+@mutant("wave-rearm-paused", "HANG:COLLECTIVE:*", form="0.24", twin="engine-updated-0.24")
 class RearmsWhenPaused(Updated024):
     """A wake that comes late moves one paused engine into a dummy forward, while the other updates its weights.
 
