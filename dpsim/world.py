@@ -181,14 +181,9 @@ class World:
 
     def __post_init__(self) -> None:
         """Raises ValueError for two kills of a rank: it dies once, and the earlier of two says all; for nodes that are
-        not one an actor; for a communicator of another domain, with members that do not exist, or with a service on
-        devices; for messages of nobody.
+        not one an actor; for a service in a device communicator, members that do not exist, and messages of nobody.
         """
         for spec in self.communicators:
-            if spec.domain not in ("host", "device"):
-                raise ValueError(
-                    f"World.communicators: {spec.name} has domain {spec.domain!r}; expected host or device"
-                )
             most = self.size if spec.domain == "device" else self.actors
             if not all(0 <= member < most for member in spec.ranks):
                 what = "ranks, as services have no device" if spec.domain == "device" else "ranks and services"

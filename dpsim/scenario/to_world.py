@@ -81,13 +81,18 @@ def services_of(program: Program[Any] | None, prepared: Any) -> tuple[str, ...]:
 
 def _named(scenario: Scenario, groups: Sequence[Any]) -> tuple[CommunicatorSpec, ...]:
     try:
-        return named(
+        made = named(
             [(kind, domain, [tuple(map(index, ranks)) for ranks in members]) for kind, domain, members in groups]
         )
     except (TypeError, ValueError):
         expected = 'expected tuples such as ("dp_cpu", "host", [(0, 1)]): kind, domain, and a list of member tuples'
         said = f"the program of {scenario.protocol.name}: groups gives {shown(groups)}; {expected}"
         raise ScenarioError(f"{scenario.name}: {said}") from None
+    for one in made:
+        if one.domain not in ("device", "host"):
+            said = f"groups: {one.name} has domain {one.domain!r}; expected host or device"
+            raise ScenarioError(f"{scenario.name}: the program of {scenario.protocol.name}: {said}")
+    return made
 
 
 def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = None) -> list[Problem]:
