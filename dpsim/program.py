@@ -18,7 +18,7 @@ Who writes no types leaves `[P]` out, and who needs no preparation leaves `prepa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
@@ -102,6 +102,9 @@ class Program(ABC, Generic[P]):
     """Whether its ranks abort communicators (`HostCommunicator.abort`): then each part of a collective may be broken
     off, or lost with a peer's."""
     honours_config_by_rank: bool = False
+    heeds: ClassVar[tuple[str, ...] | None] = None
+    """Which optional fields of requests and which `SWITCHES` of the configuration it looks at: it is handed no world in
+    which another one is set (`refuse_unheeded`). None: all of them."""
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """What its forms are put together of: pieces that a scenario may swap one by one, and the names of each one's
     forms."""
@@ -168,6 +171,32 @@ class Program(ABC, Generic[P]):
         """The coroutine of one rank."""
 
 
+SWITCHES = ("enable_eplb",)
+"""Fields of the configuration that mean nothing to a program without the part that they switch on."""
+
+
+def refuse_unheeded(name: str, args: Arguments, heeds: Collection[str]) -> None:
+    """Raise Unsuitable for the first field that is set and that the program `name` would leave out without a word.
+
+    >>> refuse_unheeded("small", Arguments({}, {}, (Request(0, 1, 1, session="a"),), 1, ""), ["stop_after"])
+    Traceback (most recent call last):
+    dpsim.program.Unsuitable: workload: request 0 has session, at which small does not look; remove it
+    """
+    fields = [(key, default) for key, default in Request._field_defaults.items() if key not in heeds]
+    for number, request in enumerate(args.requests):
+        for key, default in fields:
+            if getattr(request, key) != default:
+                word = key.removesuffix("_ns")
+                raise Unsuitable(f"workload: request {number} has {word}, at which {name} does not look; remove it")
+    for place, config in (
+        ("config", args.config),
+        *((f"config_by_rank.{n}", c) for n, c in args.config_by_rank.items()),
+    ):
+        for key in SWITCHES:
+            if key not in heeds and config.get(key):
+                raise Unsuitable(f"{place}.{key}: {name} does not look at it; remove it")
+
+
 def refuse_no_program(program: Any) -> None:
     """Raise TypeError for what is no class derived from Program, has no `run`, or cannot be made without arguments."""
     if not (isinstance(program, type) and issubclass(program, Program)):
@@ -182,4 +211,4 @@ def refuse_no_program(program: Any) -> None:
         raise TypeError(f"{program.__qualname__} is made without arguments ({error}); give them defaults") from None
 
 
-__all__ = ["Arguments", "Program", "Request", "Unsuitable", "refuse_no_program"]
+__all__ = ["Arguments", "Program", "Request", "Unsuitable", "refuse_no_program", "refuse_unheeded"]

@@ -29,7 +29,7 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
-from dpsim.program import Arguments, Program, Unsuitable, refuse_no_program
+from dpsim.program import Arguments, Program, Unsuitable, refuse_no_program, refuse_unheeded
 from dpsim.words import by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
@@ -164,12 +164,12 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
     healthy = protocol(name).program
     word = args.variant if isinstance(args, Arguments) else None
     if word is None:
-        return _prepare(healthy(), args)
+        return _prepare(name, healthy(), args)
     made = variant(word).make
     if issubclass(made, healthy):
-        return _prepare(made(), args)
+        return _prepare(name, made(), args)
     before = _asked[word]
-    program, result = _prepare(healthy(), args)
+    program, result = _prepare(name, healthy(), args)
     if _asked[word] > before:
         _heeded.add((name, word))
     elif (name, word) not in _heeded:
@@ -180,12 +180,14 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
     return program, result
 
 
-def _prepare(program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
-    """Raises Unsuitable for settings of single ranks that the program would take no notice of."""
+def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
+    """Raises Unsuitable for settings that the program would take no notice of, of single ranks or of all."""
+    if isinstance(args, Arguments) and program.heeds is not None:
+        refuse_unheeded(name, args, program.heeds)
     if isinstance(args, Arguments) and args.config_by_rank and not program.honours_config_by_rank:
-        name = type(program).__qualname__
+        of = type(program).__qualname__
         raise Unsuitable(
-            f"config_by_rank: {name} gives all ranks the same config; remove it, or let {name}.prepare ask "
+            f"config_by_rank: {of} gives all ranks the same config; remove it, or let {of}.prepare ask "
             "Arguments.config_of(rank) and set honours_config_by_rank"
         )
     return program, program.prepare(args)

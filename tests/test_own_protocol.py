@@ -15,8 +15,14 @@ DOCUMENT = ROOT / "docs" / "your-own-protocol.md"
 @pytest.mark.slow
 def test_the_document_does_what_it_says(tmp_path: Path) -> None:
     every = follow(DOCUMENT.read_text(), tmp_path)
-    assert [command.split()[0] for command in every].count("dpsim") == 7
+    assert [command.split()[0] for command in every].count("dpsim") == 8
     assert [command.split()[0] for command in every].count("pytest") == 2
+
+
+def test_the_service_and_the_death(tmp_path: Path) -> None:
+    """The last of its examples stands alone, and is quick."""
+    _, _, section = DOCUMENT.read_text().partition("## 9. ")
+    assert follow(section, tmp_path) == ["dpsim run beats.yaml --module beats"]
 
 
 def test_a_document_that_lies_is_found(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ difference of a communicator says nothing of later ones, even where the first is
 the `certificate` says the run passes, if those that are run find nothing.
 
 What a backend does not tell cannot be judged either: `not_claimed` says so of classes that need it. Nor can what did
-not come in a run from which the machine took something away (`Run.lost`): of that only what ranks did is judged.
+not come in a run from which the machine took something away (`Run.lost`): of that only what ranks did is judged. A
+run that its bound on ops ended (`Run.overdue`) is told by that, and no hang is found in it: all might have gone on.
 """
 
 from __future__ import annotations
@@ -87,8 +88,10 @@ def judge(world: World, run: Run, off: Sequence[str] = ()) -> list[Finding]:
         findings += [finding for name, every in EVERY.items() if name not in idle for finding in every(run_index)]
     if run.lost:
         findings = [finding for finding in findings if not any(matches(finding.klass, one) for one in OF_ENDS)]
+    if run.overdue:
+        findings = [finding for finding in findings if not matches(finding.klass, "HANG")]
     findings = [_named(world, finding) for finding in findings] if world.services else findings
-    return sorted(findings, key=lambda finding: finding.position) if findings else findings
+    return sorted(findings, key=lambda finding: (finding.check != "progress", finding.position))
 
 
 def _named(world: World, finding: Finding) -> Finding:

@@ -49,7 +49,8 @@ def as_text(result: Result, replay: str, trace: Path | None, digest: str | None)
         lines += own_settings(result.scenario)
     else:
         lines.append(painted(verdict_line(result), good=True))
-    lines += [f"never applied: {line}" for line in result.never_applied]
+    if not str(result.unmet).startswith("never applied"):  # else the last line says it
+        lines += [f"never applied: {line}" for line in result.never_applied]
     return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])
 
 

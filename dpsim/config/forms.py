@@ -60,7 +60,7 @@ def _broken(detail: Any) -> tuple[Broken, ...]:
         return broken
     name = ".".join(map(str, detail["loc"]))
     what = (
-        "its default, as the release whose rules hold has no such field"
+        "its default, as the release whose rules hold has no such field; config.parallel_rules names it"
         if detail["type"] == "extra_forbidden"
         else detail["msg"]
     )

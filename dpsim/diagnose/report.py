@@ -97,13 +97,18 @@ def _last_ops(run: Run, until: int | None) -> list[str]:
     """Columns: ranks, step, op, site, place. Ranks that did the same share their lines. Of a run that went on those up
     to a step. Each host thread has its own lines; one that has ended well has none.
     """
+
+    def named(cell: str) -> str:
+        """Before the cells are as wide as the widest one: a name is longer than a number."""
+        return with_services(cell, run.size, run.services)
+
     blocks: dict[tuple[str, tuple[tuple[str, ...], ...]], list[int]] = {}
     for rank, journal in enumerate(run.journals):
         for thread in _threads(journal):
             rows = [_row(journal, at) for at in _recent(journal, until, thread)]
             blocks.setdefault((thread or "", tuple(rows) or (("", "did nothing", "", ""),)), []).append(rank)
     lines = [
-        (f"{actors_text(ranks, run.size, run.services)} {name}".rstrip(), *row)
+        (f"{actors_text(ranks, run.size, run.services)} {name}".rstrip(), *[named(cell) for cell in row])
         for (name, rows), ranks in blocks.items()
         for row in rows
     ]

@@ -27,6 +27,9 @@ from dpsim.words import did_you_mean
 KINDS = ("die", "kill", "delay", "skip", "repeat")
 """All that can be drawn; the first three are those that a protocol should stand."""
 
+NOT_DRAWN = ("raise", "hang", "alter")
+"""Kinds of fault that a scenario plants and no swarm draws."""
+
 STANDS = KINDS[:3]
 MOST_WORLDS = 100_000
 MOST_FAULTS = 2
@@ -80,6 +83,10 @@ def swarm(text: str) -> Swarm:
         raise ScenarioError(f"--swarm: expected a number of worlds from 1 to {MOST_WORLDS:,}, got {number!r}")
     kinds = tuple(word.strip() for word in words.split(",")) if colon else STANDS
     for kind in kinds:
+        if kind in NOT_DRAWN:
+            raise ScenarioError(
+                f"--swarm: {kind!r} is not for --swarm; plant it in the scenario ({', '.join(KINDS)} are drawn)"
+            )
         if kind not in KINDS:
             hint = did_you_mean(kind, KINDS)
             raise ScenarioError(f"--swarm: {kind!r} is no kind of fault{hint} (there are {', '.join(KINDS)})")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -19,20 +20,21 @@ from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.registry import prepared
 from dpsim.scenario.base import Problem
 from dpsim.scenario.communicators import communicators, named
-from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
+from dpsim.scenario.errors import ScenarioError, path_text, scenario_error, shown
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.requests import requests_of
 from dpsim.words import did_you_mean
-from dpsim.world import World
+from dpsim.world import CommunicatorSpec, World
 
 
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
     """The machine: ranks, communicators, and what to inject. `program`: what it says of services, nodes and groups, by
-    what it has prepared. Raises ScenarioError for services and nodes that there are not.
+    what it has prepared. Raises ScenarioError for services and nodes that there are not, and for a program whose
+    services, nodes or groups are no world.
     """
     groups = None if program is None else program.groups(prepared)
-    services = () if program is None else program.services(prepared)
+    services = services_of(program, prepared)
     wrong = [
         f"{scenario.name}: {path_text(path)}: {message}" for path, message in misnamed(scenario, program, prepared)
     ]
@@ -43,29 +45,59 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
         return rank if isinstance(rank, int) else scenario.topology.world_size + services.index(rank)
 
     faults = [(fault, number(fault.rank)) for fault in scenario.faults]
-    return World(
-        size=scenario.topology.world_size,
-        communicators=communicators(scenario.topology, scenario.has_eplb) if groups is None else named(groups),
-        faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
-        delays=tuple(one.delay(number(one.rank)) for one in scenario.delays),
-        kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),
-        residency=scenario.limits.residency,
-        launch_queue=scenario.limits.launch_queue,
-        alloc_synchronises=scenario.limits.alloc_synchronises,
-        stall_ns=scenario.limits.stall,
-        deadline_ns=scenario.limits.deadline,
-        services=services,
-        nodes=() if program is None else program.nodes(prepared),
-        strangers=tuple(one.stranger() for one in scenario.ports),
-        progress=scenario.limits.progress,
-        lazy=scenario.limits.lazy_communicators,
-        messages=tuple(one.message(number(one.to), number(one.by)) for one in scenario.messages),
-    )
+    try:
+        return World(
+            size=scenario.topology.world_size,
+            communicators=communicators(scenario.topology, scenario.has_eplb)
+            if groups is None
+            else _named(scenario, groups),
+            faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
+            delays=tuple(one.delay(number(one.rank)) for one in scenario.delays),
+            kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),
+            residency=scenario.limits.residency,
+            launch_queue=scenario.limits.launch_queue,
+            alloc_synchronises=scenario.limits.alloc_synchronises,
+            stall_ns=scenario.limits.stall,
+            deadline_ns=scenario.limits.deadline,
+            services=services,
+            nodes=() if program is None else program.nodes(prepared),
+            strangers=tuple(one.stranger() for one in scenario.ports),
+            progress=scenario.limits.progress,
+            lazy=scenario.limits.lazy_communicators,
+            messages=tuple(one.message(number(one.to), number(one.by)) for one in scenario.messages),
+        )
+    except ValueError as error:
+        raise ScenarioError(f"{scenario.name}: the program of {scenario.protocol.name}: {error}") from None
+
+
+def services_of(program: Program[Any] | None, prepared: Any) -> tuple[str, ...]:
+    """The names of its services. Raises ScenarioError for what is no tuple of names, as one string is none."""
+    services: Any = () if program is None else program.services(prepared)
+    if not (isinstance(services, (tuple, list)) and all(isinstance(one, str) for one in services)):
+        of = type(program).__qualname__
+        raise ScenarioError(f"{of}.services gives {services!r}; expected a tuple of names, such as ('coordinator',)")
+    return tuple(services)
+
+
+def _named(scenario: Scenario, groups: Sequence[Any]) -> tuple[CommunicatorSpec, ...]:
+    try:
+        made = named(
+            [(kind, domain, [tuple(map(index, ranks)) for ranks in members]) for kind, domain, members in groups]
+        )
+    except (TypeError, ValueError):
+        expected = 'expected tuples such as ("dp_cpu", "host", [(0, 1)]): kind, domain, and a list of member tuples'
+        said = f"the program of {scenario.protocol.name}: groups gives {shown(groups)}; {expected}"
+        raise ScenarioError(f"{scenario.name}: {said}") from None
+    for one in made:
+        if one.domain not in ("device", "host"):
+            said = f"groups: {one.name} has domain {one.domain!r}; expected host or device"
+            raise ScenarioError(f"{scenario.name}: the program of {scenario.protocol.name}: {said}")
+    return made
 
 
 def misnamed(scenario: Scenario, program: Program[Any] | None, prepared: Any = None) -> list[Problem]:
     """Services that the program has not, and nodes that it does not use, by what it has prepared."""
-    services = () if program is None else program.services(prepared)
+    services = services_of(program, prepared)
     nodes = 1 + max(() if program is None else program.nodes(prepared), default=0)
     known = f", or one of: {', '.join(services)}" if services else f": {scenario.protocol.name} has no services"
     has = f"{nodes} nodes, 0 to {nodes - 1}" if nodes > 1 else "one node, 0"

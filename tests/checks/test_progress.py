@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from dpsim.campaign.explored import explore_subject
@@ -99,3 +100,18 @@ def test_what_stands_still_is_a_hang_all_the_same() -> None:
         await rank.mailbox("box").get("get")
 
     assert {one.klass for one in judged(replace(WORLD, faults=()), waits)} == {"HANG:MAILBOX:NO_MESSAGE"}
+
+
+@pytest.mark.parametrize("timed", [True, False])
+def test_a_healthy_run_that_is_cut_is_no_hang(timed: bool) -> None:
+    """Its ranks stand in collectives that a peer has not come to yet; nobody left anything out, and nothing broke."""
+
+    async def agrees(rank: Rank) -> None:
+        for rank.step in range(20):
+            await rank.sleep(1 + rank.rank, "work")
+            await rank.host("h").all_reduce(np.array([1], np.int32), site="agree")
+
+    finding, *others = found(agrees, world_of(2, hosts=["h"], progress=15), timed)
+    assert (finding.klass, others) == ("PROGRESS:BOUND", [])
+    assert finding.message.endswith(" issued more than 15 ops, and the run has no end")
+    assert found(agrees, world_of(2, hosts=["h"], progress=40), timed) == []

@@ -95,3 +95,32 @@ def test_what_its_methods_raise(own: Own, line: str, by: str, command: str, said
     answer = own(line, by, command)
     assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert re.fullmatch(f"dpsim: the protocol raised {said}\n", answer.err)
+
+
+@pytest.mark.parametrize("command", ["run", "explore"])
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        (
+            "groups: return [('g', 'host', [(0, 9)])]",
+            "World.communicators: g has members (0, 9); there are 3 ranks and",
+        ),
+        ("groups: return [('g', 'device', [(0, 2)])]", "g has members (0, 2); there are 2 ranks, as services have no"),
+        ("groups: return [('g', 'gpu', [(0, 1)])]", "g has domain 'gpu'; expected host or device"),
+        ("groups: return [('g', [(0, 1)])]", "groups gives [('g', [(0, 1)])]; expected tuples such as"),
+        ("groups: return [('g', 'host', [('a',)])]", "groups gives [('g', 'host', [('a',)])]; expected tuples such as"),
+        ("nodes: return (0,)", "World.nodes: 1 nodes for 3 ranks and services"),
+        (
+            "services: return 'monitor'",
+            "Own.services gives 'monitor'; expected a tuple of names, such as ('coordinator'",
+        ),
+    ],
+)
+def test_what_is_no_world(own: Own, method: str, command: str, said: str) -> None:
+    name, _, body = method.partition(": ")
+    services = "" if name == "services" else "    def services(self, prepared): return ('desk',)\n\n"
+    by = f"{services}    def {name}(self, prepared): {body}\n\n    def figures"
+    answer = own("    def figures", by, command)
+    assert answer.code == 2
+    assert said in answer.err
+    assert "Traceback" not in answer.err

@@ -7,6 +7,8 @@ import pytest
 from dpsim.checks.judge import judge
 from dpsim.diagnose.report import report
 from dpsim.ops import KIND, RawRecord
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
 from dpsim.world import End, Run, World
 from tests.programs import world_of
 from tests.records import all_reduce, raw
@@ -119,3 +121,19 @@ def test_a_rank_that_raises_or_dies(ends: list[End], klass: str) -> None:
     assert findings[0].klass == klass
     assert findings[0].culprit is not None
     assert findings[0].culprit.rank == 0
+
+
+REQUEST = {"prompt_tokens": 1, "output_tokens": 2}
+
+
+def test_names_of_services_do_not_shift_columns() -> None:
+    """Checks and records know numbers; "rank 2" is shorter than "coordinator"."""
+    document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}, "limits": {"progress": 5}}
+    result = run_scenario(scenario_from({**document, "workload": {"requests": [REQUEST, REQUEST]}}))
+    text = report(result.run, result.findings, "")
+    assert "to events of coordinator" in text
+    places = [
+        line.index(" dpsim/protocol/") for line in text.partition("last 5 ops")[2].splitlines() if " dpsim/" in line
+    ]
+    assert len(places) > 5
+    assert len(set(places)) == 1

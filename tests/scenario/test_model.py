@@ -264,7 +264,9 @@ def test_order_of_creation() -> None:
 def test_program_arguments_are_plain_data_that_the_protocol_understands() -> None:
     scenario = made(protocol={"form": "0.14"}, config={"cudagraph_capture_sizes": [4, 2]})
     args = program_args(scenario, requests(scenario))
-    assert json.loads(json.dumps(asdict(args)))["requests"] == [[0, 4, 2, None, None, False, None, False, None, None]]
+    assert json.loads(json.dumps(asdict(args)))["requests"] == [
+        [0, 4, 2, None, None, False, None, False, None, None, False, None]
+    ]
     assert (args.form, args.variant, args.step_ns) == ("0.14", None, 20_000_000)
     prepared = DataParallelBatch().prepare(args)
     assert prepared.config == scenario.config

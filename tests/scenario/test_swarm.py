@@ -91,6 +91,8 @@ def test_words(text: str, made: Swarm) -> None:
         ("1000000", "got '1000000'"),
         (":die", "got ''"),
         ("3:", "'' is no kind of fault"),
+        ("3:raise", "'raise' is not for --swarm; plant it in the scenario (die, kill, delay, skip, repeat are drawn)"),
+        ("3:die,hang", "'hang' is not for --swarm; plant it in the scenario"),
         ("3:dye", "'dye' is no kind of fault; did you mean 'die'? (there are die, kill, delay, skip, repeat)"),
     ],
 )

@@ -53,6 +53,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
     """
 
     honours_config_by_rank = True
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"graphs": tuple(V1_GRAPHS)}
     probes: tuple[str, ...] = (
         "dp.dummy_batch",

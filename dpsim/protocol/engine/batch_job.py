@@ -38,7 +38,7 @@ class OfflineLoop:
         """Until no rank has work."""
         for number, request in enumerate(requests):
             if number % self.group.size == self.group.index:
-                self.scheduler.add(f"r{number}", request.output_tokens, 0)
+                self.scheduler.add(f"r{number}", request.length, 0)
         self.rank.step = 0
         while await self.has_unfinished_requests():
             await self.step()

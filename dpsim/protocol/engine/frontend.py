@@ -52,7 +52,7 @@ class Plan:
         timed: list[tuple[int, Action]] = []
         for number, request in enumerate(self.requests):
             if self.frontend(number) == frontend:
-                timed.append((request.arrival_ns, ("ADD", f"r{number}", request.output_tokens)))
+                timed.append((request.arrival_ns, ("ADD", f"r{number}", request.length)))
                 if request.abort_ns is not None:
                     timed.append((request.abort_ns, ("ABORT", f"r{number}")))
         timed += self.control if frontend == 0 else ()

@@ -72,6 +72,7 @@ class EngineSetup(NamedTuple):
 class Engine(Program[EngineSetup]):
     """The loop of engines in lockstep: waves, finish sync, dummy batches, pause and resume."""
 
+    heeds = ("abort_ns", "stop_after")
     probes: tuple[str, ...] = (REAL, DUMMY)
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""

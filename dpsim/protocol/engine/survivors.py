@@ -89,6 +89,7 @@ class Survivors(Program[SurvivorsSetup]):
 
     threaded = True
     aborts = True
+    heeds = ()
     ordered_by_flags = True
 
     def prepare(self, args: Arguments) -> SurvivorsSetup:

@@ -86,6 +86,7 @@ class DualBatchOverlap(Program[OverlapSetup]):
 
     threaded = True
     ordered_by_flags = True
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
     probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
 
     def prepare(self, args: Arguments) -> OverlapSetup:

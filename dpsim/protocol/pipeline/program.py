@@ -47,6 +47,7 @@ class PipelineTokens(Program[PipelineSetup]):
     captured (with `config.capture_graphs`).
     """
 
+    heeds = ("abort_ns", "stop_after", "drafts", "structured_output", "session")
     probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
 
     def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:

@@ -51,6 +51,7 @@ class StartupSetup(NamedTuple):
 class Startup(Program[StartupSetup]):
     """How a group of engines comes up: handshake, ports, groups, warm-up; either all of it or none."""
 
+    heeds = ("enable_eplb",)
     honours_config_by_rank = True
     probes: tuple[str, ...] = (SERVES,)
     replaced: Mapping[type[Any], type[Any]] = {}

@@ -80,6 +80,7 @@ class WholeEngine(Program[WholeSetup]):
     (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
     """
 
+    heeds = ("abort_ns", "stop_after", "drafts")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
 

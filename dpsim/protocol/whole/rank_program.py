@@ -62,6 +62,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
     (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
     """
 
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
 

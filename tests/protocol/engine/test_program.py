@@ -14,6 +14,8 @@ from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED
 from dpsim.protocol.engine.pause import Control as EngineControl
 from dpsim.protocol.engine.scheduler import Scheduler
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.world import At, Delay
 from tests.protocol.engine.group_worlds import WAITS, Control, Seen, group, run
@@ -56,6 +58,13 @@ def test_what_a_pause_of_an_idle_group_costs(form: str, each: int) -> None:
     assert all(seen.probes(rank)[PAUSED] == seen.probes(rank)[RESUMED] == 1 for rank in range(3))
     alone = run(group(form, dp=3, requests=[1]))
     assert [sum(a) - sum(b) for a, b in zip(seen.forwards, alone.forwards, strict=True)] == [each] * 3
+
+
+def test_a_stop_token_ends_a_request_early() -> None:
+    request = {"prompt_tokens": 1, "output_tokens": 9, "stop_after": 2}
+    document = {"name": "stops", "protocol": {"name": "engine", "form": "0.33"}, "workload": {"requests": [request]}}
+    result = run_scenario(scenario_from(document))
+    assert (result.verdict, result.figures["forwards"]) == ("held", {"rank 0": "2 real, 0 dummy"})
 
 
 def test_an_engine_alone_runs_no_dummies() -> None:
