@@ -197,7 +197,7 @@ class Timeline(Batches):
         own: Mapping[int, EngineConfig] | None = None,
     ) -> None:
         for index, request in enumerate(requests):
-            if request.prompt_tokens < 1 or request.output_tokens < 1:
+            if request.prompt_tokens < 1 or request.length < 1:
                 raise ValueError(f"request {index} needs at least one prompt and one output token, has {request}")
         self._ticks: list[int] = []
         self._batches: list[tuple[Batch, ...]] = []

@@ -159,6 +159,10 @@ def request_lists(
         force_eager=st.sampled_from([False, False, True]) if force_eager else st.just(False),
         prefix=st.sampled_from([None, "long", "long"]) if prefixes else st.none(),
         encoder_inputs=st.sampled_from([False, False, True]) if prefixes else st.just(False),
+        stop_after=st.none(),
+        drafts=st.none(),
+        structured_output=st.just(False),
+        session=st.none(),
     )
     bursts = st.lists(st.tuples(request, st.sampled_from([1, 1, 2, 6])), min_size=1, max_size=4)
     return bursts.map(lambda some: [one for one, times in some for _ in range(times)])
