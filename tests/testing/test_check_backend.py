@@ -17,6 +17,7 @@ import pytest
 
 from dpsim.backend import capture, graphs, kept, kernel_call, plain, streams, work
 from dpsim.backend import rank as backend_rank
+from dpsim.backend.aborting import Abortable
 from dpsim.backend.buffers import untagged
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.planted import Planted
@@ -259,6 +260,11 @@ class PollsInVain(Twin):
 class IgnoresGates(Twin):
     def broken(self) -> None:
         self.patch.setattr(Planted, "gate", lambda journal: None)
+
+
+class TakesCallsOnWhatWasAborted(Twin):
+    def broken(self) -> None:
+        self.patch.setattr(Abortable, "refuse_aborted", lambda communicator, site: None)
 
 
 class LetsFlagsGo(Twin):
@@ -522,6 +528,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (MixesGroups, "groups", r"expected check.share\[0\].*ep1.*came"),
     (ForgetsDelays, "delays", "took .* ns in all"),
     (DelaysBySkipping, "delays", "rank 1 ended as blocked, but its journal says"),
+    (TakesCallsOnWhatWasAborted, "aborts", "a barrier was accepted"),
     (IgnoresGates, "gates", r"rank 0: expected conformance.*came"),
     (AwaitsTwice, "awaited_twice", r"rank 0: expected awaited.again.*decided RuntimeError.*came check.once\[0\]"),
     (EndsWithItsProcesses, "closed", "Run.journals has 1 entries for 2 ranks"),
