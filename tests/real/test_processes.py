@@ -69,7 +69,8 @@ def eventually(condition: Callable[[], bool], seconds: float = 30.0) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks into /proc")
-@pytest.mark.parametrize("how", [pytest.param("kill -9", marks=pytest.mark.slow), "Ctrl-C"])
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["kill -9", "Ctrl-C"])
 def test_no_worker_outlives_its_parent(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parent = subprocess.Popen(
         [sys.executable, "-c", PARENT],

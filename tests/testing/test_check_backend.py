@@ -50,8 +50,14 @@ def test_sim(case: str, size: int) -> None:
     check_backend("sim", size=size, only=case)
 
 
+LONG_ON_GLOO = ("altered_op", "altered_root", "repeated", "skipped_captured", "footprint")
+"""They wait until a hang is known as one, as others do that stay with the quick tests."""
+
+
 @pytest.mark.xdist_group("gloo")
-@pytest.mark.parametrize("case", CONFORMANCE)
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=[pytest.mark.slow] * (case in LONG_ON_GLOO)) for case in CONFORMANCE]
+)
 def test_gloo(case: str, dpsim_backend: Callable[..., Backend]) -> None:
     check_backend(dpsim_backend("gloo", size=2), size=2, only=case)
 
