@@ -33,11 +33,23 @@ def namespace(array: Any) -> Any:
 
 
 def of_host(like: Any, values: tuple[int, ...]) -> Any:
-    """Values of the host, int64, where `like` is. Not to be written to."""
+    """Values of the host, int64, where `like` is. Not to be written to.
+
+    A device makes them by itself. To copy them there from pageable memory would hold the host until its stream is
+    through, which may wait for a peer; and CUDA refuses it in a capture.
+    """
     if isinstance(like, np.ndarray):
         return _kept(values)
-    xp = namespace(like)
-    return xp.asarray(values, dtype=xp.int64, device=device_of(like))
+    xp, device = namespace(like), device_of(like)
+    if getattr(device, "type", "cpu") == "cpu":
+        return xp.asarray(values, dtype=xp.int64, device=device)
+    return counted(xp, device, values)
+
+
+def counted(xp: Any, device: Any, values: tuple[int, ...]) -> Any:
+    """int64 (len(values),), made of ranges alone: a launch for each, and one to join them."""
+    ranges = [xp.arange(first, stop, step, dtype=xp.int64, device=device) for first, stop, step in ranges_of(values)]
+    return ranges[0] if len(ranges) == 1 else xp.concat(ranges)
 
 
 def count(like: Any, stop: int) -> Any:
@@ -69,6 +81,27 @@ def add(table: Any, hits: Any, values: Any) -> None:
 
 
 @lru_cache(maxsize=4096)
+def ranges_of(values: tuple[int, ...]) -> tuple[tuple[int, int, int], ...]:
+    """Start, stop and step, as arange has them, of ranges that have these values one after another.
+
+    >>> ranges_of((4, 5, 6, 2, 2)), ranges_of(())
+    (((4, 7, 1), (2, 3, 1), (2, 3, 1)), ((0, 0, 1),))
+    >>> ranges_of((9, 7, 5, 8))
+    ((9, 3, -2), (8, 9, 1))
+    """
+    found: list[tuple[int, int, int]] = []
+    place = 0
+    while place < len(values):
+        first, end = values[place], place + 1
+        step = values[end] - first if end < len(values) else 0
+        while step and end < len(values) and values[end] == values[end - 1] + step:
+            end += 1
+        found.append((first, first + (end - place) * step, step) if step else (first, first + 1, 1))
+        place = end
+    return tuple(found) or ((0, 0, 1),)
+
+
+@lru_cache(maxsize=4096)
 def _kept(values: tuple[int, ...]) -> Any:
     array = np.asarray(values, dtype=np.int64)
     array.setflags(write=False)
@@ -80,4 +113,4 @@ def _first(stop: int) -> tuple[int, ...]:
     return tuple(range(stop))
 
 
-__all__ = ["add", "ascending", "count", "hits_of", "namespace", "of_host"]
+__all__ = ["add", "ascending", "count", "counted", "hits_of", "namespace", "of_host", "ranges_of"]
