@@ -1,4 +1,4 @@
-"""Microbatches in threads of a process, with gloo: the same, thread by thread, as on the simulation.
+"""Microbatches in threads of a process, with gloo and on two GPUs: the same, thread by thread, as on the simulation.
 
 Threads run when they like there. So their records are compared thread by thread, and what their order has to be the
 same for, communicator by communicator and stream by stream. The literal barrier alone is left out: who comes last of
@@ -23,7 +23,8 @@ from tests.protocol.overlap.dbo_worlds import GRAPHS, scenario
 from tests.records import unplaced
 
 pytest.importorskip("torch")
-pytestmark = pytest.mark.xdist_group("gloo")
+GLOO = pytest.param("gloo", marks=pytest.mark.xdist_group("gloo"))
+NCCL = pytest.param("nccl", marks=[pytest.mark.gpu(2), pytest.mark.xdist_group("gpu")])
 
 WHOLE, DECODES = [(2, 1)] * 4, [(1, 2)] * 4
 SIZES: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
@@ -43,10 +44,15 @@ WORLDS: dict[str, Scenario] = {
 DRAWN = 60
 
 
-@pytest.fixture
-def gloo() -> str:
+@pytest.fixture(params=[GLOO, NCCL])
+def backend(request: pytest.FixtureRequest) -> str:
     """Its workers stay warm for the tests of other files; the plugin of dpsim ends them with the session."""
-    return "gloo"
+    return str(request.param)
+
+
+@pytest.fixture(params=[GLOO])
+def gloo(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 def told(journal: list[RawRecord]) -> list[dict[str, list[RawRecord]]]:
@@ -67,17 +73,17 @@ def same_as_simulated(one: Scenario, backend: str, really: Scenario | None = Non
 
 
 @pytest.mark.parametrize("name", WORLDS)
-def test_on_gloo(gloo: str, name: str) -> None:
+def test_the_same_as_simulated(backend: str, name: str) -> None:
     """That no finding is there says that each token came back from its experts to its place."""
-    same_as_simulated(WORLDS[name], gloo)
+    same_as_simulated(WORLDS[name], backend)
 
 
-def test_a_capture_that_is_given_up_on_gloo(gloo: str) -> None:
+def test_a_capture_that_is_given_up(backend: str) -> None:
     """Microbatches that were refused before touch the library first in the capture: beside one another, so that events
     on their streams are numbered as it comes.
     """
     refused = scenario([(1, 1)] * 4, variant="dbo-falls-back", **SIZES)
-    real, simulated = run_scenario(refused, gloo), run_scenario(refused)
+    real, simulated = run_scenario(refused, backend), run_scenario(refused)
     assert real.findings == simulated.findings == []
     assert real.figures == simulated.figures
     for here, there in zip(real.run.journals, simulated.run.journals, strict=True):
@@ -103,8 +109,8 @@ def test_drawn_worlds_on_gloo(gloo: str, number: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_example_on_gloo(gloo: str) -> None:
-    real = same_as_simulated(load_scenario(scenario_path("dp2_overlap")), gloo)
+def test_the_example(backend: str) -> None:
+    real = same_as_simulated(load_scenario(scenario_path("dp2_overlap")), backend)
     forwards = real.figures["forwards"]
     assert min(forwards["threads"], forwards["capture"], forwards["replay"]) > 0
 
@@ -112,10 +118,10 @@ def test_the_example_on_gloo(gloo: str) -> None:
 # ---- what is not the same
 
 
-def test_another_order_is_seen(gloo: str) -> None:
+def test_another_order_is_seen(backend: str) -> None:
     """M-BT-4 puts the same on the same streams, one thing after a yield in place of before it, and harms nothing."""
     with pytest.raises(AssertionError, match="rank 0"):
-        same_as_simulated(scenario(WHOLE), gloo, scenario(WHOLE, variant="M-BT-4"))
+        same_as_simulated(scenario(WHOLE), backend, scenario(WHOLE, variant="M-BT-4"))
 
 
 @pytest.mark.slow
@@ -129,12 +135,12 @@ def test_other_tokens_are_seen(gloo: str) -> None:
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_an_error_in_a_capture_is_clean(gloo: str, number: int) -> None:
+def test_an_error_in_a_capture_is_clean(backend: str, number: int) -> None:
     """Main raises what the microbatch raised, after it has given the capture up, on both ranks as on the simulation;
     and the next scenario passes.
     """
     raising = scenario(DECODES, variant=f"raises-{number}", **SIZES)
-    real, simulated = run_scenario(raising, gloo), run_scenario(raising)
+    real, simulated = run_scenario(raising, backend), run_scenario(raising)
     assert real.findings == simulated.findings
     assert [finding.klass for finding in real.findings] == ["CRASH:BROKENKERNEL"]
     for here, there in zip(real.run.journals, simulated.run.journals, strict=True):
@@ -142,4 +148,4 @@ def test_an_error_in_a_capture_is_clean(gloo: str, number: int) -> None:
         captures = [one for one in map(as_record, here) if isinstance(one, Capture)]
         assert [(one.graph, one.what) for one in captures] == [("ubatches.0", "begin"), ("ubatches.0", "abandon")]
         assert (here[-1][KIND], here[-1][THREAD]) == ("raised", MAIN)
-    same_as_simulated(WORLDS["captured-0.33"], gloo)
+    same_as_simulated(WORLDS["captured-0.33"], backend)

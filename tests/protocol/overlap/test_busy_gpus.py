@@ -1,0 +1,39 @@
+"""On two GPUs: while one microbatch communicates, the other one computes.
+
+spinning       eight layers, computed by hand in test_speed_up: all communicating but the last is beside computing
+spinning-late  M-BT-4, one thing after the other: no kernel of one stream while one of the other runs
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.config import Topology
+from dpsim.ops import DECISION_VALUE, KIND, SITE
+from dpsim.scenario.communicators import communicators
+from dpsim.world import World
+from real.backend import TorchBackend
+from tests.protocol.overlap.busy_program import FORWARDS, Busy, busy
+
+pytest.importorskip("torch")
+
+
+def test_intervals() -> None:
+    assert busy({7: [(0, 4), (6, 8)], 8: [(2, 7)], 9: [(0, 1)]}) == Busy(6, 5, 3)
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("backend", [pytest.param("nccl", marks=pytest.mark.xdist_group("gpu"))], indirect=True)
+@pytest.mark.parametrize("name", FORWARDS)
+def test_busy_intervals(backend: TorchBackend, name: str) -> None:
+    world = World(2, communicators(Topology(data_parallel_size=2)))
+    run = backend.run(world, "dbo_profiled", name)
+    assert run.finished, run.lost or [journal[-1] for journal in run.journals]
+    for journal in run.journals:
+        [told] = [Busy(*raw[DECISION_VALUE]) for raw in journal if raw[KIND] == "decision" and raw[SITE] == "busy"]
+        shorter = min(told.compute, told.comm)
+        assert shorter > 0
+        if name == "spinning-late":
+            assert told.both == 0, told
+        else:
+            assert told.both >= shorter / 2, told
