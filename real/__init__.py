@@ -33,6 +33,7 @@ GPUs.
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_errors.py     which of CUDA's errors are about a capture
     cuda_streams.py    its streams, events, buffers and communicators
+    cuda_order.py      what a point of a stream lies behind, and what an abort breaks off
     cuda_fused.py      of these, what a program does most often, in one function an op
     cuda_graphs.py     its graphs
     communicators.py   torch's process groups: made directly, cached, abandoned

@@ -23,12 +23,13 @@ from dpsim.backend.issue import Issue
 from dpsim.backend.kernel_call import KernelCall, KernelError
 from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.backend.work import Outcome
-from dpsim.interface import Aborted, Buffer, HostArray, Stream
+from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.ops import DType
 from real import nccl_calls
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landing
 from real.cuda_errors import refuse_captured
+from real.cuda_order import NOTHING, Behind, Order, after, settle
 from real.lazy import FirstUse
 from real.rank import CollectiveError, RealBuffer, RealRank, RealStream, flat, tensor, was_written
 from real.waiting import Unfinished
@@ -37,7 +38,7 @@ from real.waiting import Unfinished
 class CudaStream(RealStream):
     """A CUDA stream, for one job."""
 
-    __slots__ = ("_cycles_per_ns", "_number", "calls", "handle")
+    __slots__ = ("_cycles_per_ns", "_number", "behind", "calls", "handle")
 
     def __init__(self, rank: RealRank, name: str, handle: Any, calls: CudaCalls, cycles_per_ns: float) -> None:
         super().__init__(rank, name)
@@ -45,6 +46,7 @@ class CudaStream(RealStream):
         self.calls = calls
         self._number = int(handle.cuda_stream)
         self._cycles_per_ns = cycles_per_ns
+        self.behind: Behind = NOTHING
 
     def enter(self) -> None:
         """Make it the device's current stream, which it mostly is: asking takes 0.1 us, `with torch.cuda.stream` 9 to
@@ -88,7 +90,10 @@ class CudaStream(RealStream):
         return CudaEvent(self, number)
 
     def _wait(self, event: JournaledEvent) -> None:
-        self.handle.wait_event(of_this_backend(event, CudaEvent).mark)
+        ours = of_this_backend(event, CudaEvent)
+        self.handle.wait_event(ours.mark)
+        if ours.behind:
+            self.behind = after(self.behind, ours.behind)
 
     def _spin(self, ns: int) -> None:
         import torch
@@ -100,15 +105,18 @@ class CudaStream(RealStream):
 class CudaEvent(JournaledEvent):
     """A CUDA event."""
 
-    __slots__ = ("_rank", "mark")
+    __slots__ = ("_rank", "behind", "mark")
 
     def __init__(self, stream: CudaStream, number: int) -> None:
         super().__init__(stream.journal, number)
         self._rank = stream.rank
         self.mark = stream.mark()
+        self.behind = stream.behind
 
     def _again(self, stream: JournaledStream) -> None:
-        self.mark = of_this_backend(stream, CudaStream).mark()
+        on: CudaStream = of_this_backend(stream, CudaStream)
+        self.mark = on.mark()
+        self.behind = on.behind
 
     def _query(self) -> Outcome:
         def outcome() -> Generator[Any, Any, bool]:
@@ -118,9 +126,12 @@ class CudaEvent(JournaledEvent):
         return outcome
 
     def _synchronize(self) -> Outcome:
+        mark, behind = self.mark, self.behind
+
         def outcome() -> Generator[Any, Any, None]:
-            self._rank.patience.until(self.mark.query)
-            refuse_broken(self._rank)
+            self._rank.patience.until(mark.query)
+            if behind:
+                settle(behind)
             return
             yield
 
@@ -150,12 +161,13 @@ class CudaBuffer(RealBuffer):
         pinned, array = landing.views.get(form) or landing.view(form)
         on.enter()
         pinned.copy_(self._whole if self.base is None else self.tensor, non_blocking=True)
-        mark = landing.mark
+        mark, behind = landing.mark, on.behind
         mark.record(on.handle)
 
         def outcome() -> Generator[Any, Any, HostArray]:
             on.rank.patience.until(mark.query)
-            refuse_broken(on.rank)
+            if behind:
+                settle(behind)
             copy: HostArray = array.copy()
             free.append(landing)
             return copy
@@ -170,26 +182,10 @@ class CudaBuffer(RealBuffer):
         self.tensor.record_stream(of_this_backend(stream, CudaStream).handle)
 
 
-def refuse_broken(rank: RealRank) -> None:
-    """Raise Aborted where work was broken off. XX: whatever is waited for, since nobody follows what lies behind it."""
-    if rank.broken:
-        raise Aborted(f"rank {rank.rank} has aborted a communicator, and work of its device was broken off")
-
-
-class Order:
-    """Where the last operation of a communicator is: its stream, and the event behind it."""
-
-    __slots__ = ("last", "mark")
-
-    def __init__(self) -> None:
-        self.last: CudaStream | None = None
-        self.mark: Any = None
-
-
 class CudaCommunicator(FirstUse):
     """Collectives and transfers over NCCL, on the stream that is named."""
 
-    __slots__ = ("_captured", "_eager", "_give_up", "_moves", "_nccl", "_rank", "_seq")
+    __slots__ = ("_captured", "_eager", "_give_up", "_moves", "_nccl", "_number", "_rank", "_seq", "broken", "seen")
 
     def __init__(self, rank: RealRank, group: Group) -> None:
         super().__init__(rank.journal, group, rank.patience)
@@ -198,7 +194,8 @@ class CudaCommunicator(FirstUse):
         self._nccl = group
         self._eager = Order()
         self._captured = Order()
-        self._seq = 0
+        self._seq = self._number = self.seen = 0
+        self.broken = False
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def begin_capture(self) -> None:
@@ -253,7 +250,7 @@ class CudaCommunicator(FirstUse):
     def _abort(self) -> None:
         """ncclCommAbort ends the kernels that wait for peers; it may take a while, so a thread of its own calls it."""
         mark = self._eager.mark
-        self._rank.broken = self._rank.broken or (mark is not None and not mark.query())
+        self.broken = self.broken or (mark is not None and not mark.query())
         self._rank.break_off(self._nccl.process_group)
 
     def _begin(self, stream: Stream, delay_ns: int) -> CudaStream:
@@ -268,6 +265,8 @@ class CudaCommunicator(FirstUse):
         order = self._eager if on.capture is None else self._captured
         if order.last is not on and order.last is not None:
             on.handle.wait_event(order.mark)
+            if order.behind:
+                on.behind = after(on.behind, order.behind)
         on.enter()
         return on
 
@@ -280,6 +279,9 @@ class CudaCommunicator(FirstUse):
             order.mark = on.calls.event()
         order.mark.record(on.handle)
         order.last = on
+        if order is self._eager and self.journal.shared.aborts:  # else nobody asks what is behind it
+            self._number += 1
+            on.behind = order.behind = after(on.behind, {self: self._number})
 
     def _fail(self, issue: Issue, seq: int | None, error: Exception) -> NoReturn:
         """Raise the error with the issue's name."""

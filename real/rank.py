@@ -159,8 +159,8 @@ class RealRank(JournaledRank):
         """Buffers that have not been freed."""
         self.failure: BaseException | None = None
         """The first error of any of its streams, where these are threads."""
-        self.closed = self.broken = False
-        """The job is over; work of a CUDA device was broken off by an abort, and what lies behind it is not known."""
+        self.closed = False
+        """The job is over."""
         for group in groups:
             if group.spec.domain == "host":
                 self.hosts[group.spec.kind] = GlooHostCommunicator(journal, patience, group)

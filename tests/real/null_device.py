@@ -214,11 +214,12 @@ def null_rank(
     sink: Callable[[RawRecord], None] = lambda record: None,
     fused: bool = True,
     threaded: bool = False,
+    aborts: bool = False,
     **changes: Any,
 ) -> RealRank:
-    """Rank 0 of two, on a device that does nothing. `changes`: to its world."""
+    """Rank 0 of two, on a device that does nothing. `aborts`: its program may. `changes`: to its world."""
     world = make_world(**changes)
     groups = [Group(spec, NullGroup(calls, works=spec.domain == "host")) for spec in world.communicators]
     never = threading.Event(), threading.Event()
-    of = Belongings(NullDevice(calls, fused), groups, cast(Mail, None), *never, polls=True)
+    of = Belongings(NullDevice(calls, fused), groups, cast(Mail, None), *never, polls=True, aborts=aborts)
     return (threaded_rank if threaded else lone_rank)(0, world, sink, of)

@@ -10,9 +10,9 @@ import pytest
 
 from dpsim.config import Topology
 from dpsim.ops import DECISION_VALUE, KIND, SITE
+from dpsim.runner import find_backend
 from dpsim.scenario.communicators import communicators
 from dpsim.world import World
-from real.backend import TorchBackend
 from tests.protocol.overlap.busy_program import FORWARDS, Busy, busy
 
 pytest.importorskip("torch")
@@ -23,11 +23,11 @@ def test_intervals() -> None:
 
 
 @pytest.mark.gpu(2)
-@pytest.mark.parametrize("backend", [pytest.param("nccl", marks=pytest.mark.xdist_group("gpu"))], indirect=True)
+@pytest.mark.xdist_group("gpu")
 @pytest.mark.parametrize("name", FORWARDS)
-def test_busy_intervals(backend: TorchBackend, name: str) -> None:
+def test_busy_intervals(name: str) -> None:
     world = World(2, communicators(Topology(data_parallel_size=2)))
-    run = backend.run(world, "dbo_profiled", name)
+    run = find_backend("nccl").run(world, "dbo_profiled", name)
     assert run.finished, run.lost or [journal[-1] for journal in run.journals]
     for journal in run.journals:
         [told] = [Busy(*raw[DECISION_VALUE]) for raw in journal if raw[KIND] == "decision" and raw[SITE] == "busy"]

@@ -1,0 +1,128 @@
+"""What an abort breaks off on a GPU, on a device that does nothing: who waits behind it is told, and nobody else."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from dpsim.interface import Aborted, Stream
+from real.rank import RealRank
+from tests.real.null_device import NullCalls, null_rank
+
+pytest.importorskip("torch")
+
+
+class Case:
+    """A rank whose device has come as far as `calls.passed` says, with work on its stream main."""
+
+    def __init__(self) -> None:
+        self.calls = NullCalls()
+        self.rank: RealRank = null_rank(self.calls, aborts=True)
+        self.main, self.side = self.rank.stream("main"), self.rank.stream("side")
+        self.buffer = self.main.alloc(4, "int32", "buffer")
+
+    def sum(self, kind: str = "dp", stream: Stream | None = None) -> None:
+        self.rank.device(kind).all_reduce(self.buffer, stream or self.main)
+
+    def abort(self, kind: str = "dp", over: bool = False) -> None:
+        """`over`: what was put on it has come to its end."""
+        self.calls.passed = lambda: over
+        self.rank.device(kind).abort()
+        self.calls.passed = lambda: True  # since its kernels were ended
+
+    def read(self, stream: Stream) -> Awaitable[Any]:
+        return self.buffer.read("read", stream)
+
+
+def told(wait: Awaitable[Any]) -> bool:
+    """Whether who waits for this is told of the abort. Nothing of a real backend is suspended."""
+    try:
+        next(wait.__await__())
+    except StopIteration:
+        return False
+    except Aborted:
+        return True
+    raise AssertionError("it was suspended")
+
+
+def test_what_lies_behind_is_told_and_what_does_not_is_not() -> None:
+    case = Case()
+    case.sum()
+    behind, event = case.read(case.main), case.main.record()
+    case.abort()
+    assert told(behind)
+    assert told(event.synchronize("event"))
+    assert told(case.read(case.main)), "also where it is begun later"
+    assert not told(case.read(case.side))
+
+
+@pytest.mark.parametrize("waits", ["event", "again", "stream"])
+def test_a_stream_that_waited_is_behind_too(waits: str) -> None:
+    case = Case()
+    event = case.main.record()
+    case.sum()
+    if waits == "again":
+        case.main.record(event)
+    elif waits == "event":
+        event = case.main.record()
+    if waits == "stream":
+        case.side.wait_stream(case.main)
+    else:
+        case.side.wait(event)
+    case.abort()
+    assert told(case.read(case.side))
+
+
+def test_an_event_before_it_is_no_matter() -> None:
+    case = Case()
+    event = case.main.record()
+    case.sum()
+    case.side.wait(event)
+    case.abort()
+    assert not told(case.read(case.side))
+
+
+def test_the_other_stream_of_a_communicator_is_behind() -> None:
+    """The order of a communicator is that of its calls, on whatever streams."""
+    case = Case()
+    case.sum()
+    case.sum(stream=case.side)
+    case.abort()
+    assert told(case.read(case.side))
+
+
+def test_what_a_host_has_seen_was_not_broken_off() -> None:
+    case = Case()
+    case.sum(stream=case.side)
+    assert not told(case.read(case.side))
+    case.sum()
+    case.abort()
+    assert told(case.read(case.main))
+    assert not told(case.read(case.side)), "its sum was over"
+
+
+def test_what_a_communicator_waits_for_is_behind_too() -> None:
+    """Its sum on the other stream waits for the one before, and that for the sum of another communicator."""
+    case = Case()
+    case.sum("ep")
+    case.sum()
+    case.sum(stream=case.side)
+    case.abort("ep")
+    assert told(case.read(case.side))
+
+
+@pytest.mark.parametrize("what", [Case.sum, lambda case: None])
+def test_an_abort_of_what_is_over_breaks_nothing_off(what: Callable[[Case], None]) -> None:
+    case = Case()
+    what(case)
+    case.abort(over=True)
+    assert not told(case.read(case.main))
+
+
+def test_another_communicator_goes_on() -> None:
+    case = Case()
+    case.sum("ep")
+    case.abort()
+    assert not told(case.read(case.main))
