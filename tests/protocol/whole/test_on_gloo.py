@@ -1,4 +1,4 @@
-"""Whole engines on processes with gloo: each actor does what it does on the simulation, in the same order.
+"""Whole engines on processes with gloo, and on two GPUs: each actor does the same as on the simulation, in that order.
 
 When a message comes is a race that every machine decides for itself. In worlds of one request nothing but the number of
 looks into a mailbox depends on it, so the mail of services is left out (`computed`); workers with a core of their own
@@ -83,3 +83,14 @@ def test_whole_engine(gloo: str, name: str) -> None:
 def test_scenarios_on_gloo(gloo: str, name: str) -> None:
     """Everybody does the same in the same order, services included: their messages come where the simulation says."""
     assert len(same_on(load_scenario(scenario_path(name)), gloo, schedules=3)) == 3
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.parametrize("name", RANK)
+def test_whole_engine_dp_on_gpus(name: str) -> None:
+    test_whole_engine_dp("nccl", name)
+
+
+@pytest.mark.gpu(2)
+def test_scenario_on_gpus() -> None:
+    test_scenarios_on_gloo("nccl", "whole_engine_dp")
