@@ -32,7 +32,8 @@ GPUs.
     cuda.py            the device of NCCL
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_errors.py     which of CUDA's errors are about a capture
-    cuda_streams.py    its streams, events, buffers and communicators
+    cuda_streams.py    its streams, events and buffers
+    cuda_groups.py     its communicators
     cuda_order.py      what a point of a stream lies behind, and what an abort breaks off
     cuda_fused.py      of these, what a program does most often, in one function an op
     cuda_graphs.py     its graphs

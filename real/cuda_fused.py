@@ -39,7 +39,8 @@ from real.calls import reduction
 from real.communicators import Group
 from real.cuda_calls import Landing
 from real.cuda_errors import refuse_captured
-from real.cuda_streams import CudaBuffer, CudaCommunicator, CudaStream
+from real.cuda_groups import CudaCommunicator
+from real.cuda_streams import CudaBuffer, CudaStream
 from real.rank import RealRank, tensor
 from real.waiting import Patience, Unfinished
 
@@ -235,8 +236,12 @@ class FusedCommunicator(CudaCommunicator):
         self._seqs[name] = seq + 1
         if self._give_up.is_set():
             raise Unfinished
-        order, handle, calls = self._eager, stream.handle, stream.calls
+        order, handle, calls = self.eager, stream.handle, stream.calls
+        if stream.owed:
+            stream.pay()
         if order.last is not stream and order.last is not None:
+            if order.last.owed:
+                order.last.pay()
             handle.wait_event(order.mark)
         if calls.current(calls.index) != stream._number:
             calls.set_current(handle)

@@ -27,10 +27,12 @@ from dpsim.backend.capture import Capture
 from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.kept import KeptCollective, KeptTransfers
 from dpsim.backend.pools import GraphPool
-from dpsim.backend.streams import JournaledStream
+from dpsim.backend.streams import JournaledEvent, JournaledStream
 from dpsim.ops import CaptureMode
 from real.cuda_errors import refuse_captured
-from real.cuda_streams import CudaCommunicator, CudaStream
+from real.cuda_groups import CudaCommunicator
+from real.cuda_order import Order
+from real.cuda_streams import CudaEvent, CudaStream
 from real.rank import RealRank
 
 
@@ -45,7 +47,7 @@ class Keeper(Protocol):
 class CudaGraph(JournaledGraph):
     """A CUDA graph. `nodes`: how many it has, 0 before it was captured."""
 
-    __slots__ = ("_counter", "_cuda", "_keeper", "_on", "_used", "nodes")
+    __slots__ = ("_counter", "_cuda", "_keeper", "_on", "_orders", "_used", "nodes")
 
     captures = True
 
@@ -57,6 +59,7 @@ class CudaGraph(JournaledGraph):
         self._counter: Any = None
         self._on: CudaStream
         self._used: list[CudaCommunicator] | None = None
+        self._orders: list[Order] = []
 
     def runs(self) -> int:
         """How often the device has come to its end. Waits for the device; 0 before it was captured."""
@@ -117,11 +120,17 @@ class CudaGraph(JournaledGraph):
         self._keeper.spoiled = True
         self.pool.handle = None
 
+    def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
+        return Launched(of_this_backend(stream, CudaStream), number)
+
     def _launch(self, stream: JournaledStream, kept: Capture) -> None:
         on: CudaStream = of_this_backend(stream, CudaStream)
         used = self._used
         if used is None:
             used = self._used = communicators_of(kept)
+            self._orders = [communicator.eager for communicator in used]
+        if on.owed == self._orders:
+            on.owed = []  # what is owed for this replay comes behind it
         for communicator in used:
             communicator._begin(on, 0)
         if not used:
@@ -129,7 +138,23 @@ class CudaGraph(JournaledGraph):
             on.enter()
         self._cuda.replay()
         for communicator in used:
-            communicator._end(on)
+            communicator.owe(on)
+        if used:
+            on.owed = self._orders
+
+
+class Launched(CudaEvent):
+    """The event behind a replay. Nothing is recorded: CUDA starts no launch of a graph before those of it that came
+    earlier are over, on whatever streams, and a wait for an event that was not recorded is none.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, stream: CudaStream, number: int) -> None:
+        JournaledEvent.__init__(self, stream.journal, number)
+        self._rank = stream.rank
+        self.mark = stream.calls.event()
+        self.behind = stream.behind
 
 
 def communicators_of(kept: Capture) -> list[CudaCommunicator]:

@@ -52,7 +52,12 @@ def settle(behind: Behind) -> None:
 
 
 class Order:
-    """Where the last operation of a communicator is: its stream, the event behind it, and what that is behind."""
+    """Where the last operation of a communicator is: its stream, the event behind it, and what that is behind.
+
+    A replay leaves its event to be recorded later (`CudaStream.owed`): on the device that takes as long as a kernel,
+    and of twenty replays one behind the other only the last one's is ever waited for. It is recorded before anything is
+    put on the stream that may wait, so whoever waits for it does not wait for more than the replay.
+    """
 
     __slots__ = ("behind", "last", "mark")
 

@@ -98,7 +98,7 @@ class JournaledGraph(Graph):
         self.replays += 1
         self._put(own, kept)
         number = journal.number("event")
-        self._last = own, own._record(number)
+        self._last = own, self._passed(own, number)
         journal.again("mark", "record", journal.place(site), (own.name, number))
 
     def _own(self, stream: Stream) -> JournaledStream:
@@ -124,6 +124,10 @@ class JournaledGraph(Graph):
     def frozen(self, buffer: Buffer) -> Buffer:
         """The buffer with the memory that it has now, for calls that are issued again after its free."""
         return buffer
+
+    def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
+        """An event behind a replay, for which the next one on another stream waits."""
+        return stream._record(number)
 
     def _begin(self, stream: JournaledStream, mode: CaptureMode) -> None:
         """The device begins to capture."""

@@ -23,7 +23,8 @@ from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landings
 from real.cuda_fused import communicator_class, stream_class
 from real.cuda_graphs import CudaGraph
-from real.cuda_streams import CudaCommunicator, CudaStream
+from real.cuda_groups import CudaCommunicator
+from real.cuda_streams import CudaStream
 from real.mail import Mail
 from real.rank import Device, RealRank, RealStream
 from real.threads import threaded_rank

@@ -17,7 +17,7 @@ pytest.importorskip("torch")
 
 from torch.distributed.distributed_c10d import ReduceOp
 
-from real.cuda_streams import CudaCommunicator
+from real.cuda_groups import CudaCommunicator
 from real.host_calls import GlooHostCommunicator
 from real.rank import CollectiveError, tensor
 from real.waiting import Unfinished

@@ -77,7 +77,7 @@ def test_the_device_captures_and_a_replay_is_one_launch(calls: NullCalls) -> Non
         "graph is made on 1",
     ]
     assert (graph.nodes, graph.replays) == (7, 0)
-    assert told_by(calls, replays()) == ["graph replays on 1", "event 2 on main", "event 3 on main"]
+    assert told_by(calls, replays()) == ["graph replays on 1"]
     assert graph.replays == 1
 
 
@@ -105,7 +105,6 @@ def test_the_order_of_a_communicator_is_one_outside_and_one_within(calls: NullCa
         "main waits for event 0 on side",
         "graph replays on 1",
         "event 0 on main",
-        "event 4 on main",
         "side waits for event 0 on main",
         "allreduce on 2",
         "event 0 on side",

@@ -17,7 +17,8 @@ pytest.importorskip("torch")
 
 from real import cuda_fused
 from real.cuda_fused import FusedBuffer, FusedCommunicator, FusedStream
-from real.cuda_streams import CudaCommunicator, CudaStream
+from real.cuda_groups import CudaCommunicator
+from real.cuda_streams import CudaStream
 from real.rank import RealRank
 from real.threads import drive
 from real.waiting import Unfinished
