@@ -43,6 +43,7 @@ GPUs.
     nccl_calls.py      and over NCCL
     waiting.py         how a host waits, and how it is made to give up
     abandoned.py       works of gloo that are waited for until they are given up
+    matched.py         whether anything of a job may be left on its communicators
     journal_file.py    a journal, as its rank writes it: a mapped file
     journal_reader.py  and as the parent reads it, also while the rank is stuck or dead
 

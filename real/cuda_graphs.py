@@ -4,8 +4,8 @@ While a stream is captured, what is put on it goes to CUDA as always, which keep
 journal and knows the law). A replay is one launch, after what the communicators of the graph did last: NCCL wants the
 operations of a communicator in one order, also those of graphs.
 
-Each graph ends with an addition to a number on the device, so that it can be told from what the host believes how often
-the graph has run:
+Each graph begins with an addition to a number on the device, so that it can be told from what the host believes how
+often the graph has run (at its end, behind a collective, it would take 2.4 us instead of 1.5; beside the rest, 17):
 
     graph.replays       as the host counts
     graph.runs()        as the device does; waits for it
@@ -86,12 +86,12 @@ class CudaGraph(JournaledGraph):
             refuse_captured(self.journal, error, f"{self.name}: the capture does not begin")
             raise
         self._cuda = cuda
+        self._counter.add_(1)
 
     def _end(self) -> None:
         on, cuda = self._on, self._cuda
         on.enter()
         try:
-            self._counter.add_(1)
             cuda.capture_end()
             self.nodes = on.calls.nodes(cuda.raw_cuda_graph())
             cuda.instantiate()

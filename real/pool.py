@@ -10,8 +10,8 @@ nor the stores of programs. A store that a program left open is there until all 
 
 After a run that did not go well the evidence, the journals, is read first. Then:
 
-- Everybody has reported, but there were faults, or somebody raised or aborted a communicator: a new generation, so that
-  no old communicator is used again.
+- Everybody has reported, but there were faults, or somebody raised or aborted a communicator, or made calls on one that
+  the others did not make (`matched`): a new generation, so that no old communicator is used again.
 - Somebody is stuck, and recovery is "abort" (NCCL): the workers give up, abort their communicators and show that the
   device is idle. Takes about a second.
 - That was not clean, or a worker calls its process spoiled, or somebody died, or somebody is stuck and recovery is
@@ -47,6 +47,7 @@ from real.communicators import by_workers
 from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
 from real.journal_reader import read_journal
+from real.matched import all_matched
 from real.messages import Abort, Go, Job, Leave, Prepared, Recovered
 from real.ports import listening
 from real.spent import Spent
@@ -202,7 +203,7 @@ class Pool:
         journals = [read_journal(path) for path in paths]  # before anything is aborted or killed
         watch.look_at_threads(journals)
         with self.spent.on("recovery"):
-            self._recover(watch, world)
+            self._recover(watch, world, all_matched(journals, world))
         if watch.changed:
             raise SharedState(min(watch.changed))  # the first name, as where all ranks share one process
         return Run(
@@ -219,12 +220,13 @@ class Pool:
 
     # ---- afterwards
 
-    def _recover(self, watch: Watch, world: World) -> None:
+    def _recover(self, watch: Watch, world: World, matched: bool) -> None:
         """Make the workers fit for the next job."""
         left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
         if (
             finished
+            and matched
             and left
             and not (world.faults or watch.spoiled or watch.aborted)
             and len(self._known) <= MOST_COMMUNICATORS

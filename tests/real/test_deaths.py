@@ -51,8 +51,9 @@ def test_a_peer_is_told_of_an_exception_and_ends(backend: TorchBackend) -> None:
 
 @pytest.mark.slow
 @on_each
-@pytest.mark.parametrize("at", [At("watch", 0), At("agree", 0), At("agree", 2), At("sum", 1), At("read", 2)], ids=str)
+@pytest.mark.parametrize("at", [At("watch", 0), At("agree", 0), At("agree", 2), At("sum", 1), At("read", 1)], ids=str)
 def test_every_peer_of_a_dead_rank_ends_and_says_who_is_gone(backend: TorchBackend, at: At) -> None:
+    """Not in its last read: a GPU does what it was told without the process, and then nobody waits for it any more."""
     run = with_fault(backend, "die", at)
     assert run.ends == ["raised", "died", "raised"][: size_on(backend)], run.observed
     for rank in range(0, size_on(backend), 2):

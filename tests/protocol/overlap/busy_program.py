@@ -99,11 +99,15 @@ def kernels_of(told: Any) -> dict[int, list[Interval]]:
     return found
 
 
+SHORTEST = 1_000
+"""No kernel is shorter: as long as that may seem to be both what ends and what begins with its end."""
+
+
 def busy(kernels: dict[int, list[Interval]]) -> Busy:
     """Of the two streams that had most to do, the one that began first being that of computing."""
     most = sorted(kernels.values(), key=lambda intervals: sum(end - begin for begin, end in intervals))[-2:]
     compute, comm = sorted(map(joined, most))
-    return Busy(length(compute), length(comm), length(intersection(compute, comm)))
+    return Busy(length(compute), length(comm), length(intersection(compute, comm, SHORTEST)))
 
 
 def joined(intervals: list[Interval]) -> list[Interval]:
@@ -121,14 +125,14 @@ def joined(intervals: list[Interval]) -> list[Interval]:
     return found
 
 
-def intersection(ones: list[Interval], others: list[Interval]) -> list[Interval]:
-    """Where both are.
+def intersection(ones: list[Interval], others: list[Interval], shortest: int = 1) -> list[Interval]:
+    """Where both are, for so long at least.
 
-    >>> intersection([(0, 3), (5, 9)], [(2, 6)])
-    [(2, 3), (5, 6)]
+    >>> intersection([(0, 3), (5, 9)], [(2, 6)]), intersection([(0, 4), (5, 9)], [(2, 6)], shortest=2)
+    ([(2, 3), (5, 6)], [(2, 4)])
     """
     cuts = [(max(a, c), min(b, d)) for a, b in ones for c, d in others]
-    return [(begin, end) for begin, end in cuts if begin < end]
+    return [(begin, end) for begin, end in cuts if begin + shortest <= end]
 
 
 def length(intervals: list[Interval]) -> int:

@@ -19,7 +19,8 @@ pytest.importorskip("torch")
 
 
 def test_intervals() -> None:
-    assert busy({7: [(0, 4), (6, 8)], 8: [(2, 7)], 9: [(0, 1)]}) == Busy(6, 5, 3)
+    kernels = {7: [(0, 4_000), (6_000, 9_000)], 8: [(2_000, 6_500)], 9: [(0, 1_000)]}
+    assert busy(kernels) == Busy(7_000, 4_500, 2_000)
 
 
 @pytest.mark.gpu(2)

@@ -1,0 +1,33 @@
+"""A program whose root may tell its peer once more than that one asks, and go on: the run comes to its end."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.registry import register_protocol
+
+SURPLUS, TOLD = 7, 42
+
+
+def fill(buffer: Any, value: int) -> None:
+    buffer[:] = value
+
+
+@register_protocol("real_surplus")
+class Surplus(Program[Any]):
+    """Rank 1 tells rank 0 a number. `surplus`: it tells another one behind that, of which rank 0 knows nothing."""
+
+    async def run(self, rank: Rank, prepared: Mapping[str, Any]) -> None:
+        group, main = rank.device("dp"), rank.stream("main")
+        rank.step = 0
+        buffer = main.alloc(4, "int32", "told")
+        main.launch("fill", fill, writes=[buffer], args=(TOLD * rank.rank,))
+        group.broadcast(buffer, 1, main, site="tell")
+        rank.decide("told", int((await buffer.read("read")).sum()), "dp")
+        if prepared.get("surplus") and rank.rank:
+            main.launch("fill", fill, writes=[buffer], args=(SURPLUS,))
+            group.broadcast(buffer, 1, main, site="surplus")
+            await buffer.read("read.surplus")

@@ -1,0 +1,96 @@
+"""What one job leaves on its communicators does not come to the next one.
+
+NCCL takes what is broadcast before anybody asks for it; over gloo the root waits, so that such a run is a hang.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.ops import DECISION_VALUE, KIND, RawRecord
+from dpsim.world import Run
+from real import pool
+from real.backend import TorchBackend
+from real.matched import all_matched
+from tests.real import surplus_program
+from tests.real.worlds import NCCL, make_world
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+on_gpus = pytest.mark.parametrize("backend", [NCCL], indirect=True)
+
+
+def told(run: Run) -> list[Any]:
+    assert run.finished, run.observed
+    return [[raw[DECISION_VALUE] for raw in journal if raw[KIND] == "decision"] for journal in run.journals]
+
+
+RIGHT = [[4 * surplus_program.TOLD]] * 2
+
+
+@on_gpus
+def test_what_nobody_received_does_not_come_to_the_next_job(backend: TorchBackend) -> None:
+    world = make_world(2, ["dp"])
+    assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
+    for _ in range(2):
+        assert told(backend.run(world, "real_surplus", {})) == RIGHT
+
+
+@on_gpus
+def test_without_looking_it_would(backend: TorchBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world(2, ["dp"], stall_ns=2_000_000_000)
+    monkeypatch.setattr(pool, "all_matched", lambda journals, world: True)
+    assert told(backend.run(world, "real_surplus", {"surplus": True})) == RIGHT
+    run = backend.run(world, "real_surplus", {})
+    assert not run.finished or told(run) != RIGHT
+    monkeypatch.undo()
+    backend.run(world, "real_surplus", {"surplus": True})  # whose communicators are not used again
+    assert told(backend.run(world, "real_surplus", {})) == RIGHT
+
+
+# ---- by hand
+
+
+def collective(op: str = "broadcast", count: int = 4, root: int | None = 1, name: str = "dp") -> RawRecord:
+    return ("collective", 0, "main", "tell", 0, "x.py:1", "main", name, 0, op, count, "int32", root, None, (), (), ())
+
+
+def transfer(op: str, peer: int, count: int = 4) -> RawRecord:
+    return ("transfer", 0, "main", op, 0, "x.py:1", "main", "dp", 0, op, count, "int32", peer, None, (), ())
+
+
+SAME = [collective(), collective("all_to_all", 3)]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (SAME, SAME),
+        (SAME, [collective(), collective("all_to_all", 9)]),
+        ([transfer("send", 1), transfer("recv", 1)], [transfer("send", 0), transfer("recv", 0)]),
+        ([collective(name="dp"), collective(name="ep")], [collective(name="ep"), collective(name="dp")]),
+    ],
+)
+def test_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
+    assert all_matched([first, second], make_world())
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (SAME, SAME[:1]),
+        ([], SAME),
+        ([collective()], [collective(root=0)]),
+        ([collective()], [collective(count=8)]),
+        ([collective()], [collective("all_reduce", root=None)]),
+        ([collective(name="dp")], [collective(name="ep")]),
+        ([transfer("send", 1)], []),
+        ([transfer("send", 1)], [transfer("recv", 0, count=8)]),
+        ([transfer("recv", 1)], [transfer("recv", 0)]),
+    ],
+)
+def test_not_matched(first: list[RawRecord], second: list[RawRecord]) -> None:
+    assert not all_matched([first, second], make_world())
