@@ -17,6 +17,7 @@ attention.py          what the layers of a captured forward compute
 layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on
 figures.py            tokens and modes of a finished run
+captured_v2.py        the same of the V2 runner, whose ranks agree on no capture
 step.py               the step around them
 step_v2.py            the same with the agreement of the V2 runner
 drafter_v2.py         the drafter of the V2 runner, under the record of the step

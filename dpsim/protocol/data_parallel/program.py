@@ -18,6 +18,7 @@ from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.capture.session import refused
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.captured import CapturedForward
+from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.drafter_v2 import DrafterV2
 from dpsim.protocol.data_parallel.expert_balance import BALANCES, ExpertBalance
@@ -32,13 +33,14 @@ from dpsim.registry import register_protocol, with_variant
 
 
 class Runner(NamedTuple):
-    """What a form runs. `release`: of what a rank decides alone, and of how experts move. Of the V2 runner `splits` and
-    `drafts` say what it has here.
+    """What a form runs. `release`: of what a rank decides alone, and of how experts move. `captured`: the forward that
+    is captured, None where there is none. Of the V2 runner `splits` and `drafts` say what it has here.
     """
 
     release: str
     step: type[DataParallelStep] = DataParallelStep
     drafter: type[Drafter] = Drafter
+    captured: type[CapturedForward] | None = CapturedForward
     v2: bool = False
     splits: bool = True
     drafts: bool = True
@@ -46,8 +48,8 @@ class Runner(NamedTuple):
 
 RUNNERS: dict[str, Runner] = {
     **{release: Runner(release) for release in RELEASES},
-    "v2-0.33": Runner("0.33", DataParallelStepV2, DrafterV2, v2=True),
-    "v2-0.17": Runner("source-000", DataParallelStepV2017, v2=True, splits=False, drafts=False),
+    "v2-0.33": Runner("0.33", DataParallelStepV2, DrafterV2, CapturedForwardV2, v2=True),
+    "v2-0.17": Runner("source-000", DataParallelStepV2017, captured=None, v2=True, splits=False, drafts=False),
 }
 """Of each form of dp_batch."""
 
@@ -105,7 +107,7 @@ class DataParallelBatch(Program[DataParallelSetup]):
             if one.capture_graphs:
                 if (reason := refused(one)) is not None:
                     raise Unsuitable(reason)
-                pieces[CapturedForward] = CapturedForward
+                pieces[CapturedForward] = runner.captured or CapturedForward
             if one.enable_eplb:
                 pieces[ExpertBalance] = self.balance_of(runner.release, one)
         replicas = range(topology.data_parallel_size)
@@ -154,7 +156,7 @@ def refuse_of_v2(runner: Runner, args: Arguments, config: EngineConfig) -> None:
         "protocol.pieces.graphs": "graphs" in args.pieces,
         "config.enable_lora": config.enable_lora,
         "config.enable_sp": config.enable_sp,
-        "config.capture_graphs": config.capture_graphs,
+        "config.capture_graphs": config.capture_graphs and runner.captured is None,
         "config.enable_dbo or config.ubatch_size": config.use_ubatching and not runner.splits,
         "config.speculative_method": config.has_drafter and not runner.drafts,
         "config.speculative_max_model_len": config.speculative_max_model_len is not None,

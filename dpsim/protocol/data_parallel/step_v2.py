@@ -27,7 +27,6 @@ from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.graphs.candidates import BatchDescriptor, CandidateTable
-from dpsim.protocol.graphs.dispatcher import Descriptor
 
 
 class EmptyReplay(AssertionError):
@@ -62,7 +61,7 @@ class DataParallelStepV2(DataParallelStep):
         self.rank.decide("mode", (plan.mode.name, plan.microbatched), "dp_cpu")
         self.refuse_graph(local, chosen)
         self.num_tokens = chosen.num_tokens
-        return Execution(plan, plan.mode, chosen.num_tokens, batch, self.key(chosen))
+        return Execution(plan, plan.mode, chosen.num_tokens, batch, chosen.key)
 
     def local(self, batch: Batch) -> LocalV2:
         """What this rank brings. A dummy is one request that decodes; encoder inputs have no graph (1.8)."""
@@ -102,10 +101,6 @@ class DataParallelStepV2(DataParallelStep):
                 f"{local.num_tokens} tokens are to fill {parts} microbatches of a FULL graph of {chosen.num_tokens}, "
                 "and the last one has none of them (I-DP-7)"
             )
-
-    def key(self, chosen: BatchDescriptor) -> Descriptor:
-        """The graph in the V1 runner's words."""
-        return Descriptor(chosen.num_tokens, chosen.num_reqs, chosen.uniform_token_count is not None)
 
     def syncs_on_host(self) -> bool:
         return True

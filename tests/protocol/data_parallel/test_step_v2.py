@@ -18,11 +18,14 @@ from dpsim.ops import KIND, SITE, STEP
 from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.data_parallel import doubling
 from dpsim.protocol.data_parallel.batch_v2 import LocalV2
+from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.protocol.data_parallel.drafter_v2 import DrafterV2
 from dpsim.protocol.data_parallel.flow import Flow033
+from dpsim.protocol.data_parallel.forward import Execution
 from dpsim.protocol.data_parallel.program import DataParallelBatch
 from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.protocol.data_parallel.step_v2_017 import DataParallelStepV2017
+from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 from tests.properties import breaks, examples, holds
@@ -190,6 +193,51 @@ def test_a_record_of_another_batch() -> None:
     """M-DP-14: a rank with another count raises. Where all counts match nobody does, and nothing is wrong."""
     assert drafted(FirstRecord, prefill(4, 2), prefill(4, 2), num_speculative_tokens=1).classes[0].startswith("CRASH")
     assert drafted(FirstRecord, prefill(8), prefill(8), max_num_batched_tokens=4, max_num_seqs=4).classes == []
+
+
+# ---- captured
+
+
+def captured(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> list[str]:
+    """What is found where graphs are really captured and replayed; nothing is split."""
+    config = {"enable_dbo": False, "capture_graphs": True, "parts": 1, "enable_sp": False, "cudagraph_mode": "FULL"}
+    return drawn.play(step=step, captured=CapturedForwardV2, drafter=DrafterV2, flow=Flow033, **config).classes
+
+
+def nothing_in_graphs(drawn: Drawn, step: type[DataParallelStepV2] = Repaired) -> None:
+    found = captured(drawn, step)
+    assert found == [], f"found: {found}"
+
+
+class NamesNoRequests(Repaired):
+    """The key of a graph says nothing of its requests: none was captured under it."""
+
+    async def coordinate(self, batch: Batch) -> Execution:
+        execution = await super().coordinate(batch)
+        return execution._replace(key=execution.key._replace(num_reqs=None))
+
+
+def test_graphs_are_those_that_are_looked_up() -> None:
+    worlds_of = worlds(cudagraph_capture_sizes=[2, 6])
+    holds(nothing_in_graphs, worlds_of, 5)
+    breaks(lambda drawn: nothing_in_graphs(drawn, NamesNoRequests), worlds_of, "found: ", examples=20)
+
+
+def test_no_rank_asks_another_in_a_capture() -> None:
+    """Only the steps agree; of each size there is one graph for decodes and one for all."""
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": (1, 2), "max_num_seqs": 2, "capture_graphs": True}
+    done = play(
+        line_up(decodes(2, 3), decodes(1, 3)),
+        step=DataParallelStepV2,
+        flow=Flow033,
+        captured=CapturedForwardV2,
+        cudagraph_mode="FULL_AND_PIECEWISE",
+        **sizes,
+    )
+    assert done.classes == []
+    agreed = [raw[STEP] for raw in done.run.journals[0] if (raw[KIND], raw[SITE]) == ("transfer", "dp.agree")]
+    assert sorted(set(agreed)) == [0, 1, 2]
+    assert len(done.decided("capture", 0)) == 4
 
 
 # ---- release 0.17
