@@ -48,11 +48,13 @@ class FinishSync(NamedTuple):
 
 
 class AgreementV1(NamedTuple):
-    """What the V1 runner agrees with. `flow` is made with `form`, and with `graphs` in place of its own."""
+    """What the V1 runner agrees with. `flow` is made with `form`, and with `graphs` in place of its own; None: with
+    its own.
+    """
 
     form: type[BatchForm]
     flow: type[BatchFlow]
-    graphs: type[Dispatcher]
+    graphs: type[Dispatcher] | None
 
     def make(self, config: EngineConfig, tensor_parallel_size: int = 1) -> BatchFlow:
         """The decisions of a rank. Raises ValueError if no size of a graph is left."""
