@@ -162,7 +162,9 @@ def refuse_of_v2(runner: Runner, args: Arguments, config: EngineConfig) -> None:
         "config.speculative_max_model_len": config.speculative_max_model_len is not None,
     }
     for setting in [setting for setting, there in wrong.items() if there]:
-        raise Unsuitable(f"{setting}: the form {args.form} does not look at it; remove it, or take {runner.release}")
+        raise Unsuitable(
+            f"{setting}: the form {args.form} does not look at it; remove it, or take the form {runner.release}"
+        )
 
 
 __all__ = ["RUNNERS", "DataParallelBatch", "DataParallelSetup", "Runner"]

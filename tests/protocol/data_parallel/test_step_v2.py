@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.interface import HostArray, Rank
+from dpsim.interface import HostArray
 from dpsim.museum.batch_v2 import FirstRecord, KeepsHalfEmpty, OwnThreshold, Repaired, SplitsBeforeModes
 from dpsim.ops import KIND, SITE, STEP
-from dpsim.program import Arguments, Program, Unsuitable
+from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.data_parallel import doubling
 from dpsim.protocol.data_parallel.batch_v2 import LocalV2
 from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
@@ -26,8 +25,6 @@ from dpsim.protocol.data_parallel.program import DataParallelBatch
 from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.protocol.data_parallel.step_v2_017 import DataParallelStepV2017
 from dpsim.protocol.data_parallel.timeline import Batch
-from dpsim.sim.backend import SimBackend
-from tests.programs import world_of
 from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.batch_worlds import Drawn, Played, decodes, drawn_worlds, line_up, play, prefill
 
@@ -259,40 +256,6 @@ def test_sizes_over_the_wire() -> None:
     assert plan_017(decodes(3), [], **sizes) == (False, (3, 1), 0)
     assert plan_017(decodes(3), prefill(7), **sizes) == (False, (8, 8), 1)
     assert plan_017(prefill(3), prefill(900), **sizes) == (False, (3, 900), 0)
-
-
-# ---- the reduction over the wire
-
-
-class Reduces(Program[Any]):
-    """Each rank sums up a table. `wrong`: the rank whose table is not contiguous."""
-
-    def __init__(self, wrong: int | None = None) -> None:
-        self.wrong = wrong
-
-    async def run(self, rank: Rank, prepared: Any) -> None:
-        group = rank.host("dp_cpu")
-        table = np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank.rank + 1)
-        if rank.rank == self.wrong:
-            table = np.asfortranarray(table)
-        table = await doubling.sum_over(group, table, "sum")
-        rank.decide("sum", tuple(table.ravel().tolist()), "dp_cpu")
-
-
-@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
-def test_the_sum_is_that_of_all(ranks: int) -> None:
-    told = world_of(ranks, ["dp_cpu"], [])
-    tables = [np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank + 1) for rank in range(ranks)]
-    done = Played(told, SimBackend().run_program(told, Reduces(), None), None, ())  # type: ignore[arg-type]
-    assert done.classes == []
-    for rank in range(ranks):
-        assert done.decided("sum", rank) == [tuple(doubling.summed(tables)[rank].ravel().tolist())]
-
-
-def test_one_table_that_is_not_contiguous() -> None:
-    told = world_of(4, ["dp_cpu"], [])
-    done = Played(told, SimBackend().run_program(told, Reduces(wrong=2), None), None, ())  # type: ignore[arg-type]
-    assert done.classes[0].startswith("HANG")
 
 
 # ---- what a form of V2 does not look at
