@@ -1,7 +1,7 @@
 """What there is to choose from: scenarios, protocols with their forms, variants, backends; as plain data and as text.
 
     >>> [entry["forms"] for entry in protocols() if entry["name"] == "dp_batch"]
-    [['source-000', '0.14', '0.33']]
+    [['source-000', '0.14', '0.33', 'v2-0.33', 'v2-0.17']]
 
 A scenario that cannot be read is listed all the same, with what is wrong with it.
 """

@@ -1,6 +1,7 @@
 """Variants of the protocols: mutants of the specification and historical bugs, each beside its healthy twin.
 
     batch.py             the batch agreement of data-parallel ranks
+    batch_v2.py          the same of the V2 runner, and what release 0.33 does
     flow.py              what a data-parallel rank decides alone, and its drafter
     step_order.py        order and inputs of a data-parallel step
     experts.py           experts that move by their load

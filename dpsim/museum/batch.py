@@ -3,9 +3,10 @@
 A check that has never caught anything proves nothing. Each class below is the healthy protocol with one thing done
 wrong, in about ten lines, and says which class of finding has to catch it; `scenarios/museum/` holds the smallest
 world that shows it, and `dpsim museum` explores that with and without it. Three of them harm nothing but speed and say
-why. Not here, because no program runs the V2 runner or attention metadata: M-DP-12 to M-DP-14 and most M-UB, in
-the tests of `batch_v2` and `microbatch_inputs`. M-UB-2 is M-DP-5. M-DP-17 and M-DP-18 break I-DP-6 of 1.10: all ranks
-agree and every size matches, and tokens are lost. No report of such a bug is known, and no engine looks for one.
+why. Not here: M-DP-12 to M-DP-14, which are of the V2 runner (`dpsim.museum.batch_v2`), and most M-UB, which are of
+microbatches that are run (`dpsim.museum.overlap_slices`). M-UB-2 is M-DP-5. M-DP-17 and M-DP-18 break I-DP-6 of 1.10:
+all ranks agree and every size matches, and tokens are lost. No report of such a bug is known, and no engine looks for
+one.
 
 "One rank" is the last of its group.
 

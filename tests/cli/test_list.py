@@ -15,7 +15,7 @@ def test_list() -> None:
     answer = dpsim_("list")
     assert answer.code == 0
     assert re.search(r"^  quickstart +\S.*\.$", answer.out, re.MULTILINE)
-    assert re.search(r"^  dp_batch +source-000, 0.14, 0.33$", answer.out, re.MULTILINE)
+    assert re.search(r"^  dp_batch +source-000, 0.14, 0.33, v2-0.33, v2-0.17$", answer.out, re.MULTILINE)
     assert re.search(r"^  M-DP-1 +dp_batch +A rank without tokens", answer.out, re.MULTILINE)
     assert re.search(r"^  sim +runs here$", answer.out, re.MULTILINE)
     found = dpsim_("list", "--json").json

@@ -33,10 +33,13 @@ def refused(config: EngineConfig) -> str | None:
 
 
 class Target(NamedTuple):
-    """One graph, or one of each piece, to capture."""
+    """One graph, or one of each piece, to capture. `num_ubatches`: of the V2 runner, which has graphs of a batch as a
+    whole and of microbatches; the V1 runner's ranks agree in each run whether it is split.
+    """
 
     mode: RuntimeMode
     key: Descriptor
+    num_ubatches: int = 1
 
 
 DummyRun: TypeAlias = Callable[[Target, RuntimeMode, Stream], Awaitable[None]]

@@ -17,8 +17,11 @@ attention.py          what the layers of a captured forward compute
 layers.py             those layers, cut into pieces
 captured.py           the forward that is captured, and replayed where a graph was agreed on
 figures.py            tokens and modes of a finished run
+captured_v2.py        the same of the V2 runner, whose ranks agree on no capture
 step.py               the step around them
-program.py            the program dp_batch
 step_v2.py            the same with the agreement of the V2 runner
+drafter_v2.py         the drafter of the V2 runner, under the record of the step
+step_v2_017.py        the step of the V2 runner in release 0.17, whose ranks tell sizes
+program.py            the program dp_batch
 witness.py            whether a rank's tokens came out of its steps, all of them and no others
 """

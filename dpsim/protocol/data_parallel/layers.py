@@ -13,7 +13,7 @@ attention its metadata (`dpsim.protocol.data_parallel.attention`). Who fills the
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from dpsim.config import RuntimeMode
 from dpsim.interface import Buffer, Rank
@@ -40,7 +40,7 @@ class GraphedLayers:
         self.shares = self.experts.size // self.ranks
         requests, positions, tokens = timeline.extent()
         self.cached = timeline.cached_prefixes()
-        largest = self.flow.padded(max(tokens, self.flow.q, *self.flow.dispatcher.sizes[-1:]))
+        largest = self.flow.padded(max(tokens, self.flow.q, *self.graph_sizes()))
         most = self.config.max_num_seqs
         self.ids = self.main.alloc(largest, "int32", "input.ids")
         self.metadata = self.make_metadata(most)
@@ -58,6 +58,10 @@ class GraphedLayers:
         ]
         self.inputs: dict[int, tuple[Buffer, ...]] = {}
         self.initialised: set[int] = set()
+
+    def graph_sizes(self) -> Sequence[int]:
+        """Tokens of all graphs that there are."""
+        return self.flow.dispatcher.sizes
 
     def make_metadata(self, most: int) -> tuple[Buffer, Buffer, Buffer]:
         """Where attention finds starts, lengths and slots."""

@@ -80,6 +80,13 @@ class Slices(NamedTuple):
         return self.padded if mode is RuntimeMode.FULL else self.own
 
 
+class PaddedSlices(Slices):
+    """Of the V2 runner, which cuts all by the padded slices, whatever the mode is (3.5)."""
+
+    def for_attention(self, mode: RuntimeMode) -> list[Slice]:
+        return self.padded
+
+
 SplitPoint: TypeAlias = int | Sequence[int] | None
 """Tokens of each microbatch but the last, or where each but the first starts; None for equal parts."""
 
@@ -146,6 +153,18 @@ class Slicing033(Slicing):
 class SlicingV2(Slicing033):
     """The V2 runner of 0.33: a microbatch of padding only keeps the last request, without a token of it."""
 
+    def slices(
+        self,
+        num_scheduled_tokens: Sequence[int],
+        num_tokens_padded: int,
+        num_reqs_padded: int,
+        num_ubatches: int,
+        split: SplitPoint = None,
+    ) -> Slices:
+        return PaddedSlices(
+            *super().slices(num_scheduled_tokens, num_tokens_padded, num_reqs_padded, num_ubatches, split)
+        )
+
     def stretched(self, own: list[Slice], num_reqs: int, num_tokens_padded: int, num_reqs_padded: int) -> list[Slice]:
         padded = super().stretched(own, num_reqs, num_tokens_padded, num_reqs_padded)
         return [self.within(one, num_reqs - 1, num_reqs_padded) for one in padded]
@@ -156,6 +175,7 @@ class SlicingV2(Slicing033):
 
 
 __all__ = [
+    "PaddedSlices",
     "Slice",
     "Slices",
     "Slicing",

@@ -2,7 +2,8 @@
 
     protocol: {name: dp_batch, form: source-000}
 
-What a rank does in a step is in `dpsim.protocol.data_parallel.step`. A variant replaces pieces of it.
+What a rank does in a step is in `dpsim.protocol.data_parallel.step`. A variant replaces pieces of it. Forms of the V2
+runner have a step of their own (`RUNNERS`); all that their ranks decide alone is as in the release of the V1 runner.
 """
 
 from __future__ import annotations
@@ -17,14 +18,40 @@ from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.capture.session import refused
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.captured import CapturedForward
+from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.drafter_v2 import DrafterV2
 from dpsim.protocol.data_parallel.expert_balance import BALANCES, ExpertBalance
 from dpsim.protocol.data_parallel.figures import tokens_and_modes
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.protocol.data_parallel.step import DataParallelStep
+from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.protocol.data_parallel.step_v2_017 import DataParallelStepV2017
 from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.protocol.graphs.managed import V1_GRAPHS
 from dpsim.registry import register_protocol, with_variant
+
+
+class Runner(NamedTuple):
+    """What a form runs. `release`: of what a rank decides alone, and of how experts move. `captured`: the forward that
+    is captured, None where there is none. Of the V2 runner `splits` and `drafts` say what it has here.
+    """
+
+    release: str
+    step: type[DataParallelStep] = DataParallelStep
+    drafter: type[Drafter] = Drafter
+    captured: type[CapturedForward] | None = CapturedForward
+    v2: bool = False
+    splits: bool = True
+    drafts: bool = True
+
+
+RUNNERS: dict[str, Runner] = {
+    **{release: Runner(release) for release in RELEASES},
+    "v2-0.33": Runner("0.33", DataParallelStepV2, DrafterV2, CapturedForwardV2, v2=True),
+    "v2-0.17": Runner("source-000", DataParallelStepV2017, captured=None, v2=True, splits=False, drafts=False),
+}
+"""Of each form of dp_batch."""
 
 
 class DataParallelSetup(NamedTuple):
@@ -43,7 +70,7 @@ class DataParallelSetup(NamedTuple):
     balance: type[ExpertBalance] | None = None
 
 
-@register_protocol("dp_batch", forms=tuple(RELEASES))
+@register_protocol("dp_batch", forms=tuple(RUNNERS))
 class DataParallelBatch(Program[DataParallelSetup]):
     """Batch agreement of data-parallel ranks, one step after the other.
 
@@ -67,9 +94,12 @@ class DataParallelBatch(Program[DataParallelSetup]):
         config = EngineConfig.model_validate(args.config)
         topology = Topology.model_validate(args.topology)
         configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
-        pieces: dict[type[Any], type[Any]] = {BatchForm: RELEASES[args.form][0], BatchFlow: RELEASES[args.form][1]}
-        pieces |= {Drafter: Drafter, DataParallelStep: DataParallelStep}
+        runner = RUNNERS[args.form]
+        form_of, flow_of = RELEASES[runner.release]
+        pieces: dict[type[Any], type[Any]] = {BatchForm: form_of, BatchFlow: flow_of}
+        pieces |= {Drafter: runner.drafter, DataParallelStep: runner.step}
         for one in (config, *configs.values()):
+            refuse_of_v2(runner, args, one)
             if one.num_gpu_blocks_override is not None:
                 raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
             if one.capture_graphs != config.capture_graphs:
@@ -77,9 +107,9 @@ class DataParallelBatch(Program[DataParallelSetup]):
             if one.capture_graphs:
                 if (reason := refused(one)) is not None:
                     raise Unsuitable(reason)
-                pieces[CapturedForward] = CapturedForward
+                pieces[CapturedForward] = runner.captured or CapturedForward
             if one.enable_eplb:
-                pieces[ExpertBalance] = self.balance_of(args.form, one)
+                pieces[ExpertBalance] = self.balance_of(runner.release, one)
         replicas = range(topology.data_parallel_size)
         engines = {dp: configs[topology.rank(dp)] for dp in replicas if topology.rank(dp) in configs}
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
@@ -118,4 +148,23 @@ class DataParallelBatch(Program[DataParallelSetup]):
         await step.run(prepared.timeline)
 
 
-__all__ = ["DataParallelBatch", "DataParallelSetup"]
+def refuse_of_v2(runner: Runner, args: Arguments, config: EngineConfig) -> None:
+    """Raise Unsuitable for what no form of the V2 runner looks at here."""
+    if not runner.v2:
+        return
+    wrong = {
+        "protocol.pieces.graphs": "graphs" in args.pieces,
+        "config.enable_lora": config.enable_lora,
+        "config.enable_sp": config.enable_sp,
+        "config.capture_graphs": config.capture_graphs and runner.captured is None,
+        "config.enable_dbo or config.ubatch_size": config.use_ubatching and not runner.splits,
+        "config.speculative_method": config.has_drafter and not runner.drafts,
+        "config.speculative_max_model_len": config.speculative_max_model_len is not None,
+    }
+    for setting in [setting for setting, there in wrong.items() if there]:
+        raise Unsuitable(
+            f"{setting}: the form {args.form} does not look at it; remove it, or take the form {runner.release}"
+        )
+
+
+__all__ = ["RUNNERS", "DataParallelBatch", "DataParallelSetup", "Runner"]

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from dpsim.config import EngineConfig, RuntimeMode
+from dpsim.protocol.graphs.dispatcher import Descriptor
 from dpsim.protocol.graphs.sizes import Ladder033
 
 
@@ -40,6 +41,11 @@ class BatchDescriptor(NamedTuple):
     num_reqs: int | None = None
     uniform_token_count: int | None = None
     num_ubatches: int = 1
+
+    @property
+    def key(self) -> Descriptor:
+        """The same in the V1 runner's words, which say nothing of microbatches."""
+        return Descriptor(self.num_tokens, self.num_reqs, self.uniform_token_count is not None)
 
     def fits(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None) -> bool:
         """Whether a batch may run in this graph."""
@@ -95,10 +101,16 @@ class CandidateTable:
     ) -> BatchDescriptor | None:
         """The smallest graph of so many microbatches for so many tokens of decodes; None if there is none (3.4)."""
         if self.captured and uniform_token_count == self.q:
-            for graph in (*self.decodes, *self.mixed):
-                if graph.num_tokens >= num_tokens and self.whole_decodes(graph):
-                    return graph._replace(uniform_token_count=self.q, num_ubatches=num_ubatches)
+            for graph in self.split_graphs(num_ubatches):
+                if graph.num_tokens >= num_tokens:
+                    return graph
         return None
+
+    def split_graphs(self, num_ubatches: int) -> Iterator[BatchDescriptor]:
+        """All graphs of so many microbatches, the smallest of a kind first."""
+        for graph in (*self.decodes, *self.mixed):
+            if self.whole_decodes(graph):
+                yield graph._replace(uniform_token_count=self.q, num_ubatches=num_ubatches)
 
     def whole_decodes(self, graph: BatchDescriptor) -> bool:
         """Whether decodes fill it. PIECEWISE graphs say nothing of requests, and none is of several microbatches."""

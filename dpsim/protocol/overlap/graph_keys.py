@@ -4,6 +4,7 @@
     001, 0.14     first + second             2 x first
     0.17 - 0.24   first + second             all
     0.33          all                        all
+    V2 runner     all                        all; a batch that is not split has a graph of its own
 
 All agree for two microbatches and an even number of tokens, and only there. Where they do not, no graph is ever found,
 and each step captures another one (vllm issue 43145).
@@ -66,4 +67,12 @@ class Keys033(GraphKeys):
         return sum(tokens)
 
 
-__all__ = ["GraphKeys", "Keys001", "Keys017", "Keys033"]
+class KeysV2(Keys033):
+    """The V2 runner of 0.33, which captures a size as a whole as well as for microbatches."""
+
+    def plain(self, num_tokens: int) -> int:
+        """Never at graphs of microbatches, of which none has no token."""
+        return 0
+
+
+__all__ = ["GraphKeys", "Keys001", "Keys017", "Keys033", "KeysV2"]

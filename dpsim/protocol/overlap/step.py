@@ -7,7 +7,7 @@ What runs is a model with experts on all ranks, eager or captured (`config.captu
     config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
 
 A form is a release: its agreement, how it cuts batches, under which keys it keeps graphs, and how many parties its
-ready barrier has.
+ready barrier has (`dpsim.protocol.overlap.forms`).
 """
 
 from __future__ import annotations
@@ -17,53 +17,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from dpsim.config import EngineConfig, Topology
-from dpsim.interface import HostArray, Rank
+from dpsim.interface import Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, RawRecord
 from dpsim.program import Arguments, Program, Unsuitable
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
-from dpsim.protocol.data_parallel.forward import Microbatch
-from dpsim.protocol.data_parallel.microbatch import Slicing, Slicing033
-from dpsim.protocol.data_parallel.step import DataParallelStep
+from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.protocol.data_parallel.timeline import Timeline
-from dpsim.protocol.overlap.barrier import ReadyBarrier
+from dpsim.protocol.overlap.forms import FORMS, FORWARDS, Forward033, OverlapStep
 from dpsim.protocol.overlap.forward import OverlapForward
-from dpsim.protocol.overlap.graph_keys import GraphKeys, Keys033
 from dpsim.registry import register_protocol, with_variant
 
-
-class Forward014(OverlapForward):
-    """0.14: a party for each microbatch."""
-
-    barrier: type[ReadyBarrier] = ReadyBarrier
-
-
-class Forward033(Forward014):
-    """0.33: lists of boundaries, and one key for all that is stored and looked up."""
-
-    slicing: type[Slicing] = Slicing033
-    graph_keys: type[GraphKeys] = Keys033
-
-
-FORWARDS: dict[str, type[OverlapForward]] = {
-    "source-000": OverlapForward,
-    "0.14": Forward014,
-    "0.33": Forward033,
-}
-"""What each release runs; its graph keys are 001's where nothing else is said."""
-
 ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
-
-
-class OverlapStep(DataParallelStep):
-    """The step of one rank."""
-
-    async def came(self, part: Microbatch, model: str = "") -> HostArray:
-        """Wait for a forward. Returns this rank's rows, which nobody else has."""
-        buffer, mine = part
-        result = await buffer.read("rows.read")
-        buffer.free()
-        return result[mine]
 
 
 class OverlapSetup(NamedTuple):
@@ -76,7 +41,7 @@ class OverlapSetup(NamedTuple):
     forward: type[OverlapForward]
 
 
-@register_protocol("dbo", forms=tuple(FORWARDS))
+@register_protocol("dbo", forms=tuple(FORMS))
 class DualBatchOverlap(Program[OverlapSetup]):
     """Data-parallel steps with microbatches in threads.
 
@@ -101,9 +66,14 @@ class DualBatchOverlap(Program[OverlapSetup]):
                 "topology.tensor_parallel_size: the experts of dbo are one a data-parallel rank; remove it"
             )
         timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
-        form, flow = RELEASES[args.form]
-        pieces: dict[type[Any], type[Any]] = {BatchForm: form, BatchFlow: flow, OverlapStep: OverlapStep}
-        pieces = with_variant(self, args, pieces | {OverlapForward: FORWARDS[args.form]})
+        chosen = FORMS[args.form]
+        if issubclass(chosen.step, DataParallelStepV2) and config.enable_lora:
+            raise Unsuitable(
+                "config.enable_lora: no graph of the V2 runner knows adapters here; remove it, or take another form"
+            )
+        form, flow = RELEASES[chosen.release]
+        pieces: dict[type[Any], type[Any]] = {BatchForm: form, BatchFlow: flow, OverlapStep: chosen.step}
+        pieces = with_variant(self, args, pieces | {OverlapForward: chosen.forward})
         try:
             decides = pieces[BatchFlow](config, pieces[BatchForm](), topology.tensor_parallel_size)
         except ValueError as error:
@@ -124,4 +94,4 @@ class DualBatchOverlap(Program[OverlapSetup]):
         await step.run(prepared.timeline)
 
 
-__all__ = ["ACTIONS", "FORWARDS", "DualBatchOverlap", "OverlapSetup", "OverlapStep"]
+__all__ = ["ACTIONS", "FORWARDS", "DualBatchOverlap", "Forward033", "OverlapSetup", "OverlapStep"]

@@ -26,21 +26,14 @@ from dpsim.config import EngineConfig
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.batch_v2 import AgreementV2
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
-from dpsim.protocol.data_parallel.microbatch import Slicing, SlicingV2
 from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.graphs.dispatcher import Dispatcher
 from dpsim.protocol.graphs.managed import V1_GRAPHS
+from dpsim.protocol.overlap.forms import FORWARDS, ForwardV2
 from dpsim.protocol.overlap.forward import OverlapForward
-from dpsim.protocol.overlap.step import FORWARDS, Forward033
 from dpsim.protocol.pipeline.page_002 import Page002Tokens
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.transfer import TRANSFERS, Transfer
-
-
-class ForwardV2(Forward033):
-    """The V2 runner's: a last microbatch of padding only is run, and keeps a request."""
-
-    slicing: type[Slicing] = SlicingV2
 
 
 class FinishSync(NamedTuple):
@@ -55,11 +48,13 @@ class FinishSync(NamedTuple):
 
 
 class AgreementV1(NamedTuple):
-    """What the V1 runner agrees with. `flow` is made with `form`, and with `graphs` in place of its own."""
+    """What the V1 runner agrees with. `flow` is made with `form`, and with `graphs` in place of its own; None: with
+    its own.
+    """
 
     form: type[BatchForm]
     flow: type[BatchFlow]
-    graphs: type[Dispatcher]
+    graphs: type[Dispatcher] | None
 
     def make(self, config: EngineConfig, tensor_parallel_size: int = 1) -> BatchFlow:
         """The decisions of a rank. Raises ValueError if no size of a graph is left."""
@@ -140,6 +135,5 @@ __all__ = [
     "AgreementOfV2",
     "AgreementV1",
     "FinishSync",
-    "ForwardV2",
     "finish_sync",
 ]

@@ -9,8 +9,10 @@ schedules what is no longer known beforehand, for requests come as messages.
 
 A form is one of the two stacks of specification 10.0, as far as there is no pipeline:
 
-    current   0.33's loop, agreement, graphs and microbatches, on the V1 runner
+    current   0.33's loop, on the V2 runner; microbatches are on the V1 runner, unless `pieces: {runner: v2}` asks
     source    the loop of source 003, the agreement of source 000, the microbatches of source 001
+
+What the V2 runner refuses together with microbatches is refused by the rule's name (`dpsim.protocol.whole.rules`).
 """
 
 from __future__ import annotations
@@ -27,7 +29,9 @@ from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.protocol.capture.session import refused
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.captured import CapturedForward
+from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.protocol.data_parallel.drafter import Drafter
+from dpsim.protocol.data_parallel.drafter_v2 import DrafterV2
 from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.live import OwnBatches
 from dpsim.protocol.data_parallel.step import DataParallelStep
@@ -35,9 +39,8 @@ from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
 from dpsim.protocol.engine.waves import EngineWaves
-from dpsim.protocol.overlap.step import OverlapStep
 from dpsim.protocol.whole.batch_queue import QueuedLoop
-from dpsim.protocol.whole.pieces import FORMS, AgreementV1
+from dpsim.protocol.whole.pieces import FORMS, V1_AGREEMENTS, AgreementV1
 from dpsim.protocol.whole.rank_engine import LiveRankScheduler, RankWorker
 from dpsim.protocol.whole.stacks import ENGINES, Pieces, resolve_arguments
 from dpsim.registry import register_protocol, with_variant
@@ -73,9 +76,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
                 f"topology: {topology.replica_size} ranks a replica; expected one, as an engine is its only worker "
                 "here; whole_engine has pipelines"
             )
-        stack = resolve_arguments(replace(args, pieces={"runner": "v1", **args.pieces}))
-        if not isinstance(stack.agreement, AgreementV1):
-            raise Unsuitable(f"protocol.pieces.runner: {stack.runner}; expected v1, whose step whole_engine_dp makes")
+        stack = resolve_arguments(args)
         engine = ENGINE.prepare(replace(args, form=ENGINES[stack.finish_sync.release], variant=None))
         config = engine.config
         if engine.offline:
@@ -84,9 +85,11 @@ class WholeEngineDp(Program[WholeRankSetup]):
             )
         if config.num_gpu_blocks_override is not None:
             raise Unsuitable("config.num_gpu_blocks_override: a data-parallel step has no KV cache to be too small")
-        form, flow, graphs = stack.agreement
-        pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: Drafter}
+        form, flow, graphs = decides_alone(stack)
+        drafter = Drafter if stack.runner == "v1" else DrafterV2
+        pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: drafter}
         pieces |= {one: one for one in (QueuedLoop, LiveRankScheduler, RankWorker)}
+        refuse_of_v2(config, stack)
         pieces |= self.forward(config, stack)
         pieces = with_variant(self, args, pieces)
         plan = pieces[Plan](args.requests, engine.layout.frontends)
@@ -104,12 +107,13 @@ class WholeEngineDp(Program[WholeRankSetup]):
                     "config.speculative_method: microbatches have no drafter; set it to ngram, or remove it"
                 )
             self.threaded = self.ordered_by_flags = True
-            return {DataParallelStep: OverlapStep, CapturedForward: stack.microbatches}
+            return {DataParallelStep: stack.overlap_step, CapturedForward: stack.microbatches}
         if not config.capture_graphs:
-            return {DataParallelStep: DataParallelStep}
+            return {DataParallelStep: stack.step}
         if (reason := refused(config)) is not None:
             raise Unsuitable(reason)
-        return {DataParallelStep: DataParallelStep, CapturedForward: CapturedForward}
+        captured = CapturedForward if stack.runner == "v1" else CapturedForwardV2
+        return {DataParallelStep: stack.step, CapturedForward: captured}
 
     def services(self, prepared: WholeRankSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
@@ -142,6 +146,26 @@ class WholeEngineDp(Program[WholeRankSetup]):
             "forwards by graph mode": by_mode,
             "microbatched forwards": split,
         }
+
+
+def decides_alone(stack: Pieces) -> AgreementV1:
+    """What a rank decides alone. On the V2 runner that is what a dummy batch and a decode are, of the same release."""
+    return stack.agreement if isinstance(stack.agreement, AgreementV1) else AgreementV1(*V1_AGREEMENTS["v1-0.33"], None)
+
+
+def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:
+    """Raise Unsuitable for what the V2 runner's pieces do not look at here."""
+    if stack.runner == "v2":
+        for setting, there in {
+            "config.enable_lora": config.enable_lora,
+            "config.enable_sp": config.enable_sp,
+            "config.speculative_max_model_len": config.speculative_max_model_len is not None,
+        }.items():
+            if there:
+                raise Unsuitable(
+                    f"{setting}: the V2 runner's pieces do not look at it; remove it, or swap them: "
+                    "protocol.pieces: {runner: v1}"
+                )
 
 
 __all__ = ["WholeEngineDp", "WholeRankSetup"]

@@ -31,6 +31,7 @@ from dpsim.config import EngineConfig, Topology, broken_rules
 from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.protocol.overlap.forms import OverlapStep, OverlapStepV2
 from dpsim.protocol.overlap.forward import OverlapForward
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.transfer import Transfer
@@ -97,6 +98,11 @@ class Pieces(NamedTuple):
     def step(self) -> type[DataParallelStep]:
         """The step of the runner, with its agreement."""
         return DataParallelStepV2 if self.runner == "v2" else DataParallelStep
+
+    @property
+    def overlap_step(self) -> type[OverlapStep]:
+        """The same where batches are split in threads."""
+        return OverlapStepV2 if self.runner == "v2" else OverlapStep
 
     @property
     def syncs_on_host(self) -> bool:

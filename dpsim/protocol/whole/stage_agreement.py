@@ -4,7 +4,7 @@ Each tells its batch, and all come to the same: in which graph they run it, and 
 collectives of the experts. A worker without tokens tells a dummy batch. Two forms, one for each runner:
 
     AgreementV1   dispatch, tell, dispatch again with the agreed count (1.5, 1.6)
-    AgreementV2   tell the batch itself, and look the graph up afterwards (1.7)
+    AgreementV2   tell the batch itself, by point-to-point swaps, and look the graph up afterwards (1.4, 1.7)
 
     >>> from dpsim.config import EngineConfig
     >>> from dpsim.protocol.graphs.candidates import CandidateTable
@@ -26,11 +26,14 @@ from typing import NamedTuple
 import numpy as np
 
 from dpsim.config import RuntimeMode
-from dpsim.interface import HostArray
+from dpsim.interface import HostArray, HostCommunicator
 from dpsim.protocol.data_parallel import batch_v2
+from dpsim.protocol.data_parallel.doubling import sum_over
 from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.graphs.capture import Capture
+
+SITE = "dp.agree"
 
 Tokens = Sequence[int]
 """Of each request."""
@@ -45,7 +48,7 @@ class Ran(NamedTuple):
 
 
 class StageAgreement(ABC):
-    """One rank's side of it: no communicator, only what is told and what follows."""
+    """One rank's side of it: what is told and what follows."""
 
     @abstractmethod
     def dummy(self) -> Tokens:
@@ -54,6 +57,10 @@ class StageAgreement(ABC):
     @abstractmethod
     def column(self, tokens: Tokens) -> tuple[int, ...]:
         """This rank's column of the table, int32."""
+
+    async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
+        """The table of all ranks, from each rank's own."""
+        return await peers.all_reduce(table, site=SITE)
 
     @abstractmethod
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
@@ -118,6 +125,9 @@ class AgreementV2(StageAgreement):
     def column(self, tokens: Tokens) -> tuple[int, ...]:
         local = self.local(tokens)
         return self.agreement.column(local, self.agreement.first_dispatch(local))
+
+    async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
+        return await sum_over(peers, table, SITE)
 
     def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
         chosen, state = self.agreement.decide(table, self.local(tokens))

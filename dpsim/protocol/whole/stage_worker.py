@@ -157,7 +157,7 @@ class StageWorker(Stage):
         index, size = self.peers.index, self.peers.size
         table = table_of(self.agreement.column(tokens), index, size)
         if size > 1:
-            table = await self.peers.all_reduce(table, site="dp.agree")
+            table = await self.agreement.reduced(self.peers, table)
         ran = self.agreement.decide(table, tokens, index)
         self.rank.decide("counts", ran.counts, "dp_cpu")
         self.rank.decide("mode", ran.mode.name, "dp_cpu")

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dpsim.protocol.data_parallel.doubling import calls, exchanges, summed
+from dpsim.interface import Rank
+from dpsim.program import Program
+from dpsim.protocol.data_parallel.doubling import calls, exchanges, sum_over, summed
+from dpsim.sim.backend import SimBackend
+from tests.programs import world_of
+from tests.protocol.data_parallel.batch_worlds import Played
 
 RANKS = range(1, 25)
 Exchanges = Callable[[int, int], list[tuple[int, ...]]]
@@ -85,3 +91,37 @@ def test_one_tensor_that_is_not_contiguous(ranks: int) -> None:
     differs = {rank: calls(rank, ranks, contiguous=rank != 0) for rank in range(ranks)}
     assert stuck(differs) == list(range(ranks))
     assert stuck({rank: calls(rank, ranks, contiguous=False) for rank in range(ranks)}) == []
+
+
+# ---- the reduction over the wire
+
+
+class Reduces(Program[Any]):
+    """Each rank sums up a table. `wrong`: the rank whose table is not contiguous."""
+
+    def __init__(self, wrong: int | None = None) -> None:
+        self.wrong = wrong
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        group = rank.host("dp_cpu")
+        table = np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank.rank + 1)
+        if rank.rank == self.wrong:
+            table = np.asfortranarray(table)
+        table = await sum_over(group, table, "sum")
+        rank.decide("sum", tuple(table.ravel().tolist()), "dp_cpu")
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+def test_the_sum_is_that_of_all(ranks: int) -> None:
+    told = world_of(ranks, ["dp_cpu"], [])
+    tables = [np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank + 1) for rank in range(ranks)]
+    done = Played(told, SimBackend().run_program(told, Reduces(), None), None, ())  # type: ignore[arg-type]
+    assert done.classes == []
+    for rank in range(ranks):
+        assert done.decided("sum", rank) == [tuple(summed(tables)[rank].ravel().tolist())]
+
+
+def test_one_table_that_is_not_contiguous() -> None:
+    told = world_of(4, ["dp_cpu"], [])
+    done = Played(told, SimBackend().run_program(told, Reduces(wrong=2), None), None, ())  # type: ignore[arg-type]
+    assert done.classes[0].startswith("HANG")

@@ -34,6 +34,10 @@ WORLDS: list[tuple[list[Request], dict[str, Any]]] = [
     (line_up(decodes(1, 4), prefill(3, 2)), CAPTURED),
     (line_up(decodes(2, 3), prefill(9, 2)), CAPTURED | {"cudagraph_mode": "PIECEWISE", "async_scheduling": True}),
     (line_up(decodes(2, 4), prefill(9, 3)), BALANCED),
+    (line_up(decodes(2, 2), prefill(9, 3)), DRAFTS | {"form": "v2-0.33", "speculative_max_model_len": None}),
+    (line_up(decodes(3, 2), decodes(4, 2)), SPLIT | {"form": "v2-0.33", "cudagraph_mode": "FULL_DECODE_ONLY"}),
+    (line_up(decodes(1, 4), prefill(3, 2)), CAPTURED | {"form": "v2-0.33"}),
+    (line_up(prefill(3, 2), []), {"form": "v2-0.17", "cudagraph_capture_sizes": [1, 2]}),
     (line_up(prefill(5, 2, encoder_inputs=True), prefill(7)), DRAFTS | {"form": "0.14", "async_scheduling": True}),
 ]
 

@@ -64,7 +64,8 @@ def test_ranks_that_split_differently_hang_or_mismatch() -> None:
 def test_eager_rows(form: str) -> None:
     assert forwards(scenario(WHOLE, form)) == {"threads": 1}
     assert forwards(scenario([(1, 1), (1, 1)], form)) == {"plain": 1}, "below the threshold"
-    assert forwards(scenario([(4, 1), (2, 1)], form)) == {"plain": 1}, "the last microbatch would be empty"
+    with_an_empty_one = "threads" if form == "v2-0.33" else "plain"
+    assert forwards(scenario([(4, 1), (2, 1)], form)) == {with_an_empty_one: 1}, "the last microbatch would be empty"
 
 
 def test_graph_rows() -> None:

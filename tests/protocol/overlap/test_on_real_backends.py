@@ -40,6 +40,7 @@ WORLDS: dict[str, Scenario] = {
     "low-latency-captured": scenario(DECODES, variant="dbo-low-latency", **SIZES),
     "fresh-pool": scenario(DECODES, variant="dbo-fresh-pool", **SIZES),
     "refused": scenario(WHOLE, variant="dbo-falls-back"),
+    "v2-empty": scenario([(4, 1), (2, 1)], "v2-0.33"),
 }
 DRAWN = 60
 

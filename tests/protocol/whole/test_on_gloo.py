@@ -29,6 +29,7 @@ RANK: dict[str, dict[str, Any]] = {
     "split": SPLIT,
     "captured": test_rank_program.CAPTURED,
     "eager": EAGER,
+    "split on v2": SPLIT | {"swaps": {"runner": "v2"}},
     "drafts": test_rank_program.DRAFTS | {"async_scheduling": True},
 }
 STAGES: dict[str, dict[str, Any]] = {
@@ -78,7 +79,13 @@ def test_whole_engine(gloo: str, name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["whole_engine_small", *(pytest.param(one, marks=pytest.mark.slow) for one in ("whole_engine_dp", "whole_engine"))],
+    [
+        "whole_engine_small",
+        *(
+            pytest.param(one, marks=pytest.mark.slow)
+            for one in ("whole_engine_dp", "whole_engine_dp_v2", "whole_engine")
+        ),
+    ],
 )
 def test_scenarios_on_gloo(gloo: str, name: str) -> None:
     """Everybody does the same in the same order, services included: their messages come where the simulation says."""

@@ -39,8 +39,10 @@ def in_lockstep(seen: Seen, dp: int = 2) -> None:
     forwards = [sum(seen.forwards[core]) for core in range(len(workers), len(workers) + dp)]
     assert len(set(forwards)) == 1
     for rank in workers:
-        met = [raw for raw in seen.run.journals[rank] if raw[KIND] == "collective"]
-        agreed = [raw[STEP] for raw in met if raw[COMMUNICATOR].startswith("dp_cpu")]
+        met = [raw for raw in seen.run.journals[rank] if raw[KIND] in ("collective", "transfer")]
+        told = [(raw[STEP], raw[KIND]) for raw in met if raw[COMMUNICATOR].startswith("dp_cpu")]
+        of_v2 = {kind for _, kind in told} == {"transfer"}
+        agreed = [step for step, _ in told[:: 2 if of_v2 else 1]]  # of two ranks a swap is a receive and a send
         assert agreed == list(range(forwards[0]))
         summed = [raw[STEP] for raw in met if raw[SITE] == "experts.combine"]
         assert summed == agreed

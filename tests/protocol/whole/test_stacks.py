@@ -22,7 +22,7 @@ from dpsim.protocol.data_parallel.microbatch import Slicing, Slicing033, Slicing
 from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.graphs.dispatcher import Dispatcher014, Dispatcher017, Dispatcher033
 from dpsim.protocol.graphs.managed import Managed
-from dpsim.protocol.overlap.graph_keys import Keys001, Keys033
+from dpsim.protocol.overlap.graph_keys import Keys001, Keys033, KeysV2
 from dpsim.protocol.pipeline.page_002 import Page002Tokens
 from dpsim.protocol.pipeline.transfer import Blocking, Transfer, WaitsForDescription
 from dpsim.protocol.whole import rules
@@ -58,7 +58,7 @@ def test_current() -> None:
     pieces = resolve("current", {}, TWO, EngineConfig(dp_sync_interval=16))
     assert pieces.names == STACKS["current"]
     assert pieces.agreement == AgreementOfV2(AgreementV2, CandidateTable)
-    assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (SlicingV2, Keys033)
+    assert (pieces.microbatches.slicing, pieces.microbatches.graph_keys) == (SlicingV2, KeysV2)
     assert (pieces.transfer, pieces.config.parallel_rules) == (Transfer, "0.33")
     assert pieces.finish_sync == FinishSync("0.33", 16, first_step=True, pause_votes=True)
 

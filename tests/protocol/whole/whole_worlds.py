@@ -44,12 +44,16 @@ def scenario(
     tp: int = 1,
     interval: int = 2,
     frontends: int = 1,
+    swaps: dict[str, str] | None = None,
+    allow_refused: bool = False,
     **config: Any,
 ) -> Scenario:
+    """`swaps`: forms of pieces, by name."""
     more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
     chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
     if form == "source":
-        chosen["pieces"] = {"config": "0.33"}  # else the interval between syncs is 32 for good
+        swaps = {"config": "0.33"} | (swaps or {})  # else the interval between syncs is 32 for good
+    chosen |= ({"pieces": swaps} if swaps else {}) | ({"allow_refused": True} if allow_refused else {})
     return scenario_from(
         {
             "name": "whole",
