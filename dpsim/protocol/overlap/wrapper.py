@@ -232,7 +232,7 @@ class UBatchWrapper:
     def concatenated(self, results: list[tuple[int, Outputs]], stream: Stream) -> Outputs:
         """The rows of all, one after the other, on the stream that all of them end on (I-UB-10)."""
         buffers = [outputs.buffers[0] for _, outputs in results]
-        whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), "int32", "ubatches.rows")
+        whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), buffers[0].dtype, "ubatches.rows")
         stream.launch("ubatches.concatenate", concatenate, reads=buffers, writes=[whole], cost=0)
         for buffer in buffers:
             buffer.free()

@@ -44,10 +44,16 @@ def scenario(
     tp: int = 1,
     interval: int = 2,
     frontends: int = 1,
+    runner: str | None = None,
+    allow_refused: bool = False,
     **config: Any,
 ) -> Scenario:
     more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
     chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
+    if runner is not None:
+        chosen["pieces"] = {"runner": runner}
+    if allow_refused:
+        chosen["allow_refused"] = True
     if form == "source":
         chosen["pieces"] = {"config": "0.33"}  # else the interval between syncs is 32 for good
     return scenario_from(
