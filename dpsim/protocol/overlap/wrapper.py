@@ -108,8 +108,13 @@ class UBatchWrapper:
             with self.sms.shared_out():
                 return await self.capture_ubatches(self.renewed(parts))
         self.decided("replay")
-        entry.graph.replay(forward.context.stream, "ubatches.replay")
+        self.replay(forward.context, entry)
         return Outputs(entry.outputs, owned=False)
+
+    def replay(self, context: ForwardContext, entry: Entry) -> None:
+        """Once weights that were asked for eagerly are there (5.9)."""
+        self.model.before(context)
+        entry.graph.replay(context.stream, "ubatches.replay")
 
     def decided(self, action: str) -> None:
         """Which row of the table it is: on all ranks the same, as it decides on their collectives."""
