@@ -132,6 +132,7 @@ def test_who_came_first_is_told_by_the_machine() -> None:
     for occupied in ((), alike):
         twin = hang(replace(made.world, residency=3), replace(blocked, occupied=occupied))
         assert twin.klass == "HANG:UNDECIDED"
+        assert twin.message.endswith("; ranks have no slot left") == bool(occupied)
 
 
 def test_transfers_hold_places_too() -> None:
