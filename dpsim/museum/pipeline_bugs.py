@@ -96,7 +96,10 @@ WARM_UP = (
 
 @mutant("pp-warms-up", None, f"{HEALTHY} pp-warmup-bcast")
 class WarmsUp(Stage):
-    """Synthetic steps come before serving. What communicates does so in one order, which is that of the steps."""
+    """Synthetic steps come before serving. What communicates does so in one order, which is that of the steps.
+
+    There are no more of them than staging buffers, so the host waits for its device once, at the end.
+    """
 
     warm = False
 
@@ -105,6 +108,7 @@ class WarmsUp(Stage):
             await self.execute(batch)
             if batch.rows:
                 self.drop(self.sample_tokens())
+        await self.main.record().synchronize("warm_up.synchronize")
         self.warm = True
         await super().run()
 
