@@ -32,7 +32,8 @@ from dpsim.interface import Rank
 from dpsim.ops import RawRecord
 from dpsim.program import Program
 from dpsim.registry import register_protocol
-from real.cuda_streams import CudaCommunicator, CudaStream
+from real.cuda_groups import CudaCommunicator
+from real.cuda_streams import CudaStream
 from real.folder import MEMORY
 from real.journal_file import JournalFile
 from real.rank import RealRank

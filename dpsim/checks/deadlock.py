@@ -134,7 +134,7 @@ def _in_slots(run_index: RunIndex) -> Finding | None:
     if not run_index.world.residency and run_index.transfers:
         return None
     issued = order_inversion.in_residency(run_index) or order_inversion.in_residency(run_index, joint=True)
-    return issued or order_inversion.in_places(run_index)
+    return issued or order_inversion.in_places(run_index) or order_inversion.in_places(run_index, joint=True)
 
 
 def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:

@@ -33,11 +33,11 @@ from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
 from dpsim.checks.stuck import passed_on_streams
-from dpsim.ops import CALL, COMMUNICATOR, KIND, SEQ, STREAM, RawRecord
-from dpsim.words import ranks_text
+from dpsim.ops import CALL, COMMUNICATOR, KIND, OP, SEQ, STREAM, TRANSFER_PEER, RawRecord
+from dpsim.words import counted, ranks_text
 
 Key: TypeAlias = tuple[str, int]
-"""A collective: communicator and sequence number."""
+"""A collective: communicator and sequence number. Or a transfer: communicator with both ends, and number."""
 
 
 class Part(NamedTuple):
@@ -100,26 +100,37 @@ def in_residency(run_index: RunIndex, joint: bool = False) -> Finding | None:
     return _finding(run_index, _slots(run_index, room, joint), f", and {where}" + (JOINT if joint else ""))
 
 
-def in_places(run_index: RunIndex) -> Finding | None:
-    """Collectives that wait for places of a device which others hold, as the machine saw it: whoever came first."""
-    standing = Standing()
-    calls = [(one, run_index.run.journals[one.rank]) for one in run_index.run.occupied]
-    if any(journal[at][KIND] != "collective" for one, journal in calls for at in (*one.held, *one.waiting)):
-        return None
+def in_places(run_index: RunIndex, joint: bool = False) -> Finding | None:
+    """Collectives and transfers that wait for places of a device which others hold, as the machine saw it: whoever came
+    first. A rank without a free place has not come to what another one waits for in it alone.
+    """
+    standing, room = Standing(), run_index.world.residency or 0
+    calls = [(one, run_index.run.journals[one.rank]) for one in run_index.run.occupied if one.held]
+    alone: dict[Key, int] = {}
     for one, journal in calls:
         for raw in map(journal.__getitem__, one.held):
-            standing.stand(_key(raw), one.rank, _needs(run_index, raw, one.rank, False))
+            key, least = _key_of_any(raw, one.rank), _needs(run_index, raw, one.rank, False)
+            standing.stand(key, one.rank, _needs(run_index, raw, one.rank, joint))
+            if len(least) == 1:
+                alone[key] = least[0]
     for one, journal in calls:
-        for raw in map(journal.__getitem__, one.waiting):
-            standing.wait(_key(raw), one.rank, _key(journal[one.held[0]]))
-    return _finding(run_index, standing, f", and a device has {run_index.world.residency} places")
+        comes = [_key_of_any(journal[at], one.rank) for at in one.waiting]
+        if len(one.held) == room:
+            missing = [key for key, rank in alone.items() if rank == one.rank and rank not in standing.stands[key]]
+            comes += [key for key in missing if _entry(run_index, key, one.rank)]
+        for key in comes:
+            standing.wait(key, one.rank, _key_of_any(journal[one.held[0]], one.rank))
+    return _finding(run_index, standing, f", and a device has {counted(room, 'place')}" + (JOINT if joint else ""))
 
 
 JOINT = ", and all members wait for all"
+LINE = "{} from rank {} to {}"  # transfers in one direction, as a collective's communicator
 
 
 def _needs(run_index: RunIndex, raw: RawRecord, rank: int, joint: bool) -> Sequence[int]:
     """Whom a part waits for."""
+    if raw[KIND] == "transfer":
+        return (raw[TRANSFER_PEER],)
     members = tuple(run_index.collectives[raw[COMMUNICATOR]])
     return members if joint else awaited(raw[CALL], rank, members)
 
@@ -265,9 +276,21 @@ def _key(raw: RawRecord) -> Key:
     return raw[COMMUNICATOR], raw[SEQ]
 
 
+def _key_of_any(raw: RawRecord, rank: int) -> Key:
+    """The same, also of a rank's part in a transfer."""
+    if raw[KIND] == "collective":
+        return _key(raw)
+    ends = (rank, raw[TRANSFER_PEER]) if raw[OP] == "send" else (raw[TRANSFER_PEER], rank)
+    return LINE.format(raw[COMMUNICATOR], *ends), raw[SEQ]
+
+
 def _entry(run_index: RunIndex, key: Key, rank: int) -> Entry | None:
-    """A rank's part in a collective; None if it has not issued it."""
-    calls = run_index.collectives[key[0]][rank]
+    """A rank's part in a collective or transfer; None if it has not issued it."""
+    if key[0] in run_index.collectives:
+        calls = run_index.collectives[key[0]][rank]
+    else:
+        way, line = next((way, line) for way, line in run_index.transfers.items() if LINE.format(*way) == key[0])
+        calls = line.sends if rank == way[1] else line.receives
     return calls[key[1]] if key[1] < len(calls) else None
 
 

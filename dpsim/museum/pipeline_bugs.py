@@ -3,7 +3,7 @@
 Where a bug needs a schedule or a transport that the protocol does not have, a healthy extension has it, registered
 beside the bug and named as its `twin`: the bug alone is the difference between the two.
 
-Not here: pp-captured-recv and pp-warmup-bcast, which need graphs and finite residency.
+Not here: pp-captured-recv, which needs graphs (`dpsim.museum.graph_bugs`).
 
     protocol: {name: pp_tokens, variant: pp-record-stream}
 """
@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, HostArray
+from dpsim.interface import Buffer, HostArray, Stream
 from dpsim.museum.tokens import mutant
 from dpsim.protocol.model import kernels
-from dpsim.protocol.pipeline.batches import Batch, InputBatch, Row
+from dpsim.protocol.pipeline.batches import Admission, Batch, InputBatch, Row, StepResult
 from dpsim.protocol.pipeline.page_002 import Page002Tokens
 from dpsim.protocol.pipeline.request_table import gather
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
@@ -80,6 +80,71 @@ class GathersOnSide(Stage):
             proposed.record_stream(self.tokens.side)
             proposed.free()
             drafts.free()
+
+
+# ---- a warm-up
+
+
+SYNTHETIC = -1
+WARM_UP = (
+    Batch(0, (), (Admission(SYNTHETIC, (0,)),), (Row(SYNTHETIC, 0, 1, 1, 4, 0),)),
+    Batch(1, (), (), (Row(SYNTHETIC, 1, 1, 1, 4, 1),)),
+    Batch(2, (SYNTHETIC,), (), ()),
+)
+"""A request of nobody is prefilled and decodes at once: no step waits until the token of the one before is there."""
+
+
+@mutant("pp-warms-up", None, f"{HEALTHY} pp-warmup-bcast")
+class WarmsUp(Stage):
+    """Synthetic steps come before serving. What communicates does so in one order, which is that of the steps.
+
+    There are no more of them than staging buffers, so the host waits for its device once, at the end.
+    """
+
+    warm = False
+
+    async def run(self) -> None:
+        for self.rank.step, batch in enumerate(WARM_UP, -len(WARM_UP)):
+            await self.execute(batch)
+            if batch.rows:
+                self.drop(self.sample_tokens())
+        await self.main.record().synchronize("warm_up.synchronize")
+        self.warm = True
+        await super().run()
+
+    def sample_tokens(self, masks: tuple[tuple[int, ...], ...] = ()) -> StepResult | None:
+        """After the hidden states of this step."""
+        assert self.tokens is not None
+        assert self.transfer is not None
+        self.tokens.side.wait_stream(self.transfer.sending())
+        result = super().sample_tokens(masks)
+        for stream in (self.transfer.receiving(), self.transfer.sending()):
+            self.before_next(stream, self.tokens.side)
+        return result
+
+    def before_next(self, stream: Stream, side: Stream) -> None:
+        """The tokens come before the hidden states of the next step."""
+        stream.wait_stream(side)
+
+    def drop(self, result: StepResult | None) -> None:
+        """Nobody hears of it."""
+        assert result is not None
+        for buffer in (result.inputs, result.tokens, result.counts):
+            if buffer is not None:
+                buffer.free()
+
+
+@mutant("pp-warmup-bcast", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS", twin="pp-warms-up")
+class WarmsUpUnordered(WarmsUp):
+    """In the warm-up a receive of tokens, which spins on the device, has no order with hidden states of the next step.
+
+    The last stage cannot send tokens while a receive of those hidden states holds its device, and they do not come from
+    a stage that spins (vllm pull request 56956, open).
+    """
+
+    def before_next(self, stream: Stream, side: Stream) -> None:
+        if self.warm:
+            super().before_next(stream, side)
 
 
 # ---- hidden states

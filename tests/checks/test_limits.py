@@ -132,3 +132,22 @@ def test_who_came_first_is_told_by_the_machine() -> None:
     for occupied in ((), alike):
         twin = hang(replace(made.world, residency=3), replace(blocked, occupied=occupied))
         assert twin.klass == "HANG:UNDECIDED"
+        assert twin.message.endswith("; ranks have no slot left") == bool(occupied)
+
+
+def test_transfers_hold_places_too() -> None:
+    """Rank 0 spins in a broadcast, whose root spins in a receive from it; the send waits for no place yet."""
+    made = Made(2)
+    made[0].collective("dp", "side", op="broadcast", root=1)
+    made[1].collective("dp", "side", op="broadcast", root=1)
+    made[0].transfer("send", 1, "main")
+    made[1].transfer("recv", 0, "main")
+    for rank in (0, 1):
+        made[rank].read("side")
+    blocked = made.run("blocked", "blocked")
+    spinning = Occupied(0, (0,), ()), Occupied(1, (1,), (0,))
+    found = hang(replace(made.world, residency=1), replace(blocked, occupied=spinning))
+    assert found.klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+    assert "a device has 1 place: rank 0: dp #0 before pp from rank 0 to 1 #0; rank 1: pp" in found.message
+    twin = hang(replace(made.world, residency=2), replace(blocked, occupied=spinning))
+    assert twin.klass == "HANG:UNDECIDED", "rank 0 has a place left"

@@ -78,8 +78,9 @@ def test_a_transfer_takes_a_slot() -> None:
 
 def test_who_holds_the_slots_is_told() -> None:
     (finding,) = explored(world_of(2, devices=["d", "p"], residency=1), receive_before_a_collective).findings
-    assert finding.message.endswith("; ranks have no slot left")
-    first, second = finding.details
+    assert finding.klass == "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS"
+    assert "1 place: rank 0: p from rank 1 to 0 #0 before d #0; rank 1: d #0 before p from rank 1" in finding.message
+    *_, first, second = finding.details
     assert first.startswith(
         "rank 0: its only slot is held by recv int32[4] from rank 1 on p #0 (p.recv, tests/soundness/"
     )

@@ -108,8 +108,13 @@ class UBatchWrapper:
             with self.sms.shared_out():
                 return await self.capture_ubatches(self.renewed(parts))
         self.decided("replay")
-        entry.graph.replay(forward.context.stream, "ubatches.replay")
+        self.replay(forward.context, entry)
         return Outputs(entry.outputs, owned=False)
+
+    def replay(self, context: ForwardContext, entry: Entry) -> None:
+        """Once weights that were asked for eagerly are there (5.9)."""
+        self.model.before(context)
+        entry.graph.replay(context.stream, "ubatches.replay")
 
     def decided(self, action: str) -> None:
         """Which row of the table it is: on all ranks the same, as it decides on their collectives."""
@@ -232,7 +237,7 @@ class UBatchWrapper:
     def concatenated(self, results: list[tuple[int, Outputs]], stream: Stream) -> Outputs:
         """The rows of all, one after the other, on the stream that all of them end on (I-UB-10)."""
         buffers = [outputs.buffers[0] for _, outputs in results]
-        whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), "int32", "ubatches.rows")
+        whole = stream.alloc(sum(buffer.shape[0] for buffer in buffers), buffers[0].dtype, "ubatches.rows")
         stream.launch("ubatches.concatenate", concatenate, reads=buffers, writes=[whole], cost=0)
         for buffer in buffers:
             buffer.free()

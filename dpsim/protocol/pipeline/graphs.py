@@ -149,8 +149,12 @@ class CapturedLayers(Layers):
             self.views[buffer, stop] = buffer.view(0, stop)
         return self.views[buffer, stop]
 
+    def num_tokens(self, context: ForwardContext) -> int:
+        """Tokens of a forward of this rank."""
+        return context.counts[0]
+
     def copy_output(self, context: ForwardContext, outputs: Outputs, into: Mapping[str, Buffer]) -> None:
-        tokens, [state] = context.counts[0], outputs.buffers
+        tokens, [state] = self.num_tokens(context), outputs.buffers
         for name, source in (("hidden", state), ("residual", self.rows(self.hidden["residual"], tokens))):
             target = self.rows(into[name], tokens)
             context.stream.launch(f"{name}.output", kernels.copy, reads=[source], writes=[target], cost=0)
@@ -164,7 +168,7 @@ class CapturedLayers(Layers):
 
     async def forward(self, context: ForwardContext) -> Outputs:
         """All layers. What is between them is given back at the end, unless it is a graph's."""
-        state = self.rows(self.hidden["hidden"], context.counts[0])
+        state = self.rows(self.hidden["hidden"], self.num_tokens(context))
         outputs = await self.pieces[0](context, (state,))
         between = []
         for number in range(1, len(self.layers) + 1):
@@ -185,6 +189,7 @@ class CapturedLayers(Layers):
             made: tuple[Buffer, ...] = ()
             if number:
                 state = self.mix(number - 1, context, *inputs)
+                await self.mixture(self.layers[number - 1], context, state)
                 made = (state,)
             elif self.is_first:
                 self.embed(context, state)
@@ -194,15 +199,18 @@ class CapturedLayers(Layers):
 
         return run
 
+    async def mixture(self, layer: int, context: ForwardContext, state: Buffer) -> None:
+        """The experts of a layer, where they are part of it: here they follow the layers (`Worker.run_experts`)."""
+
     def embed(self, context: ForwardContext, state: Buffer) -> None:
-        tokens = context.counts[0]
+        tokens = self.num_tokens(context)
         reads = [self.rows(self.tokens, tokens), self.rows(self.positions, tokens)]
         writes = [state, self.rows(self.hidden["residual"], tokens)]
         context.stream.launch("embed", embed, reads=reads, writes=writes)
 
     def project(self, index: int, context: ForwardContext, state: Buffer) -> tuple[Buffer, Buffer]:
         """What the cache will have of the tokens, and room for what attention leaves."""
-        stream, tokens = context.stream, context.counts[0]
+        stream, tokens = context.stream, self.num_tokens(context)
         kv, attention = (stream.alloc(tokens, "int64", site) for site in ("kv", "attention"))
         reads = [state, self.rows(self.positions, tokens)]
         stream.launch("project", project, reads=reads, writes=[kv], args=(self.layers[index],), cost=0)
@@ -210,7 +218,7 @@ class CapturedLayers(Layers):
 
     def attend(self, index: int, context: ForwardContext, kv: Buffer, attention: Buffer) -> None:
         """Attention, which no piece contains."""
-        stream, tokens = context.stream, context.counts[0]
+        stream, tokens = context.stream, self.num_tokens(context)
         if context.num_reqs is None:
             stream.launch("attention.skip", kernels.fill, writes=[attention], args=(0,), cost=0)
             return
@@ -220,7 +228,7 @@ class CapturedLayers(Layers):
     def mix(self, index: int, context: ForwardContext, state: Buffer, attention: Buffer) -> Buffer:
         """What a layer comes to, added up over the ranks of the stage."""
         stream = context.stream
-        mixed = stream.alloc(context.counts[0], "int64", "mixed")
+        mixed = stream.alloc(self.num_tokens(context), "int64", "mixed")
         stream.launch("mix", mix, reads=[attention, state], writes=[mixed], args=(self.layers[index],), cost=0)
         if self.peers is not None:
             self.peers.all_reduce(mixed, stream, site="layer.reduce")

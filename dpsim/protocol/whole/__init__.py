@@ -12,6 +12,7 @@ calls.py             calls of an engine to its workers, as messages
 pipeline_engine.py   the scheduler of an engine with a pipeline
 stage_agreement.py   what workers of a stage agree on with their peers of other replicas
 stage_worker.py      a worker of an engine with a pipeline
+split_stage.py       the same with microbatches, which no engine has
 program.py           the program whole_engine
 
 It stands above all protocols, which do not know one another. Sources: specification chapter 10, above all 10.0.

@@ -13,6 +13,7 @@ A form is one of the two stacks of specification 10.0:
     source    the loop of source 003, the agreement of source 000, tokens and transfer of source 002
 
 Any piece of a stack is swapped by name (`protocol.pieces`), and what the engine refuses is refused by the rule's name.
+With `enable_dbo` batches of the V1 runner are split, which no engine does with the tokens of source 002.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ from dpsim.protocol.whole.calls import Executor
 from dpsim.protocol.whole.layout import CORE, CoreLayout
 from dpsim.protocol.whole.pieces import FORMS, Agreement, AgreementOfV2
 from dpsim.protocol.whole.pipeline_engine import LivePipelineScheduler
+from dpsim.protocol.whole.split_stage import SPLIT, SplitWorker, split_by
 from dpsim.protocol.whole.stacks import ENGINES, resolve_arguments
 from dpsim.protocol.whole.stage_agreement import AgreementV1 as OfStageV1
 from dpsim.protocol.whole.stage_agreement import AgreementV2 as OfStageV2
@@ -82,7 +84,11 @@ class WholeEngine(Program[WholeSetup]):
 
     heeds = ("abort_ns", "stop_after", "drafts")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
-    probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
+    probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
+
+    def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
+        """Batches are split where microbatches are configured."""
+        return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
     def prepare(self, args: Arguments) -> WholeSetup:
         stack, topology = resolve_arguments(args), Topology.model_validate(args.topology)
@@ -101,8 +107,10 @@ class WholeEngine(Program[WholeSetup]):
             raise Unsuitable(
                 "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
             )
-        if config.use_ubatching:
-            raise Unsuitable("config.enable_dbo: True; expected False, as pipelines run no microbatches here")
+        if config.use_ubatching and isinstance(stack.agreement, AgreementOfV2):
+            raise Unsuitable(
+                f"protocol.pieces.runner: {stack.runner}; expected v1, whose agreement splits batches of pipelines here"
+            )
         try:
             agreement = of_stage(stack.agreement, config)
         except ValueError as error:
@@ -111,6 +119,9 @@ class WholeEngine(Program[WholeSetup]):
         alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker
         pieces |= {one: one for one in alike}
         pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
+        if config.use_ubatching:
+            self.threaded = self.ordered_by_flags = True
+            pieces |= {Layers: split_by(agreement, stack.microbatches), StageWorker: SplitWorker}
         pieces = with_variant(self, args, pieces)
         plan = pieces[Plan](args.requests, engine.layout.frontends)
         layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)

@@ -12,7 +12,7 @@ collectives of the experts. A worker without tokens tells a dummy batch. Two for
     >>> agreement = AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
     >>> table = np.array([agreement.column((1, 1, 1)), agreement.column(agreement.dummy())], np.int32).T
     >>> agreement.decide(table, (1, 1, 1), index=0)
-    Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4))
+    Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4), microbatched=False)
 
 A batch is here the tokens of each of its requests.
 """
@@ -45,6 +45,7 @@ class Ran(NamedTuple):
     mode: RuntimeMode
     num_tokens: int
     counts: tuple[int, ...]
+    microbatched: bool = False
 
 
 class StageAgreement(ABC):
@@ -91,7 +92,7 @@ class AgreementV1(StageAgreement):
 
     def batch(self, tokens: Tokens) -> Batch:
         pieces = tuple((number, count, 0) for number, count in enumerate(tokens))
-        return Batch(pieces, sum(tokens), max(tokens), allow_microbatching=False)
+        return Batch(pieces, sum(tokens), max(tokens))
 
     def column(self, tokens: Tokens) -> tuple[int, ...]:
         batch = self.batch(tokens)
@@ -103,7 +104,7 @@ class AgreementV1(StageAgreement):
         agreed = plan.num_tokens[index]
         mode, descriptor = self.flow.second_dispatch(self.batch(tokens), agreed, plan)
         assert descriptor.num_tokens == agreed, f"the second dispatch pads {agreed} tokens to {descriptor.num_tokens}"
-        return Ran(mode, agreed, plan.num_tokens)
+        return Ran(mode, agreed, plan.num_tokens, plan.microbatched)
 
     def captures(self) -> list[Capture]:
         keys = self.flow.dispatcher.keys

@@ -41,9 +41,13 @@ SCARCE = drawn_worlds(stages=(2,), drafts=(1, 2, 3), most=5).map(with_scarce_blo
 
 
 def worlds(name: str) -> st.SearchStrategy[Drawn]:
-    """Dummy steps need replicas, slices need tensor parallelism, and some mutants requests of all kinds."""
+    """Dummy steps need replicas, slices tensor parallelism, a spinning receive a narrow device, and some mutants
+    requests of all kinds.
+    """
     if name == "pp-admits-preempting":
         return SCARCE
+    if name in ("pp-warms-up", "pp-warmup-bcast"):
+        return SEVERAL.map(lambda drawn: drawn._replace(residency=1))
     return OTHERS.get(variant(name).make.__module__, SEVERAL)
 
 

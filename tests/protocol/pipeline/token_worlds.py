@@ -10,7 +10,7 @@ any does; and without a race all compute the same. These two, `EXTREMES`, stand 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, product
 from random import Random
 from typing import Any, NamedTuple
@@ -93,6 +93,7 @@ class Drawn(NamedTuple):
     form: str = "source-002"
     replicas: int = 1
     tensor_parallel_size: int = 1
+    residency: int | None = None
 
     @property
     def topology(self) -> Topology:
@@ -117,7 +118,8 @@ class Drawn(NamedTuple):
 
     def play(self, eager: bool = True, **pieces: Any) -> Played:
         prepared = self.prepared(**pieces)
-        subject = Subject(world_of(self.topology), PipelineTokens(), prepared)
+        world = replace(world_of(self.topology), residency=self.residency)
+        subject = Subject(world, PipelineTokens(), prepared)
         strategy = Drawing(eager)
         strategy.begin()
         run, findings = subject.run(strategy)
@@ -142,7 +144,7 @@ class Drawn(NamedTuple):
                 "topology": self.topology.model_dump(mode="json"),
                 "config": {"cudagraph_mode": "NONE", **self.config},
                 "workload": {"step_duration": f"{STEP_NS}ns", "requests": requests},
-                "limits": {"stall": "60s"},
+                "limits": {"stall": "60s", "residency": self.residency},
             }
         )
 

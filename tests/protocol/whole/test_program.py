@@ -98,7 +98,6 @@ def test_scenario() -> None:
     ("config", "said"),
     [
         ({"pp": 1}, "topology: expected pipelines of 2 to"),
-        ({"enable_dbo": True}, "config.enable_dbo"),
         ({"form": "source", "async_scheduling": True}, "config.async_scheduling"),
     ],
 )
