@@ -32,6 +32,7 @@ GPUs.
     cuda.py            the device of NCCL
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_errors.py     which of CUDA's errors are about a capture
+    cuda_flags.py      flags, as its streams see them
     cuda_streams.py    its streams, events, buffers and communicators
     cuda_fused.py      of these, what a program does most often, in one function an op
     cuda_graphs.py     its graphs

@@ -90,6 +90,14 @@ class CudaStream(RealStream):
     def _wait(self, event: JournaledEvent) -> None:
         self.handle.wait_event(of_this_backend(event, CudaEvent).mark)
 
+    def _wait_flag(self, flag: Any) -> None:
+        word = flag.seen(self.calls.words.take)
+        try:
+            self.calls.wait_for_word(self._number, word.address)
+        except RuntimeError as error:
+            refuse_captured(self.journal, error, f"stream {self.name} waits for flag {flag.name}")
+            raise
+
     def _spin(self, ns: int) -> None:
         import torch
 
