@@ -48,7 +48,12 @@ class Keeping(Protocol):
         """The buffer with the memory that it has now."""
 
 
-LEARNS = {"read": "reads a buffer", "ask": "asks for an event", "take": "looks into a mailbox"}
+LEARNS = {
+    "read": "reads a buffer",
+    "ask": "asks for an event",
+    "take": "looks into a mailbox",
+    "look up": "looks into a store, or for one",
+}
 """What each kind of awaited op that a capture forbids does, in words."""
 
 
