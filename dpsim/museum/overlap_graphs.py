@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from dpsim.config import RuntimeMode
 from dpsim.interface import Buffer, Graph, Rank, Stream, Thread
 from dpsim.museum.overlap import HEALTHY, mutant
-from dpsim.protocol.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
+from dpsim.protocol.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs, Runnable
 from dpsim.protocol.overlap.graph_keys import Keys001, Keys017
 from dpsim.protocol.overlap.library import Library
 from dpsim.protocol.overlap.step import Forward033
@@ -121,6 +122,9 @@ class FreshPool(Forward033):
 
 # ---- the communication library's own thread
 
+CAPTURE_NS = 400_000_000
+"""So long a capture takes the host: as long as a few turns of a watchdog."""
+
 
 @mutant("watchdog-flush", None, f"{HEALTHY} watchdog-query-capture")
 class Flushes(Forward033):
@@ -129,6 +133,14 @@ class Flushes(Forward033):
     """
 
     class Flushed(CUDAGraphWrapper):
+        def __init__(self, name: str, mode: RuntimeMode, runnable: Runnable, captures: Captures) -> None:
+            async def compiled(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
+                if context.capturing and context.mode is mode:
+                    await captures.rank.sleep(CAPTURE_NS, "capture.compile")
+                return await runnable(context, inputs)
+
+            super().__init__(name, mode, compiled, captures)
+
         async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
             watchdog = await self.watched(context.stream)
             await watchdog.join("watchdog.flush")
