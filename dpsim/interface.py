@@ -158,6 +158,24 @@ class Stream(ABC):
     def wait_stream(self, other: Stream) -> None:
         """Later work on this stream starts after all that `other` has so far: `wait(other.record())`."""
 
+    @abstractmethod
+    def wait_flag(self, flag: Flag, site: str) -> None:
+        """Later work on this stream starts when it finds the flag set. The host does not wait.
+
+        The stream looks when it has come so far, at the flag as the host has left it, and again and again until it is
+        set. So it goes on at once behind a flag that was set before and was not cleared; and a flag that is cleared
+        before the stream has come to look, or too soon after it was set, holds the stream until it is set once more.
+        What is written to a flag before this call is seen; later it may take a while. A stream clears no flag. What a
+        thread did before it set the flag lies before what goes on because of that.
+
+        A message needs no call of its own: a host thread takes it, and sets a flag. In a capture the wait is kept, and
+        each replay looks at the flag as it is then. ValueError for a flag of another rank.
+
+        CUDA has it as cuStreamWaitValue32 on a word of pinned memory, also in a capture (a batch memory operation). It
+        learns nothing of the order that comes of it: what waits so may stand in the way of other streams where a GPU
+        has fewer queues than streams. A host function that blocks (cudaLaunchHostFunc) would hold those of all streams.
+        """
+
 
 class Aborted(RuntimeError):
     """This rank has aborted the communicator, or the work of its device that it waits for was broken off by that."""
@@ -404,10 +422,11 @@ class Graph(ABC):
     elsewhere have to live as long as the graph is replayed: a replay on freed memory is a finding (STALE:FREED).
 
     Within a capture raise: what learns from the device or from a peer (reading; asking for an event; a host collective
-    or transfer; looking into a mailbox): 900, for an event of the capture 907; to wait for an event that was recorded
-    outside: 905; a second capture: 902. After it its events are no use: 907. To send a message is allowed, and is a
-    finding (GRAPH:HOST_EFFECT): no replay sends it. To replay a graph on a stream of the capture raises 900 as well.
-    What the host does by itself (`decide`, `probe`, `sleep`) happens once, in the capture, and in no replay.
+    or transfer; looking into a mailbox or a store, or for a store): 900, for an event of the capture 907; to wait for
+    an event that was recorded outside: 905; a second capture: 902. After it its events are no use: 907. A thread that
+    captures may send a message, or set a key of a store, and that is a finding (GRAPH:HOST_EFFECT): no replay does it.
+    To replay a graph on a stream of the capture raises 900 as well. What the host does by itself (`decide`, `probe`,
+    `sleep`) happens once, in the capture, and in no replay.
 
     All members of a communicator capture the same collectives in the same order, and replay the graphs of one capture
     together; where one member is eager and another is not, the hardware pairs them all the same, and that is a finding

@@ -246,6 +246,22 @@ class Wait(NamedTuple):
         return f"stream {self.stream} waits for event {self.event}"
 
 
+class FlagWait(NamedTuple):
+    """A stream told to wait for a flag of this rank. What is behind it on the stream waits, and the host does not."""
+
+    kind: Literal["flag_wait"]
+    step: int
+    thread: str
+    site: str
+    ordinal: int
+    where: str
+    stream: str
+    flag: str
+
+    def describe(self) -> str:
+        return f"stream {self.stream} waits for flag {self.flag}"
+
+
 class Capture(NamedTuple):
     """A capture begins or ends. `pool`: where the graph's memory comes from. `calls`: at its end, how many it has kept;
     else 0. The begin is journaled when all streams of the rank were through.
@@ -614,6 +630,7 @@ Record: TypeAlias = (
     | Used
     | Mark
     | Wait
+    | FlagWait
     | Capture
     | Kept
     | Replay
@@ -655,7 +672,9 @@ KIND, STEP, THREAD, SITE, ORDINAL, WHERE = map(_position, ("kind", "step", "thre
 ADDRESS = slice(THREAD, ORDINAL + 1)
 """The address of an op on its rank; the record of what it learned has the same."""
 
-STREAM = _position("stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, Read, Capture, Kept, Replay)
+STREAM = _position(
+    "stream", Collective, Transfer, Launch, Alloc, Free, Used, Mark, Wait, FlagWait, Read, Capture, Kept, Replay
+)
 COMMUNICATOR = _position("communicator", Collective, Transfer)
 SEQ = _position("seq", Collective, Transfer)
 OP = _position("op", Collective, Transfer)
@@ -711,6 +730,7 @@ STORE_KEY = _position("key", Stored)
 STORE_VALUE = _position("value", Stored)
 FLAG = _position("flag", Flagged)
 FLAG_HOW = _position("how", Flagged)
+FLAG_AWAITED = _position("flag", FlagWait)
 THREAD_NAME = _position("name", Threaded)
 THREAD_HOW = _position("how", Threaded)
 ENDED_MESSAGE = _position("message", Ended)

@@ -16,7 +16,7 @@ from dpsim.ops import KIND, REPLAY_CALLS, RawRecord, Replay
 UNCOUNTED = frozenset({"alloc", "free"})
 """Kinds of record that stand among those of a replay and are not counted there."""
 
-MADE = UNCOUNTED | {"launch", "collective", "transfer", "mark", "wait"}
+MADE = UNCOUNTED | {"launch", "collective", "transfer", "mark", "wait", "flag_wait"}
 """Kinds of record that a replay makes."""
 
 

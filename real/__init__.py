@@ -35,6 +35,7 @@ GPUs.
     cuda_streams.py    its streams, events and buffers
     cuda_groups.py     its communicators
     cuda_order.py      what a point of a stream lies behind, and what an abort breaks off
+    cuda_flags.py      flags, as its streams see them
     cuda_fused.py      of these, what a program does most often, in one function an op
     cuda_graphs.py     its graphs
     communicators.py   torch's process groups: made directly, cached, abandoned

@@ -15,11 +15,14 @@ from typing import Any
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledEvent, JournaledStream
+from dpsim.backend.threads import JournaledFlag
 from dpsim.backend.work import Outcome
 from dpsim.interface import Aborted, HostArray, Stream
 from dpsim.ops import DType
 from real.calls import torch_dtype
+from real.flags import RealFlag
 from real.rank import RealBuffer, RealRank, RealStream, arguments, was_written
+from real.waiting import GLANCE_SECONDS, Unfinished
 
 
 class Mark(threading.Event):
@@ -100,6 +103,18 @@ class CpuStream(RealStream):
         def wait() -> None:
             mark.wait()
             self.broken |= mark.broken
+
+        self.put(wait)
+
+    def _wait_flag(self, flag: JournaledFlag) -> None:
+        seen = of_this_backend(flag, RealFlag).seen(threading.Event)
+
+        def wait() -> None:
+            while not seen.wait(GLANCE_SECONDS):
+                if self.rank.closed:
+                    raise Unfinished
+                if self.rank.failure is not None:  # whoever is to set it may have been left out
+                    return
 
         self.put(wait)
 

@@ -7,7 +7,7 @@ The host never waits inside CUDA, but polls and looks whether the run has been g
 are aborted, each from a thread of its own: an abort ends the kernels of its communicator at once, those of a graph
 too, but it may wait for another that holds the stream, and it waits for the graphs that captured on its communicator.
 So afterwards an event on each stream shows whether the device is idle; if it is, the graphs are dropped, and the
-aborts come to their ends. If not, the process has to go.
+aborts come to their ends. If not, the process has to go. A stream that waits for a flag is let go before that.
 
 Host threads of a program each have to say which device is theirs. What they wait for they poll in CUDA's relaxed mode:
 a wait that began before another thread's capture is no call within it. cuBLAS has a workspace for each handle and
@@ -112,6 +112,7 @@ class CudaDevice(Device):
         return Relaxed()
 
     def clear(self) -> None:
+        self._calls.words.give_back()
         if not self.spoiled:  # then torch's allocators may still ask the graphs that failed
             try:
                 self._drop_graphs()
@@ -155,12 +156,14 @@ class CudaDevice(Device):
         deadline = time.monotonic() + seconds
         if self.spoiled:
             return False
+        self._calls.words.let_go()
         try:
             marks = [mark_on(stream) for stream in self._streams.values()]
             if not come_true(lambda: all(mark.query() for mark in marks), deadline):
                 return False
             self._drop_graphs()  # an abort waits for the graphs that captured operations of its communicator
             self._drop_workspaces()
+            self._calls.words.give_back()
         except RuntimeError:  # an error of CUDA that stays with the process
             return False
         return come_true(lambda: not any(thread.is_alive() for thread in self._aborts.values()), deadline)

@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import ctypes
 import math
-from functools import cache
 from typing import Any, TypeAlias
 
 from dpsim.interface import HostArray
 from dpsim.ops import DTYPES
 from real.calls import torch_dtype
+from real.cuda_errors import driver
+from real.cuda_flags import Words, wait_for_word
 
 Form: TypeAlias = tuple[tuple[int, ...], str]
 """Shape and dtype."""
+
+WORDS = 1024
+"""So many flags of a job may be waited for by streams."""
 
 
 class CudaCalls:
@@ -43,6 +47,8 @@ class CudaCalls:
         "nodes",
         "pool",
         "set_current",
+        "wait_for_word",
+        "words",
     )
 
     def __init__(self, device: Any) -> None:
@@ -62,6 +68,8 @@ class CudaCalls:
         self.graph = new_graph
         self.pool = torch.cuda.graph_pool_handle
         self.nodes = count_nodes
+        self.words = Words(torch.zeros(WORDS, dtype=torch.int32, pin_memory=True))
+        self.wait_for_word = wait_for_word
 
 
 class Landing:
@@ -129,12 +137,6 @@ def alias(tensor: Any) -> Any:
         return tensor
     memory = torch.as_tensor(Bytes(tensor.data_ptr(), tensor.nbytes), device=tensor.device)
     return memory.view(tensor.dtype).view(tensor.shape)
-
-
-@cache
-def driver() -> ctypes.CDLL:
-    """CUDA's driver, which has one name whatever the version of CUDA."""
-    return ctypes.CDLL("libcuda.so.1")
 
 
 def count_nodes(graph: int) -> int:

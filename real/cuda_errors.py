@@ -1,6 +1,9 @@
-"""Which errors of CUDA are about a capture: each has its code, or the words that torch gives alone."""
+"""CUDA's driver, and which errors are about a capture: each has its code, or the words that torch gives alone."""
 
 from __future__ import annotations
+
+import ctypes
+from functools import cache
 
 from dpsim.backend.journal import Journal
 
@@ -32,3 +35,9 @@ def refuse_captured(journal: Journal, error: BaseException | None, what: str) ->
     capture, code = journal.shared.capture, capture_code(error)
     if capture is not None and code is not None:
         capture.refuse(code, f"{what}: CUDA says {str(error).splitlines()[0]!r}")
+
+
+@cache
+def driver() -> ctypes.CDLL:
+    """CUDA's driver, which has one name whatever the version of CUDA."""
+    return ctypes.CDLL("libcuda.so.1")

@@ -135,6 +135,8 @@ class CudaGraph(JournaledGraph):
             communicator._begin(on, 0)
         if not used:
             on.rank.patience.check()  # a host that never waits has to hear of it somewhere
+            if on.owed:  # a graph may wait for a flag
+                on.pay()
             on.enter()
         self._cuda.replay()
         for communicator in used:

@@ -102,6 +102,16 @@ class CudaStream(RealStream):
         if ours.behind:
             self.behind = after(self.behind, ours.behind)
 
+    def _wait_flag(self, flag: Any) -> None:
+        if self.owed:
+            self.pay()
+        word = flag.seen(self.calls.words.take)
+        try:
+            self.calls.wait_for_word(self._number, word.address)
+        except RuntimeError as error:
+            refuse_captured(self.journal, error, f"stream {self.name} waits for flag {flag.name}")
+            raise
+
     def _spin(self, ns: int) -> None:
         import torch
 

@@ -7,13 +7,16 @@ has it, also where the flag is cleared before that thread has a look:
 
 Lost: one `threading.Event` a flag. A wait that is polled, so that it can be called off, misses a set that is cleared
 between two polls; so does one whose thread was held up between its record and the wait.
+
+A stream looks at the flag itself, when it has come so far (`Stream.wait_flag`): it has no event of its own but what
+the device of the rank makes of a flag (`Seen`), which is written with it from the first such wait on.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Generator
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, Protocol, TypeVar
 
 from dpsim.backend.journal import Journal
 from dpsim.backend.threads import JournaledFlag
@@ -21,25 +24,50 @@ from dpsim.backend.work import Outcome
 from real.waiting import Patience
 
 
+class Seen(Protocol):
+    """A flag as streams see it: a `threading.Event`, or a word of memory."""
+
+    def set(self) -> None: ...
+    def clear(self) -> None: ...
+
+
+S = TypeVar("S", bound=Seen)
+
+
 class RealFlag(JournaledFlag):
     """A flag of a rank, and the events of those that wait for it."""
 
-    __slots__ = ("_patience", "_set_now", "_waiting")
+    __slots__ = ("_patience", "_seen", "_set_now", "_waiting")
 
     def __init__(self, journal: Journal, name: str, patience: Patience) -> None:
         super().__init__(journal, name)
         self._patience = patience
         self._set_now = False
         self._waiting: list[threading.Event] = []
+        self._seen: Any = None
+
+    def seen(self, make: Callable[[], S]) -> S:
+        """What streams look at. `make`: one that is clear."""
+        if self._seen is None:
+            seen = make()
+            if self._set_now:
+                seen.set()
+            self._seen = seen
+        found: S = self._seen
+        return found
 
     def _set(self) -> None:
         self._set_now = True
+        if self._seen is not None:
+            self._seen.set()
         waiting, self._waiting = self._waiting, []
         for event in waiting:
             event.set()
 
     def _clear(self) -> None:
         self._set_now = False
+        if self._seen is not None:
+            self._seen.clear()
 
     def _stand(self, ns: int) -> None:
         self._patience.sleep(ns)

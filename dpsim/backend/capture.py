@@ -25,10 +25,11 @@ from dpsim.backend.buffers import INSTEAD
 from dpsim.backend.holdings import Holdings
 from dpsim.backend.issue import Issue
 from dpsim.backend.journal import Journal
-from dpsim.backend.kept import Kept, KeptCollective, KeptLaunch, KeptMark, KeptTransfers, KeptWait
+from dpsim.backend.kept import Kept, KeptCollective, KeptFlagWait, KeptLaunch, KeptMark, KeptTransfers, KeptWait
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import GraphPool
 from dpsim.backend.replaying import Communicator, Memory
+from dpsim.backend.threads import JournaledFlag
 from dpsim.interface import Buffer, CaptureError, Frozen, Kernel
 from dpsim.ops import CaptureMode
 
@@ -47,7 +48,12 @@ class Keeping(Protocol):
         """The buffer with the memory that it has now."""
 
 
-LEARNS = {"read": "reads a buffer", "ask": "asks for an event", "take": "looks into a mailbox"}
+LEARNS = {
+    "read": "reads a buffer",
+    "ask": "asks for an event",
+    "take": "looks into a mailbox",
+    "look up": "looks into a store, or for one",
+}
 """What each kind of awaited op that a capture forbids does, in words."""
 
 
@@ -143,6 +149,16 @@ class Capture(Holdings):
         self.calls.append(KeptWait(stream.name, "wait", where, point.kept))
         if self.graph.captures:
             stream._wait(event)
+
+    def wait_flag(self, stream: Captured, flag: JournaledFlag, site: str, frame: FrameType) -> None:
+        """A stream of the capture waits for a flag: in each replay."""
+        self.valid(site)
+        where, delay = self._keep(stream, "flag_wait", site, (stream.name, flag.name), frame)
+        if self.graph.captures:
+            if delay:
+                stream._spin(delay)
+            stream._wait_flag(flag)
+        self._add(stream.name, KeptFlagWait(stream.name, site, where, flag, delay))
 
     def _keep(
         self, stream: Captured, call: str, site: str, fields: tuple[Any, ...], frame: FrameType

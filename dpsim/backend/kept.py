@@ -17,6 +17,7 @@ from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.pools import PoolMemory
 from dpsim.backend.replaying import Communicator, Memory, Names, Replaying, Target
+from dpsim.backend.threads import JournaledFlag
 from dpsim.interface import Buffer
 
 
@@ -189,6 +190,28 @@ class KeptWait(Kept):
         replay.journal.again("wait", self.site, self.where, (replay.names[self.stream], number))
         if event is not None:
             replay.on(self.stream)._wait(event)
+
+
+class KeptFlagWait(Kept):
+    """A stream told to wait for a flag: each replay looks at it."""
+
+    __slots__ = ("delay", "flag")
+
+    def __init__(self, stream: str, site: str, where: str, flag: JournaledFlag, delay: int) -> None:
+        super().__init__(stream, site, where)
+        self.flag = flag
+        self.delay = delay
+
+    def again(self, replay: Replaying) -> None:
+        replay.journal.again("flag_wait", self.site, self.where, (replay.names[self.stream], self.flag.name))
+        if replay.issues:
+            stream = replay.on(self.stream)
+            if self.delay:
+                stream._spin(self.delay)
+            stream._wait_flag(self.flag)
+
+    def row(self, names: Names) -> Row | None:
+        return "flag_wait", self.site, self.where, None, (names[self.stream], self.flag.name)
 
 
 class KeptAlloc(Kept):

@@ -15,7 +15,7 @@ from dpsim.backend.graphs import JournaledGraph
 from dpsim.backend.journal import Journal
 from dpsim.backend.plain import PLAIN, check_plain, whole
 from dpsim.backend.pools import GraphPool
-from dpsim.backend.stores import StoreWork, checked_port
+from dpsim.backend.stores import StoreWork, checked_port, look_up
 from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram, refuse_again, refuse_start
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
@@ -204,12 +204,14 @@ class JournaledRank(Rank):
 
     def open_store(self, port: int, site: str) -> StoreWork:
         port = checked_port(port, site)
+        look_up(self.journal, site)
         self.journal.note("store", site, (self.node, port, "open", "", None))
         return StoreWork(self.journal, self._open_store(port))
 
     def join_store(self, node: int, port: int, site: str, *, timeout_ns: int | None = None) -> StoreWork:
         port, node = checked_port(port, site), whole(node, "the node", site, 0)
         wait = None if timeout_ns is None else whole(timeout_ns, "the time-out", site, 0)
+        look_up(self.journal, site)
         self.journal.note("store", site, (node, port, "join", "", wait))
         return StoreWork(self.journal, self._join_store(node, port, wait))
 

@@ -41,6 +41,7 @@ class JournaledStore(Store):
 
     def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Work:
         wait = None if timeout_ns is None else whole(timeout_ns, "the time-out", site, 0)
+        look_up(self.journal, site)
         self._use(site, "get", key, wait)
         return Work(self.journal, self._get(key, wait))
 
@@ -80,6 +81,13 @@ class StoreWork(Work):
         store: Store | None = yield from self._result()
         journal.learned(site, ordinal, None if store is None else store.port)
         return store
+
+
+def look_up(journal: Journal, site: str) -> None:
+    """The thread is about to learn of a store: CaptureError where a capture forbids it, in the turn of the thread."""
+    journal.come(site)
+    if journal.capture is not None:
+        journal.capture.check(journal, "look up", site)
 
 
 def checked_port(port: int, site: str) -> int:

@@ -14,10 +14,12 @@ from dpsim.backend.capture import Capture
 from dpsim.backend.journal import Journal
 from dpsim.backend.kernel_call import KernelCall, check_kernel
 from dpsim.backend.plain import PLAIN, check_plain, shape_of, whole
+from dpsim.backend.threads import JournaledFlag
 from dpsim.backend.work import Outcome, Work
 from dpsim.interface import (
     Buffer,
     Event,
+    Flag,
     Frozen,
     Kernel,
     Stream,
@@ -175,6 +177,25 @@ class JournaledStream(OwnStream):
         self.journal.note("wait", "wait", (self.name, number))
         self._wait(event)
 
+    def wait_flag(self, flag: Flag, site: str) -> None:
+        own: JournaledFlag = of_this_backend(flag, JournaledFlag)
+        journal = self.journal
+        if own.journal.shared is not journal.shared:
+            raise ValueError(
+                f"{site}: stream {self.name} of rank {journal.rank} cannot wait for flag {own.name} of rank "
+                f"{own.journal.rank}; a stream waits for a flag of its own rank, which a host thread there has to set"
+            )
+        journal.about = "flag", own.name, "wait_flag"
+        if journal.turn is not None:
+            journal.come(site)
+        if self.capture is not None:
+            self.capture.wait_flag(self, own, site, _getframe(1))
+            return
+        delay = journal.note("flag_wait", site, (self.name, own.name))
+        if delay:
+            self._spin(delay)
+        self._wait_flag(own)
+
     def _record_else(self, event: Event | None, frame: FrameType) -> JournaledEvent:
         """Record an event that was recorded before, or one within a capture."""
         if self.capture is not None:
@@ -219,3 +240,7 @@ class JournaledStream(OwnStream):
     @abstractmethod
     def _wait(self, event: JournaledEvent) -> None:
         """Hold later work until the event."""
+
+    @abstractmethod
+    def _wait_flag(self, flag: JournaledFlag) -> None:
+        """Hold later work until the flag is found set."""

@@ -67,7 +67,7 @@ AWAITED = frozenset({"read", "ask", "take", "sleep"})
 LOOKS = frozenset({"wait", "query"})
 """What a host awaits of a flag."""
 
-UNHEARD = frozenset({"launch", "mark", "wait"})
+UNHEARD = frozenset({"launch", "mark", "wait", "flag_wait"})
 """Kinds of op of which nobody hears but the rank's device: every second record."""
 
 

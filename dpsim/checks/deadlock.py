@@ -14,7 +14,7 @@ host that a limit of the world holds up in a plain call (`limits`). There, too, 
 had to is believed only where nothing else explains a hang.
 
 Where ranks have several host threads, these may wait for each other within their rank (`thread_hangs`). That explains
-what peers wait for in vain.
+what peers wait for in vain. So does a stream that waits for a flag which no host sets (`stream_flags`).
 
 A run that stopped without any of these is reported as undecided; a poller is never called a deadlock.
 """
@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from dpsim.checks import given_up, limits, mail, order_inversion, stores, thread_hangs
+from dpsim.checks import given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import Stuck, find_stuck
@@ -51,6 +51,7 @@ def every(run_index: RunIndex) -> list[Finding]:
     details = _details(run_index, stuck)
     findings = (
         thread_hangs.check(run_index)
+        + stream_flags.check(run_index, waits)
         + [*mail.waiting(run_index), *stores.waiting(run_index)]
         + [_missing(run_index, stuck, root, details) for root in roots]
     )
@@ -70,11 +71,13 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
     if raised and crash_explains:
         return []
     letters = [*mail.waiting(run_index), *stores.waiting(run_index)]
-    threads = thread_hangs.check(run_index) if run_index.threaded else []
-    if threads:
+    within = thread_hangs.check(run_index) if run_index.threaded else []
+    within += stream_flags.check(run_index, waits)
+    if within:
         details = _details(run_index, stuck)
-        others = [_missing(run_index, stuck, one, details) for one in roots if not thread_hangs.holds(run_index, one)]
-        return [*letters, *others[:1], *[_with_details(one, details) for one in threads]]
+        own = {rank for rank in roots if thread_hangs.holds(run_index, rank)}.union(stream_flags.holding(run_index))
+        others = [_missing(run_index, stuck, one, details) for one in roots if one not in own]
+        return [*letters, *others[:1], *[_with_details(one, details) for one in within]]
     inversion = _in_streams(run_index, stuck, roots)
     if inversion:
         return [*letters, inversion]

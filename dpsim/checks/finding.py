@@ -14,8 +14,8 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
     HANG:MAILBOX:GATE                    a rank waits for a message that another run had there (`World.gates`)
-    HANG:FLAG:NEVER_SET                  a host thread waits for a flag that nobody sets
-    HANG:FLAG:CLEARED                    a host thread waits for a flag that was set before, and cleared, and not since
+    HANG:FLAG:NEVER_SET                  a host thread or a stream waits for a flag that nobody sets
+    HANG:FLAG:CLEARED                    one waits for a flag that was set before, and cleared, and not since
     HANG:FLAG:THREAD_ENDED               a host thread waits for a flag, and the thread that would set it has ended
     HANG:FLAG:CYCLE                      host threads wait for each other, by flags and perhaps joins
     HANG:JOIN                            a host thread joins one that does not end: itself, or one that joins it, too

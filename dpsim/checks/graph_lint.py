@@ -1,7 +1,7 @@
 """Graph lint: what is wrong with captured graphs, though nothing was refused and everything came to its end.
 
-* GRAPH:HOST_EFFECT: a host sent a message while it captured. The message went out once, and no replay sends it; a stage
-  that waits for one a step waits for ever.
+* GRAPH:HOST_EFFECT: a host thread sent a message while it captured, or set a key of a store. That happened once, and no
+  replay does it; a stage that waits for one a step waits for ever.
 * GRAPH:UNPAIRED: in one collective or transfer some members replay a captured call and others make an eager one, or a
   call of another capture. The hardware pairs them as they come; NCCL asks for all or none, of the same capture.
 
@@ -32,7 +32,9 @@ from dpsim.ops import (
     KIND,
     OP,
     REPLAY_CALLS,
+    STORE_HOW,
     STREAM,
+    THREAD,
     TRANSFER_PEER,
     WHERE,
     RawRecord,
@@ -135,14 +137,20 @@ def agreed(journals: list[list[RawRecord]]) -> bool:
 
 
 def _sent(journal: list[RawRecord]) -> list[int]:
-    """Where messages were sent within a capture."""
-    found, within = [], False
+    """Where messages were sent within a capture, or keys of a store set, by threads of which it has kept something."""
+    found: list[int] = []
+    sent: list[int] = []
+    threads: set[str] = set()
     for at, raw in enumerate(journal):
-        if raw[KIND] == "capture":
-            within = raw[CAPTURE_WHAT] == "begin"
-        elif within and raw[KIND] == "post":
-            found.append(at)
-    return found
+        kind = raw[KIND]
+        if kind == "capture":
+            found += [one for one in sent if journal[one][THREAD] in threads]
+            sent, threads = [], {raw[THREAD]} if raw[CAPTURE_WHAT] == "begin" else set()
+        elif threads and kind == "kept":
+            threads.add(raw[THREAD])
+        elif threads and (kind == "post" or (kind == "store" and raw[STORE_HOW] == "set")):
+            sent.append(at)
+    return found + [one for one in sent if journal[one][THREAD] in threads]
 
 
 def _messages(run_index: RunIndex) -> list[Finding]:

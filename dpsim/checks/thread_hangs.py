@@ -18,17 +18,17 @@ A thread that raised, and that nobody joined, is told by itself (`raised`), befo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.thread_records import awaited, is_idle, place, sets, waits, who
+from dpsim.checks.thread_records import FlagHistory, awaited, is_idle, place, sets, waits, who
 from dpsim.ops import (
     ADDRESS,
     ENDED_MESSAGE,
     FLAG,
-    FLAG_HOW,
     KIND,
     MAIN,
     THREAD,
@@ -40,21 +40,20 @@ from dpsim.words import ranks_text
 
 def check(run_index: RunIndex) -> list[Finding]:
     """One finding for each such hang; ranks that hang alike share one. Each comes behind what its threads raised."""
-    alike: dict[object, list[Finding]] = {}
-    for rank in sorted(run_index.threaded):
-        if run_index.end(rank) != "blocked":
-            continue
-        finding = _Rank(run_index, rank).finding()
-        if finding is not None and finding.culprit is not None:
-            key = replace(finding.culprit, rank=-1), finding.klass
-            alike.setdefault(key, []).append(finding)
-    return [_folded(findings) for findings in alike.values()]
+    blocked = [rank for rank in sorted(run_index.threaded) if run_index.end(rank) == "blocked"]
+    return folded([one for rank in blocked if (one := _Rank(run_index, rank).finding()) is not None])
 
 
 def holds(run_index: RunIndex, rank: int) -> bool:
     """Whether a rank stands still for its own threads alone."""
     stands = rank in run_index.threaded and run_index.end(rank) == "blocked"
     return stands and _Rank(run_index, rank).finding() is not None
+
+
+def stands_elsewhere(run_index: RunIndex, rank: int) -> bool:
+    """Whether a thread of a rank stands in something that is neither a matter of its threads nor of its streams."""
+    stands = [entry.raw for entry in _Rank(run_index, rank).living.values()]
+    return any(awaited(raw) and not (waits(raw) or is_idle(raw) or raw[KIND] in ("read", "ask")) for raw in stands)
 
 
 def raised(run_index: RunIndex, rank: int) -> list[Entry]:
@@ -79,14 +78,6 @@ def lines(run_index: RunIndex, rank: int) -> list[str]:
     if rank not in run_index.threaded:
         return []
     return _Rank(run_index, rank).lines()
-
-
-@dataclass(frozen=True)
-class _Flag:
-    """Of a flag of a rank: its sets, in order, and whether it was cleared after the last."""
-
-    sets: tuple[Entry, ...]
-    cleared: Entry | None
 
 
 class _Rank:
@@ -185,16 +176,8 @@ class _Rank:
         after = self._may_let_go(name)
         return after[0] if len(after) == 1 else None
 
-    def _flag(self, flag: str) -> _Flag:
-        sets, cleared = [], None
-        for at, raw in enumerate(self.journal):
-            if raw[KIND] == "flag" and raw[FLAG] == flag:
-                if raw[FLAG_HOW] == "set":
-                    sets.append(Entry(self.rank, at, raw))
-                    cleared = None
-                elif raw[FLAG_HOW] == "clear":
-                    cleared = Entry(self.rank, at, raw)
-        return _Flag(tuple(sets), cleared)
+    def _flag(self, flag: str) -> FlagHistory:
+        return FlagHistory.of(self.rank, self.journal, flag)
 
     def _why(self, name: str, cycle: list[str]) -> tuple[str, str]:
         """The class of the hang, and in words what a thread waits for."""
@@ -219,7 +202,7 @@ class _Rank:
         klass = "HANG:FLAG:THREAD_ENDED" if ended else "HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET"
         return klass, f"waits for flag {raw[FLAG]} ({where}), {self._history(flag, name)}: {rest}"
 
-    def _history(self, flag: _Flag, own: str) -> str:
+    def _history(self, flag: FlagHistory, own: str) -> str:
         """Who set a flag and who cleared it."""
         if not flag.sets:
             journals = enumerate(self.run_index.run.journals)
@@ -262,6 +245,15 @@ class _Rank:
     def lines(self) -> list[str]:
         names = [*self.living, *self.ends]
         return [f"thread {name} of rank {self.rank} {self._stands_text(name)}" for name in names]
+
+
+def folded(findings: Sequence[Finding]) -> list[Finding]:
+    """Those of ranks that hang alike share one."""
+    alike: dict[object, list[Finding]] = {}
+    for finding in findings:
+        if finding.culprit is not None:
+            alike.setdefault((replace(finding.culprit, rank=-1), finding.klass), []).append(finding)
+    return [_folded(row) for row in alike.values()]
 
 
 def _folded(findings: list[Finding]) -> Finding:

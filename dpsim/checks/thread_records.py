@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dpsim.checks.run_index import Entry
 from dpsim.ops import FLAG, FLAG_HOW, KIND, STREAM, TAKE_HOW, THREAD, THREAD_HOW, RawRecord
 
@@ -26,6 +28,26 @@ def is_idle(raw: RawRecord) -> bool:
 
 def sets(raw: RawRecord, flag: str) -> bool:
     return bool(raw[KIND] == "flag" and raw[FLAG_HOW] == "set" and raw[FLAG] == flag)
+
+
+@dataclass(frozen=True)
+class FlagHistory:
+    """Of a flag of a rank: its sets, in order, and whether it was cleared after the last."""
+
+    sets: tuple[Entry, ...]
+    cleared: Entry | None
+
+    @staticmethod
+    def of(rank: int, journal: list[RawRecord], flag: str) -> FlagHistory:
+        sets, cleared = [], None
+        for at, raw in enumerate(journal):
+            if raw[KIND] == "flag" and raw[FLAG] == flag:
+                if raw[FLAG_HOW] == "set":
+                    sets.append(Entry(rank, at, raw))
+                    cleared = None
+                elif raw[FLAG_HOW] == "clear":
+                    cleared = Entry(rank, at, raw)
+        return FlagHistory(tuple(sets), cleared)
 
 
 def who(entry: Entry, own: str) -> str:

@@ -40,7 +40,7 @@ CHANGES = frozenset({"skip", "repeat", "alter"})
 CHANGED = frozenset({"collective", "transfer", "replay"})
 """Where somebody may mean one: a replay has such calls."""
 
-_HOST = frozenset({"launch", "read", "alloc", "flag", "thread", "ask", "sleep", "post", "take", "store"})
+_HOST = frozenset({"launch", "read", "alloc", "flag", "flag_wait", "thread", "ask", "sleep", "post", "take", "store"})
 NAMED = CHANGED | _HOST | {"decision", "kept", "capture"}
 """Kinds of record whose site is a word of the protocol's source."""
 

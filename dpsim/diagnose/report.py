@@ -46,7 +46,7 @@ LAST_OPS = 5
 SHOWN = (
     *("collective", "transfer", "launch", "read", "post", "take", "store", "decision", "raised", "finished"),
     *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
-    *("flag", "thread", "ended"),
+    *("flag", "flag_wait", "thread", "ended"),
     "ask",  # in which the rank stands
 )
 

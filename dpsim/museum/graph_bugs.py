@@ -3,7 +3,7 @@
 Where a bug needs a part that the protocol does not have, a healthy extension has it, registered beside the bug and
 named as its `twin`: the bug alone is the difference between the two.
 
-Not here: watchdog-query-capture, which needs a second host thread.
+Not here: watchdog-query-capture, which needs a second host thread (`dpsim.museum.overlap_graphs`).
 
     protocol: {name: dp_batch, variant: graph-arena-move}       config: {capture_graphs: true}
 """

@@ -6,11 +6,13 @@ protocol: {name: dbo, form: "0.33", variant: M-BT-16}      config: {enable_dbo: 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from dpsim.interface import Buffer
-from dpsim.museum.overlap import mutant
-from dpsim.protocol.capture.wrapper import ForwardContext, Outputs
+from dpsim.config import RuntimeMode
+from dpsim.interface import Buffer, Graph, Rank, Stream, Thread
+from dpsim.museum.overlap import HEALTHY, mutant
+from dpsim.protocol.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs, Runnable
 from dpsim.protocol.overlap.graph_keys import Keys001, Keys017
 from dpsim.protocol.overlap.library import Library
 from dpsim.protocol.overlap.step import Forward033
@@ -116,6 +118,71 @@ class FreshPool(Forward033):
         pool = None
 
     wrapper_of = Wrapper
+
+
+# ---- the communication library's own thread
+
+CAPTURE_NS = 400_000_000
+"""So long a capture takes the host: as long as a few turns of a watchdog."""
+
+
+@mutant("watchdog-flush", None, f"{HEALTHY} watchdog-query-capture")
+class Flushes(Forward033):
+    """The library of the communicator has a thread that asks whether its work is done. What it has not asked for yet is
+    flushed before a capture begins (pytorch pull request 104487).
+    """
+
+    class Flushed(CUDAGraphWrapper):
+        def __init__(self, name: str, mode: RuntimeMode, runnable: Runnable, captures: Captures) -> None:
+            async def compiled(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
+                if context.capturing and context.mode is mode:
+                    await captures.rank.sleep(CAPTURE_NS, "capture.compile")
+                return await runnable(context, inputs)
+
+            super().__init__(name, mode, compiled, captures)
+
+        async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
+            watchdog = await self.watched(context.stream)
+            await watchdog.join("watchdog.flush")
+            return await super().capture(context, inputs)
+
+        async def watched(self, stream: Stream) -> Thread:
+            """What the stream has is done, and the watchdog has yet to find that."""
+            self.work = stream.record()
+            await self.work.synchronize("capture.drain")
+            return self.captures.rank.start("watchdog", self.asks)
+
+        async def asks(self, rank: Rank) -> None:
+            await self.work.synchronize("watchdog.query")  # a loop of queries: the one that finds it done
+
+    wrapper = Flushed
+
+
+@mutant("watchdog-query-capture", "CRASH:CAPTUREERROR", twin="watchdog-flush")
+class Queries(Flushes):
+    """Work is not flushed before a capture, and the watchdog asks for its event while a graph is captured in mode
+    "global" (pytorch pull requests 102542 and 148594, sglang issue 29235).
+    """
+
+    class Unflushed(Flushes.Flushed):
+        async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
+            watchdog = await self.watched(context.stream)
+            outputs = await CUDAGraphWrapper.capture(self, context, inputs)
+            await watchdog.join("watchdog.join")
+            return outputs
+
+    wrapper = Unflushed
+
+
+@mutant("watchdog-thread-local", None, "healthy: a capture in thread-local mode, which no other thread can break")
+class ThreadLocal(Queries):
+    """Work is not flushed, and captures refuse calls of their own thread alone."""
+
+    class OwnThread(Queries.Unflushed):
+        def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
+            return graph.capture(stream, mode="thread_local")
+
+    wrapper = OwnThread
 
 
 __all__ = ["OwnHandles"]

@@ -11,11 +11,13 @@ from typing import Any
 from dpsim.backend.buffers import JournaledBuffer, of_this_backend
 from dpsim.backend.kernel_call import KernelCall
 from dpsim.backend.streams import JournaledEvent, JournaledStream
+from dpsim.backend.threads import JournaledFlag
 from dpsim.backend.work import Outcome
 from dpsim.ops import DType
 from dpsim.schedule import own_label, visit_label
 from dpsim.sim.buffers import DeviceStream, SimBuffer, array_of, readable_of, touched
 from dpsim.sim.device import Device
+from dpsim.sim.flags import SimFlag
 from dpsim.sim.host import Host
 from dpsim.sim.op import Op
 
@@ -78,6 +80,9 @@ class SimStream(JournaledStream, DeviceStream):
         machine = self.machine
         if op is not None and (op.at < 0 or not machine.timed or machine.aborting):  # what it knows goes along the edge
             self.chain.waits.append(op)
+
+    def _wait_flag(self, flag: JournaledFlag) -> None:
+        of_this_backend(flag, SimFlag).hold(self.chain)
 
     def _spin(self, ns: int) -> None:
         self.chain.append(self.host.op(self.host.address("is late for"), ns))

@@ -30,6 +30,7 @@ TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "clear": (("state", "w"), ("clear", "w")),
     "query": (("state", "r"),),
     "wait": (("clear", "r"),),
+    "wait_flag": (("state", "r"),),
     "start": (("name", "w"),),
     "join": (("name", "r"),),
     "end": (("end", "w"),),
@@ -37,8 +38,8 @@ TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
     "call": (("state", "r"),),
 }
 """What a call on a flag or thread touches of it; and one on a communicator that can be aborted, which is besides a call
-like all others. Whether a wait comes before a set or after it makes no difference, as
-long as nobody clears the flag."""
+like all others, as is one by which a stream waits for a flag. Whether the wait of a thread comes before a set or after
+it makes no difference, as long as nobody clears the flag."""
 
 
 class TurningHost(Host):
@@ -80,7 +81,7 @@ class TurningHost(Host):
         kind, name, what = self.own_journal.about
         if self.by_object and kind:
             touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
-            op.footprint = (*touched, *(self.lives or () if what == "call" else self.mortal))
+            op.footprint = (*touched, *(self.lives or () if what in ("call", "wait_flag") else self.mortal))
         if self.own_journal.dies(site, ordinal):
             self._for_all(op)
         self._pass(op)

@@ -30,6 +30,9 @@ CONFORMANCE: dict[str, Case] = {}
 
 LATE_NS = 40_000_000
 
+PARTS = "basics", "collectives", "streams", "stream_flags", "transfers", "graphs", "mail", "stores"
+"""Those of the conformance program in which the same happens in each run, but for sleep and threads."""
+
 NOT_CALLED = "learned", "finished", "ended"
 """Kinds of records that no call of a program writes."""
 
@@ -62,6 +65,12 @@ def streams(bench: Bench) -> None:
     A backend that never reuses freed memory, as gloo, keeps the last rule without doing anything.
     """
     bench.conforms("streams")
+
+
+@case
+def stream_flags(bench: Bench) -> None:
+    """A stream that waits for a flag stands until the host sets it, and holds nobody else; so does each replay."""
+    bench.conforms("stream_flags")
 
 
 @case
@@ -104,7 +113,7 @@ def threads(bench: Bench) -> None:
     other parts give in a program with threads what they give in one without.
     """
     bench.conforms("threads")
-    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "stores"):
+    for part in PARTS:
         bench.healthy("conformance_threads", {"parts": (part,), "rounds": 1}, bench.world())
 
 
@@ -152,7 +161,7 @@ def lazy(bench: Bench) -> None:
 @case
 def lines(bench: Bench) -> None:
     """Every record names the program's line that made the call, `wait_stream` as well, whose two records it shares."""
-    for part in ("basics", "collectives", "streams", "transfers", "graphs", "mail", "sleep", "threads", "stores"):
+    for part in (*PARTS, "sleep", "threads"):
         run = bench.conforms(part, same=False)
         for raw in [raw for journal in run.journals for raw in journal if raw[KIND] not in NOT_CALLED]:
             line, calls = line_of(raw), calls_of(raw)

@@ -17,6 +17,7 @@ CALLS = {
     "capture": "capture",
     "decision": "decide",
     "flag": "set|clear|wait|query",
+    "flag_wait": "wait_flag",
     "free": "free",
     "launch": "launch",
     "mark": "record|wait_stream|replay|capture",

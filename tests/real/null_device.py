@@ -21,6 +21,7 @@ from real.belongings import Belongings, lone_rank
 from real.calls import torch_dtype
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Landings
+from real.cuda_flags import Words
 from real.cuda_fused import communicator_class, stream_class
 from real.cuda_graphs import CudaGraph
 from real.cuda_groups import CudaCommunicator
@@ -68,6 +69,8 @@ class NullCalls(CudaCalls):
     __slots__ = ("blocks", "events", "fails", "now", "passed", "pools", "told")
 
     def __init__(self) -> None:
+        import torch
+
         self.told: list[str] = []
         self.events = 0
         self.blocks = 0
@@ -85,8 +88,13 @@ class NullCalls(CudaCalls):
         self.pools = 0
         self.pool = self._pool
         self.nodes = lambda graph: graph
+        self.words = Words(torch.zeros(2, dtype=torch.int32))
+        self.wait_for_word = self._wait_for_word
         self.fails: dict[str, Exception] = {}
         """What a call of a graph raises, by its name."""
+
+    def _wait_for_word(self, stream: int, address: int) -> None:
+        self.told.append(f"{stream} waits for the word at {address - self.words.first}")
 
     def _pool(self) -> tuple[int, int]:
         self.pools += 1

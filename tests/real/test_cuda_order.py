@@ -24,6 +24,7 @@ class Case:
         self.main, self.side = self.rank.stream("main"), self.rank.stream("side")
         self.buffer = self.main.alloc(4, "int32", "buffer")
         self.first, self.second, self.other = (self.graph(name) for name in ("dp.first", "dp.second", "ep"))
+        self.alone = self.graph("none")
         self.before: Event = self.side.record()
 
     def graph(self, name: str) -> Graph:
@@ -31,7 +32,10 @@ class Case:
 
         async def captures() -> None:
             async with graph.capture(self.main):
-                self.sum(name.split(".")[0])
+                if name == "none":
+                    self.main.launch("noop", noop, writes=[self.buffer])
+                else:
+                    self.sum(name.split(".")[0])
 
         drive(captures())
         return graph
@@ -61,6 +65,8 @@ def test_replays_one_behind_the_other_record_nothing(name: str) -> None:
     "does",
     [
         lambda case: case.main.wait(case.before),
+        lambda case: case.main.wait_flag(case.rank.flag("f"), "flag"),
+        lambda case: case.alone.replay(case.main, "go"),
         lambda case: case.sum("ep"),
         lambda case: case.sum("dp"),
         lambda case: case.other.replay(case.main, "go"),
@@ -68,7 +74,17 @@ def test_replays_one_behind_the_other_record_nothing(name: str) -> None:
         lambda case: case.second.replay(case.side, "go"),
         lambda case: case.rank.device("dp").abort(),
     ],
-    ids=["wait", "other communicator", "this one", "graph of another", "other stream", "replay there", "abort"],
+    ids=[
+        "wait",
+        "flag",
+        "graph of none",
+        "other communicator",
+        "this one",
+        "graph of another",
+        "other stream",
+        "replay there",
+        "abort",
+    ],
 )
 def test_before_anything_that_may_wait_it_is_recorded(does: Callable[[Case], object]) -> None:
     case = Case()

@@ -164,6 +164,17 @@ class HasOneStream(Twin):
         self.patch.setattr(Device, "chain", lambda device, name: chain(device, "the only one"))
 
 
+class HoldsAllStreams(Twin):
+    """Where one stream waits for a flag, all do."""
+
+    def broken(self) -> None:
+        def hold(stream: sim_streams.SimStream, flag: Any) -> None:
+            for chain in stream.device.chains.values():
+                flag.hold(chain)
+
+        self.patch.setattr(sim_streams.SimStream, "_wait_flag", hold)
+
+
 class CoalescesNothing(Twin):
     """The transfers of a group go out one after the other."""
 
@@ -501,6 +512,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     ),
     (ForgetsRecordStream, "streams", "a copy of a freed buffer: .*after record_stream memory is not reused"),
     (HasOneStream, "streams", r"rank 0: expected conformance.read.*came nothing more"),
+    (HoldsAllStreams, "stream_flags", r"rank 0: expected conformance.read.*came nothing more"),
     (CoalescesNothing, "transfers", "of rank 0: expected dp.send"),
     (RunsWhatItCaptures, "graphs", "a buffer of a capture: .*what is captured is kept, not run"),
     (ReplaysOnlyJournals, "graphs", "the sum of replay 0: .*a replay runs what was kept on what the buffers hold"),

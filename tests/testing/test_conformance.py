@@ -21,6 +21,8 @@ from dpsim.backend import buffers, rank, streams
 from dpsim.backend import communicators as journaled_groups
 from dpsim.backend.arguments import check_member
 from dpsim.backend.issue import Issue
+from dpsim.backend.kept import KeptFlagWait
+from dpsim.backend.replaying import Replaying
 from dpsim.backend.work import Work
 from dpsim.interface import Buffer, HostArray, Kernel, Stream
 from dpsim.ops import (
@@ -44,7 +46,7 @@ from dpsim.ops import (
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.buffers import SimBuffer
 from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
-from dpsim.sim.flags import SimFlag
+from dpsim.sim.flags import SimFlag, Word
 from dpsim.sim.rank import SimRank
 from dpsim.sim.stores import SimStore
 from dpsim.sim.streams import SimEvent, SimStream
@@ -533,6 +535,22 @@ def closes_in_words_alone(patch: Patch) -> None:
     patch.setattr(SimStore, "close", close)
 
 
+def goes_past_flags(patch: Patch) -> None:
+    patch.setattr(SimStream, "_wait_flag", lambda self, flag: None)
+
+
+def shows_no_clear(patch: Patch) -> None:
+    write = Word.write
+    patch.setattr(Word, "write", lambda self, value: write(self, value) if value else None)
+
+
+def keeps_no_wait_for_a_flag(patch: Patch) -> None:
+    def again(self: KeptFlagWait, replay: Replaying) -> None:
+        replay.journal.again("flag_wait", self.site, self.where, (replay.names[self.stream], self.flag.name))
+
+    patch.setattr(KeptFlagWait, "again", again)
+
+
 def renames_streams(patch: Patch) -> None:
     patch.setattr(SimStream, "name", property(lambda self: "stream", lambda self, name: None), raising=False)
 
@@ -581,6 +599,9 @@ def renames_streams(patch: Patch) -> None:
         (passes_events_at_once, "streams", "Event.query behind a held stream"),
         (never_passes_events, "streams", "Event.query of what was waited for"),
         (reuses_recorded_memory, "streams", "a copy of a freed buffer: .* after record_stream"),
+        (goes_past_flags, "stream_flags", "an event behind a held stream: expected False, came True"),
+        (shows_no_clear, "stream_flags", "an event behind a held stream: expected False, came True"),
+        (keeps_no_wait_for_a_flag, "stream_flags", "an event behind a replay that is held: expected False, came True"),
         (cuts_large_transfers_of_the_host, "transfers", r"a large host recv: .* \(they differ from element 16384 on\)"),
         (cuts_large_transfers_of_the_device, "transfers", "a recv of 262144"),
         (keeps_the_first_value, "stores", "the last of rank 0: .* the last value counts"),

@@ -3,6 +3,7 @@
 walk.py        the rules of what comes after what; all hosts and streams of a run, walked side by side
 hosts.py       a host: what it knows, how far its journal was walked
 threads.py     a host with several threads: a clock for each, flags and joins
+flags.py       a stream that waits for a flag: by which set it goes on
 streams.py     a stream: what it knows, what on it cannot fire yet
 meeting.py     what all of these share: collectives, sends, events, who can go on
 mailboxes.py   messages: which post it may have been that a host took

@@ -13,6 +13,8 @@ each thread's own:
     u1                     wait ready                learned   launch b on t          a is before b
     u2                                 launch c on t                                  nothing orders a and c
 
+A stream that waits for a flag is told in `flags`.
+
 A wait or query looks at its flag when it is awaited, which is behind its thread's last record before it returned.
 
 The walk of a rank stands still as a whole where one of its threads learned something that it has not come to: the
@@ -24,6 +26,7 @@ from __future__ import annotations
 from typing import Any
 
 from dpsim.checks.happens_before.clocks import Clock
+from dpsim.checks.happens_before.flags import FlagSignals
 from dpsim.checks.happens_before.hosts import ISSUE, HostState
 from dpsim.checks.happens_before.mailboxes import Posts
 from dpsim.checks.happens_before.meeting import Meeting
@@ -91,6 +94,7 @@ class ThreadedHost(HostState):
         self._looks: dict[str, list[Look]] = {}
         self._lives: dict[str, int] = {}  # how often a thread of that name was started
         self._ends: dict[tuple[str, int], Clock] = {}
+        self._signals = FlagSignals(journal)
 
     def go(self, posts: Posts = "wait") -> None:
         journal = self.journal
@@ -126,7 +130,11 @@ class ThreadedHost(HostState):
         self.clock, self.position = self._known.get(thread, nothing)
         self._thread, self.actor = thread, self._actors.get(thread, 0)
 
+    def _flag_wait(self, raw: RawRecord) -> None:
+        self.streams[raw[STREAM]].put(StreamState.wait, self.at, self._signals.end(self.at), self.clock)
+
     def _flag(self, raw: RawRecord) -> None:
+        self._signals.come(self.at, self.clock, self.meeting.clocks, self.meeting.ready)
         flag, how = self._flags.setdefault(raw[FLAG], FlagState()), raw[FLAG_HOW]
         if how == "clear":
             flag.clock = None
@@ -165,5 +173,10 @@ class ThreadedHost(HostState):
         return True
 
 
-THREADED = {"flag": ThreadedHost._flag, "thread": ThreadedHost._about_thread, "ended": ThreadedHost._ended}
-"""What a thread does at a record that concerns threads."""
+THREADED = {
+    "flag": ThreadedHost._flag,
+    "flag_wait": ThreadedHost._flag_wait,
+    "thread": ThreadedHost._about_thread,
+    "ended": ThreadedHost._ended,
+}
+"""What a thread does at a record that concerns threads and flags."""

@@ -23,7 +23,8 @@ depends on has fired; a host stops where it learned something that has not happe
 * that an actor is gone, as a message to who watches it: after all that the actor's host had come to, and after the
   beginning of the watch;
 * of a rank with several host threads, each comes after its start, and what goes on behind a flag or a join comes after
-  what let it go on (`threads`). To come later in the journal is no order of two threads.
+  what let it go on (`threads`). To come later in the journal is no order of two threads;
+* a stream that was told to wait for a flag: after the set that let it go on, where it is plain which (`flags`).
 
 Not an order: that the allocator found `record_stream`'s events passed and so reused a block. It orders the old
 buffer's accesses before the new one's (`dpsim.checks.memory.reuse`), and nothing else: the next run may not be so
@@ -57,7 +58,17 @@ from dpsim.checks.happens_before.threads import ThreadedHost
 from dpsim.ops import COMMUNICATOR, KIND, MAIN, STREAM, THREAD, TRANSFER_GROUP, RawRecord
 from dpsim.world import Run, World
 
-STREAMED = {"collective": 1, "transfer": 1, "launch": 1, "read": 1, "alloc": 0, "mark": 0, "wait": 0, "used": 0}
+STREAMED = {
+    "collective": 1,
+    "transfer": 1,
+    "launch": 1,
+    "read": 1,
+    "alloc": 0,
+    "mark": 0,
+    "wait": 0,
+    "flag_wait": 0,
+    "used": 0,
+}
 """The records that name a stream to put something on, and how many ops of it each is."""
 
 NOTED = STREAMED | {"post": -1, "injected": -1, "thread": -2, "watch": -3}
@@ -130,7 +141,8 @@ class Walk:
 
 class _Scan(NamedTuple):
     """What is known of a rank before the walk. `lengths`: how many ops each stream and lane has. `groups`: how many
-    transfers each coalesced group. `uses`: the streams of each communicator. `threaded`: it started host threads.
+    transfers each coalesced group. `uses`: the streams of each communicator. `threaded`: it started host threads, or
+    its streams wait for flags.
     """
 
     lengths: dict[str | Lane, int]
@@ -160,6 +172,7 @@ def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
             name = raw[STREAM]
             if name is None:
                 continue
+            threaded = threaded or kind == "flag_wait"
             if kind == "collective" or kind == "transfer":
                 streams = uses.get(raw[COMMUNICATOR])
                 if streams is None:

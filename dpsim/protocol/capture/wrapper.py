@@ -15,6 +15,7 @@ capture left them: a *weak* reference, good until other memory of the pool is wr
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple, TypeAlias
 
 from dpsim.config import RuntimeMode
@@ -100,12 +101,16 @@ class CUDAGraphWrapper:
         self.captures.check(name)
         self.before(context)
         graph = self.captures.rank.graph(name, self.captures.pool)
-        async with graph.capture(context.stream):
+        async with self.capturing(graph, context.stream):
             outputs = await self.runnable(context._replace(capturing=True), inputs)
             self.join(context)
         self.entries[context.key] = Entry(graph, inputs, outputs.buffers)
         self.captures.count += 1
         return outputs
+
+    def capturing(self, graph: Graph, stream: Stream) -> AbstractAsyncContextManager[None]:
+        """In mode "global", which is torch's own: no thread of the rank may ask for anything."""
+        return graph.capture(stream)
 
     def graph_name(self, key: Descriptor) -> str:
         return f"{self.name}.{graph_word(key)}"

@@ -8,6 +8,7 @@ and which sentence of the contract that breaks. All numbers are exact in their t
     basics.py        names, kernels, reads, the host running ahead, what is refused
     collectives.py   all collectives, on the host and on the device: types, reductions, roots, size vectors
     streams.py       side streams, events, views, record_stream
+    stream_flags.py  streams that wait for flags
     transfers.py     send and receive, eager and rendezvous, lone and coalesced
     graphs.py        captures and replays
     mail.py          mailboxes, polls, sleep

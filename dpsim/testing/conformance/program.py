@@ -25,6 +25,7 @@ from dpsim.testing.conformance.graphs import graphs
 from dpsim.testing.conformance.ground import Round
 from dpsim.testing.conformance.lazy import lazy
 from dpsim.testing.conformance.stores import stores
+from dpsim.testing.conformance.stream_flags import stream_flags
 from dpsim.testing.conformance.streams import streams
 from dpsim.testing.conformance.threads import threads
 from dpsim.testing.conformance.transfers import transfers
@@ -33,6 +34,7 @@ PARTS: dict[str, Callable[[Round], Awaitable[None]]] = {
     "basics": basics,
     "collectives": collectives,
     "streams": streams,
+    "stream_flags": stream_flags,
     "transfers": transfers,
     "graphs": graphs,
     "mail": mail.mail,

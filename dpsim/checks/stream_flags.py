@@ -1,0 +1,70 @@
+"""Streams that wait for a flag of their rank which no host sets: a part of deadlock.
+
+A stream is to blame for nothing while a host thread that may set the flag stands elsewhere, in a collective or for a
+message: what that waits for is told then.
+
+    main   stream s waits for ready; read behind it       nobody sets it                           HANG:FLAG:NEVER_SET
+    main   stream s waits for ready       u1  set ready, clear ready: the stream may come late     HANG:FLAG:CLEARED
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from dpsim.checks import thread_hangs
+from dpsim.checks.finding import Finding
+from dpsim.checks.happens_before.flags import passings
+from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.thread_records import FlagHistory, place
+from dpsim.ops import FLAG_AWAITED, STREAM, THREAD
+
+
+def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:
+    """One finding for each rank of which a stream stands so; ranks that hang alike share one. `waiting`: ranks that
+    stand in a collective or transfer.
+    """
+    found = []
+    for rank in sorted(holding(run_index)):
+        if rank not in waiting and not thread_hangs.stands_elsewhere(run_index, rank):
+            found.append(_finding(run_index, _standing(run_index, rank)[0]))
+    return thread_hangs.folded(found)
+
+
+def holding(run_index: RunIndex) -> list[int]:
+    """The ranks of which a stream may stand so."""
+    ranks = range(len(run_index.run.journals))
+    return [rank for rank in ranks if run_index.end(rank) == "blocked" and _standing(run_index, rank)]
+
+
+def _standing(run_index: RunIndex, rank: int) -> list[Entry]:
+    """The first wait of each stream that never ends, before those that may have been missed."""
+    journal = run_index.run.journals[rank]
+    never: dict[str, Entry] = {}
+    missed: dict[str, Entry] = {}
+    for at, passing in passings(journal).items():
+        entry = Entry(rank, at, journal[at])
+        if passing.by is None:
+            never.setdefault(entry.raw[STREAM], entry)
+        elif passing.missed:
+            missed.setdefault(entry.raw[STREAM], entry)
+    return [*never.values(), *missed.values()]
+
+
+def _finding(run_index: RunIndex, entry: Entry) -> Finding:
+    raw, rank = entry.raw, entry.rank
+    flag = FlagHistory.of(rank, run_index.run.journals[rank], raw[FLAG_AWAITED])
+    why = "which nobody ever set"
+    if flag.sets:
+        last = flag.sets[-1]
+        why = f"which thread {last.raw[THREAD]} set last ({place(last)})"
+        if flag.cleared is not None:
+            late = " before the stream came to look" if last.at > entry.at else ""
+            why += f" and thread {flag.cleared.raw[THREAD]} cleared ({place(flag.cleared)}){late}"
+    return Finding(
+        check="deadlock",
+        klass="HANG:FLAG:CLEARED" if flag.sets else "HANG:FLAG:NEVER_SET",
+        message=f"stream {raw[STREAM]} of rank {rank} waits for flag {raw[FLAG_AWAITED]} ({place(entry)}), {why}",
+        culprit=run_index.culprit(entry),
+        position=run_index.position(entry),
+        details=tuple(thread_hangs.lines(run_index, rank)),
+    )

@@ -1,0 +1,78 @@
+"""Streams that wait for flags which their host sets.
+
+That a stream stands there is seen without a clock: the host asks for an event behind it, and sets the flag only then.
+What is held is done once before it is held, as in `streams`.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dpsim.interface import Buffer, Flag
+from dpsim.testing.conformance.ground import Round, expect, increase, refused
+
+
+async def stream_flags(at: Round) -> None:
+    flag = at.rank.flag("conformance.stream")
+    source = at.put(4, "int32", at.rank.stream("side"))
+    await _goes(at, flag, source)
+    await _held(at, flag, source)
+    await _replayed(at, flag, source)
+    flag.clear("conformance.clear")
+    source.free()
+    wrong: Any = at.main
+    refused(TypeError, "a wait for a stream as if it were a flag", partial(at.main.wait_flag, wrong, "refused"))
+
+
+async def _goes(at: Round, flag: Flag, source: Buffer) -> None:
+    """A flag that is set holds nobody."""
+    side = at.rank.stream("side")
+    flag.set("conformance.set")
+    side.wait_flag(flag, "conformance.hold")
+    side.launch("conformance.increase", increase, writes=[source])
+    law = "later work on a stream starts when it finds the flag set"
+    expect("a wait for a set flag", await source.read("conformance.read"), at.line(at.rank.rank, 4, "int32") + 1, law)
+    flag.clear("conformance.clear")
+
+
+async def _held(at: Round, flag: Flag, source: Buffer) -> None:
+    """A flag that is clear holds the stream, and neither its host nor another stream."""
+    main, side = at.main, at.rank.stream("side")
+    other = at.put(4, "int32")
+    await other.read("conformance.read")
+    for turn in range(2):
+        side.wait_flag(flag, "conformance.hold")
+        side.launch("conformance.increase", increase, writes=[source])
+        behind = side.record()
+        main.launch("conformance.increase", increase, writes=[other])
+        mine = at.line(at.rank.rank, 4, "int32")
+        law = "the host does not wait, nor do other streams"
+        expect("a read of another stream", await other.read("conformance.read"), mine + turn + 1, law)
+        law = "later work on a stream starts when it finds the flag set"
+        expect("an event behind a held stream", await behind.query("conformance.query"), False, law)
+        flag.set("conformance.set")
+        expect("what was held", await source.read("conformance.read"), mine + turn + 2, law)
+        flag.clear("conformance.clear")
+    other.free()
+
+
+async def _replayed(at: Round, flag: Flag, source: Buffer) -> None:
+    """In a capture the wait is kept, and each replay looks at the flag as it is then."""
+    side, graph = at.rank.stream("side"), at.rank.graph(f"conformance.held.{at.step}")
+    async with graph.capture(side):
+        side.wait_flag(flag, "conformance.hold")
+        side.launch("conformance.increase", increase, writes=[source])
+    flag.set("conformance.set")
+    graph.replay(side, "conformance.replay")
+    mine, law = at.line(at.rank.rank, 4, "int32"), "each replay looks at the flag as it is then"
+    expect("a replay, of which the flag is set", await source.read("conformance.read"), mine + 4, law)
+    flag.clear("conformance.clear")
+    graph.replay(side, "conformance.replay")
+    behind = side.record()
+    other = at.put(4, "int32")
+    await other.read("conformance.read")  # the replay would be through by then
+    expect("an event behind a replay that is held", await behind.query("conformance.query"), False, law)
+    flag.set("conformance.set")
+    expect("a replay that was held", await source.read("conformance.read"), mine + 5, law)
+    other.free()

@@ -1,0 +1,198 @@
+"""What a capture lets its own thread do, and what others, by mode: calls on mailboxes, stores, flags, communicators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.backend import capture
+from dpsim.checks.judge import judge
+from dpsim.interface import Aborted, CaptureError, Rank
+from dpsim.ops import CaptureMode
+from dpsim.program import Program
+from dpsim.sim.backend import SimBackend
+from tests.programs import OWN, set_to
+from tests.sim.programs import filled, told
+
+Act = Callable[[Rank], Coroutine[Any, Any, Any]]
+MODES: tuple[CaptureMode, ...] = ("global", "thread_local", "relaxed")
+
+
+async def gets(rank: Rank) -> None:
+    await rank.mailbox("box").get("get", timeout_ns=1_000)
+
+
+async def polls(rank: Rank) -> None:
+    await rank.mailbox("box").get("get", timeout_ns=0)
+
+
+async def looks_up(rank: Rank) -> None:
+    await STORES[rank.rank].get("key", "key", timeout_ns=0)
+
+
+async def joins(rank: Rank) -> None:
+    await rank.join_store(0, 1234, "store.join", timeout_ns=0)
+
+
+async def opens(rank: Rank) -> None:
+    await rank.open_store(0, "store.open")
+
+
+async def sets_a_key(rank: Rank) -> None:
+    STORES[rank.rank].set("key", 1, "set")
+
+
+async def sends(rank: Rank) -> None:
+    rank.send(rank.rank, "box", 1, "send")
+
+
+async def watches(rank: Rank) -> None:
+    rank.watch(1 - rank.rank, "gone", "watch")
+
+
+async def aborts_on_the_host(rank: Rank) -> None:
+    rank.host("g").abort()
+
+
+async def aborts_on_the_device(rank: Rank) -> None:
+    rank.device("e").abort()
+
+
+async def sums(rank: Rank) -> None:
+    await rank.host("h").all_reduce(np.zeros(1, np.int32))
+
+
+async def leaves_a_group(rank: Rank) -> None:
+    await rank.host("g").destroy()
+
+
+async def asks(rank: Rank) -> None:
+    await EVENTS[rank.rank].query("ask")
+
+
+async def waits_for_a_flag(rank: Rank) -> None:
+    flag = rank.flag("f")
+    flag.set("flag.set")
+    await flag.wait("flag.wait")
+    await flag.query("flag.query")
+
+
+async def holds_another_stream(rank: Rank) -> None:
+    rank.flag("f").set("flag.set")
+    rank.stream("other").wait_flag(rank.flag("f"), "hold")
+
+
+async def holds_the_captured_stream(rank: Rank) -> None:
+    rank.stream("main").wait_flag(rank.flag("f"), "hold")
+
+
+STORES: dict[int, Any] = {}
+EVENTS: dict[int, Any] = {}
+
+ALWAYS, OWN_MODES, NEVER = (900, 900, 900), (900, 900, 0), (0, 0, 0)
+ANYBODY = (900, 0, 0)
+"""By mode; of another thread only a capture in mode "global" knows."""
+
+LAW: dict[Act, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    gets: (ALWAYS, ANYBODY),
+    polls: (ALWAYS, ANYBODY),
+    looks_up: (ALWAYS, ANYBODY),
+    joins: (ALWAYS, ANYBODY),
+    opens: (ALWAYS, ANYBODY),
+    sums: (ALWAYS, ANYBODY),
+    leaves_a_group: (ALWAYS, ANYBODY),
+    asks: (OWN_MODES, ANYBODY),
+    sets_a_key: (NEVER, NEVER),
+    sends: (NEVER, NEVER),
+    watches: (NEVER, NEVER),
+    aborts_on_the_host: (NEVER, NEVER),
+    aborts_on_the_device: (NEVER, NEVER),
+    waits_for_a_flag: (NEVER, NEVER),
+    holds_another_stream: (NEVER, NEVER),
+    holds_the_captured_stream: (NEVER, NEVER),
+}
+"""What a call is refused with: in the thread that captures, and in another one."""
+
+
+class Captures(Program[Any]):
+    """`prepared`: (what is done within the capture, by whom, in which mode). Decides what it was refused with, and
+    with what the capture ended.
+    """
+
+    threaded = aborts = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        act, other, mode = prepared
+        main, codes = rank.stream("main"), [0, 0]
+        x = filled(main, 5)
+        EVENTS[rank.rank] = rank.stream("other").record()
+        STORES[rank.rank] = await rank.open_store(0, "open")
+
+        async def acts(own: Rank) -> None:
+            try:
+                await act(own)
+            except CaptureError as error:
+                codes[0] = error.code
+
+        try:
+            async with rank.graph("g").capture(main, mode=mode):
+                main.launch("one", set_to, writes=[x], args=(1,))
+                if other:
+                    await rank.start("acts", acts).join("join")
+                else:
+                    await acts(rank)
+        except CaptureError as error:
+            codes[1] = error.code
+        rank.decide("codes", tuple(codes), OWN)
+
+
+def codes(act: Act, other: bool, mode: str) -> set[Any]:
+    world = told()
+    done = SimBackend().run_program(world, Captures(), (act, other, mode))
+    assert done.ends == ["finished"] * 2, done.journals
+    classes = {finding.klass for finding in judge(world, done)}
+    assert classes == ({"GRAPH:HOST_EFFECT"} if act in (sends, sets_a_key) and not other else set()), classes
+    return {raw[-1] for journal in done.journals for raw in journal if raw[0] == "decision" and raw[3] == "codes"}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("other", [False, True], ids=["own", "other"])
+@pytest.mark.parametrize("act", LAW, ids=lambda act: act.__name__)
+def test_the_law(act: Act, other: bool, mode: CaptureMode) -> None:
+    """A refusal destroys the capture (901), whoever is refused."""
+    wanted = LAW[act][other][MODES.index(mode)]
+    assert codes(act, other, mode) == {(wanted, 901 if wanted else 0)}
+
+
+@pytest.mark.parametrize("kind", ["take", "look up", "ask"])
+def test_a_law_that_forgets_a_kind_is_seen(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The faulty twins."""
+    act = {"take": gets, "look up": looks_up, "ask": asks}[kind]
+    monkeypatch.delitem(capture.LEARNS, kind)
+    assert codes(act, False, "global") == {(0, 0)}
+
+
+def test_a_graph_of_an_aborted_communicator_is_not_replayed() -> None:
+    class Replays(Captures):
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            rank.step = 0
+            main, group = rank.stream("main"), rank.device("e")
+            x = filled(main, 5)
+            async with rank.graph("g").capture(main):
+                group.all_reduce(x, main)
+                if prepared:
+                    group.abort()
+            came = "replayed"
+            with suppress(Aborted):
+                rank.graph("g").replay(main, "go")
+                rank.decide("came", came, OWN)
+
+    for aborts in (True, False):
+        done = SimBackend().run_program(told(), Replays(), aborts)
+        assert done.finished
+        assert any(raw[0] == "decision" for raw in done.journals[0]) is not aborts

@@ -1,0 +1,277 @@
+"""Streams that wait for flags: what lets them go on, what that orders, and what is found where nothing does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.interface import Buffer, Rank
+from dpsim.world import At, Delay
+from tests.programs import Script, copy, explored, judged, run, set_to
+from tests.sim.programs import filled, holds, numbers, told
+from tests.sim.test_threads import found
+
+CALLS: dict[str, Callable[[Rank], None]] = {
+    "set": lambda rank: rank.flag("f").set("go"),
+    "clear": lambda rank: rank.flag("f").clear("stop"),
+}
+
+
+def behind(rank: Rank, value: int = 9) -> Buffer:
+    """A buffer that a stream writes when it finds the flag set."""
+    main = rank.stream("main")
+    x = filled(main, 5)
+    main.wait_flag(rank.flag("f"), "hold")
+    main.launch("set", set_to, writes=[x], args=(value,))
+    return x
+
+
+def test_a_stream_waits_and_its_host_does_not() -> None:
+    async def script(rank: Rank) -> Any:
+        x = behind(rank)
+        passed = await rank.stream("main").record().query("ask")
+        other = await filled(rank.stream("side"), 3).read("other")
+        rank.flag("f").set("go")
+        return passed, numbers(other), numbers(await x.read("out"))
+
+    holds(script, [(False, (3, 3), (9, 9))] * 2)
+
+
+def test_a_flag_that_was_set_before_holds_nobody() -> None:
+    async def script(rank: Rank) -> Any:
+        rank.flag("f").set("go")
+        return numbers(await behind(rank).read("out"))
+
+    holds(script, [(9, 9)] * 2)
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_what_a_host_did_before_it_set_the_flag_lies_before(waits: bool) -> None:
+    """Its twin does not wait, and reads beside what another stream writes."""
+
+    async def script(rank: Rank) -> None:
+        main, side, flag = rank.stream("main"), rank.stream("side"), rank.flag("f")
+        x, y = filled(main, 5), side.alloc(2, "int32", "y")
+        if waits:
+            side.wait_flag(flag, "hold")
+        side.launch("copy", copy, reads=[x], writes=[y])
+        await x.read("ready")
+        flag.set("go")
+        await y.read("out", side)
+
+    wanted = [] if waits else ["RACE:BUFFER"]
+    assert [one.klass for one in judged(told(1), script)] == wanted
+    seen = explored(told(1), script)
+    assert ([one.klass for one in seen.findings], seen.verdict) == (wanted, "proven" if waits else "violated")
+
+
+HUNG = {
+    (): "HANG:FLAG:NEVER_SET",
+    ("set",): "",
+    ("set", "clear"): "HANG:FLAG:CLEARED",
+    ("clear", "set"): "",
+    ("set", "clear", "set"): "",
+}
+
+
+@pytest.mark.parametrize("calls", HUNG)
+def test_a_flag_that_nobody_sets_is_a_hang(calls: tuple[str, ...]) -> None:
+    """Also where all members have joined what is behind it on the stream."""
+
+    async def script(rank: Rank) -> None:
+        x = behind(rank)
+        for call in calls if rank.rank == 0 else ("set",):
+            CALLS[call](rank)
+        rank.device("d").all_reduce(x, rank.stream("main"))
+        await x.read("out")
+
+    seen = explored(told(2), script)
+    assert [one.klass for one in seen.findings] == [HUNG[calls]] * bool(HUNG[calls])
+    assert seen.verdict == ("violated" if HUNG[calls] else "proven")
+
+
+def hang(script: Script) -> Finding:
+    """What is found of a world of two ranks first."""
+    return judged(told(2), script)[0]
+
+
+def test_the_hang_says_which_stream_waits_for_what() -> None:
+    async def script(rank: Rank) -> None:
+        x = behind(rank)
+        if rank.rank:
+            rank.flag("f").set("go")
+        await x.read("out")
+
+    one = hang(script)
+    assert one.message.startswith("stream main of rank 0 waits for flag f (hold, ")
+    assert one.message.endswith("), which nobody ever set")
+    assert one.culprit is not None
+    assert (one.culprit.rank, one.culprit.site) == (0, "hold")
+
+
+def test_ranks_that_hang_alike_share_a_finding() -> None:
+    async def script(rank: Rank) -> None:
+        await behind(rank).read("out")
+
+    one = hang(script)
+    assert "of ranks 0, 1 waits" in one.message
+    assert one.culprit is None
+
+
+def test_a_host_that_would_set_it_and_stands_elsewhere_is_told_instead() -> None:
+    """Rank 1 leaves out a barrier; behind it rank 0 would set the flag."""
+
+    async def script(rank: Rank) -> None:
+        x = behind(rank)
+        if not rank.rank:
+            await rank.host("h").barrier()
+        rank.flag("f").set("go")
+        await x.read("out")
+
+    assert hang(script).klass == "HANG:COLLECTIVE:MISSING_RANK"
+
+
+def test_a_rank_that_others_wait_for_stands_at_its_flag() -> None:
+    async def script(rank: Rank) -> None:
+        if not rank.rank:
+            await behind(rank).read("out")
+        await rank.host("h").barrier()
+
+    one = hang(script)
+    assert (one.klass, one.culprit and one.culprit.rank) == ("HANG:FLAG:NEVER_SET", 0)
+
+
+# ---- threads
+
+
+def of_thread(right: bool) -> Script:
+    """A thread puts something there, and lets a stream of main's have it; or lets it have it too early."""
+
+    async def script(rank: Rank) -> None:
+        side, main, flag = rank.stream("side"), rank.stream("main"), rank.flag("f")
+        x, y = main.alloc(2, "int32", "x"), side.alloc(2, "int32", "y")
+
+        async def puts(own: Rank) -> None:
+            if not right:
+                flag.set("go")
+            main.launch("put", set_to, writes=[x], args=(3,))
+            await main.record().synchronize("put.wait")
+            flag.set("go")
+
+        side.wait_flag(flag, "hold")
+        side.launch("copy", copy, reads=[x], writes=[y])
+        thread = rank.start("puts", puts)
+        await y.read("out", side)
+        await thread.join("join")
+
+    return script
+
+
+@pytest.mark.parametrize("right", [True, False])
+def test_a_message_needs_a_thread_and_a_flag_alone(right: bool) -> None:
+    classes = {
+        klass for choose in (None, lambda label, options: 0) for klass, _ in found(of_thread(right), choose=choose)
+    }
+    assert classes == (set() if right else {"RACE:BUFFER"})
+
+
+def cleared(hears: bool) -> Script:
+    """Two threads set the flag by turns, and what is behind it is read before it is cleared; or is not."""
+
+    async def script(rank: Rank) -> None:
+        side, flag = rank.stream("side"), rank.flag("f")
+        x, y = filled(rank.stream("u1"), 1), side.alloc(2, "int32", "y")
+
+        async def first(own: Rank) -> None:
+            await x.read("x")
+            flag.set("go")
+
+        async def second(own: Rank) -> None:
+            flag.set("go")
+
+        side.wait_flag(flag, "hold")
+        side.launch("copy", copy, reads=[x], writes=[y])
+        await rank.start("first", first).join("join")
+        if hears:
+            await y.read("out", side)
+        flag.clear("stop")
+        await rank.start("second", second).join("join")
+
+    return script
+
+
+@pytest.mark.parametrize("hears", [True, False])
+def test_which_set_let_a_stream_go_is_known_where_a_host_has_heard_of_it(hears: bool) -> None:
+    """Else nothing is known for certain of what lies before, since the stream may have come late."""
+    assert [klass for klass, _ in found(cleared(hears))] == ([] if hears else ["RACE:BUFFER"])
+
+
+# ---- graphs
+
+
+@pytest.mark.parametrize("sets", [2, 1])
+def test_each_replay_looks_at_the_flag_by_itself(sets: int) -> None:
+    async def script(rank: Rank) -> Any:
+        main, flag, graph = rank.stream("main"), rank.flag("f"), rank.graph("g")
+        x = filled(main, 0)
+        async with graph.capture(main):
+            main.wait_flag(flag, "hold")
+            main.launch("more", more, writes=[x])
+        seen = []
+        for number in range(2):
+            graph.replay(main, "go")
+            if number < sets:
+                flag.set("set")
+            seen.append(numbers(await x.read("out"))[0])
+            flag.clear("clear")
+        return tuple(seen)
+
+    if sets == 2:
+        holds(script, [(1, 2)] * 2)
+        assert explored(told(1), script).verdict == "proven"
+        return
+    [one] = judged(told(1), script)
+    assert one.klass == "HANG:FLAG:CLEARED"
+    assert one.culprit is not None
+    assert one.culprit.within.startswith("replay 1 of graph g")
+
+
+def more(buffer: Any) -> None:
+    buffer[...] = buffer + 1
+
+
+# ---- misuse, and what a scenario does
+
+
+def test_the_flag_of_another_rank_is_refused() -> None:
+    flags: list[Any] = []
+
+    async def script(rank: Rank) -> None:
+        flags.append(rank.flag("f"))
+        await rank.host("h").barrier()
+        rank.stream("main").wait_flag(flags[1 - rank.rank], "hold")
+
+    messages = [one.message for one in judged(told(2), script) if one.klass == "CRASH:VALUEERROR"]
+    assert messages
+    assert "cannot wait for flag f of rank" in messages[0]
+
+
+def test_what_is_no_flag_is_refused() -> None:
+    async def script(rank: Rank) -> None:
+        wrong: Any = "f"
+        rank.stream("main").wait_flag(wrong, "hold")
+
+    assert [one.klass for one in judged(told(1), script)] == ["CRASH:TYPEERROR"]
+
+
+def test_a_wait_can_be_late() -> None:
+    late = told(1, delays=(Delay(0, At("hold", 0), 50_000),))
+
+    async def script(rank: Rank) -> Any:
+        rank.flag("f").set("go")
+        return numbers(await behind(rank).read("out"))
+
+    assert run(late, script).elapsed_ns - run(told(1), script).elapsed_ns == 50_000

@@ -1,0 +1,72 @@
+"""Small random worlds whose streams wait for a flag, which one or two host threads set and clear.
+
+Threads make a few calls, in any order: a stream is told to wait for the flag, and is given a kernel; its end is asked
+for; the flag is set or cleared. In the end main waits for all streams, so a rank of which one stands for ever hangs.
+
+    one_host(seed=7)       two_threads(seed=7)
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from dpsim.interface import Rank
+from dpsim.program import Program
+from tests.programs import set_to, world_of
+from tests.worlds.case import Case
+
+CALLS = ("hold", "hold", "set", "set", "clear", "ask")
+
+
+class OneHost(Program[Any]):
+    """`prepared`: its calls, each with a stream."""
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        await calls(rank, prepared)
+
+
+class TwoThreads(Program[Any]):
+    """`prepared`: the calls of main, and those of the other thread, each with a stream."""
+
+    threaded = True
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        rank.step = 0
+        own, others = prepared
+
+        async def other(rank: Rank) -> None:
+            await calls(rank, others)
+
+        thread = rank.start("u1", other)
+        await calls(rank, own)
+        await thread.join("join")
+
+
+async def calls(rank: Rank, prepared: Any) -> None:
+    flag = rank.flag("f")
+    for what, name in prepared:
+        stream = rank.stream(name)
+        if what == "hold":
+            stream.wait_flag(flag, "hold")
+            stream.launch("kernel", set_to, writes=[stream.alloc(1, "int32", "x")], args=(1,))
+        elif what == "set":
+            flag.set("set")
+        elif what == "clear":
+            flag.clear("clear")
+        else:
+            await stream.record().query("ask")
+
+
+def drawn(draw: random.Random, number: int) -> Any:
+    return tuple((draw.choice(CALLS), draw.choice("st")) for _ in range(number))
+
+
+def one_host(seed: int) -> Case:
+    return Case(f"stream flags {seed}", world_of(1), OneHost(), drawn(random.Random(seed), 7))
+
+
+def two_threads(seed: int) -> Case:
+    draw = random.Random(seed)
+    return Case(f"stream flags of threads {seed}", world_of(1), TwoThreads(), (drawn(draw, 1), drawn(draw, 2)))

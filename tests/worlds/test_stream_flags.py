@@ -1,0 +1,43 @@
+"""Of streams that wait for flags DPOR sees all that brute force sees."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.sim.chain import Chain
+from dpsim.sim.flags import Word
+from tests.worlds.brute import enumerate_schedules
+from tests.worlds.explored import explored, missed
+from tests.worlds.stream_flags import one_host, two_threads
+
+MISSES = 0
+"""A seed of `one_host`: a stream may come to look when the flag was cleared for good."""
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_nothing_is_missed_of_one_host(seed: int) -> None:
+    assert missed(one_host(seed)) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("seed", [6, 7, pytest.param(12, marks=pytest.mark.slow), 23])
+def test_nothing_is_missed_of_two_threads(seed: int) -> None:
+    assert missed(two_threads(seed)) == (0, 0, 0)
+
+
+def test_a_stream_that_comes_late_may_miss_a_set() -> None:
+    found = enumerate_schedules(one_host(MISSES))
+    assert (found.schedules, found.failing) == (3, 1)
+    assert [klass for classes in found.outcomes.values() for klass in classes] == ["HANG:FLAG:CLEARED"]
+
+
+def test_a_look_conflicts_with_a_clear(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin: where it does not, DPOR does not see that."""
+    holds = Word.hold
+
+    def alone(self: Word, chain: Chain) -> None:
+        shared, self.resource = self.resource, ("alone", *self.resource)  # type: ignore[assignment]
+        holds(self, chain)
+        self.resource = shared
+
+    monkeypatch.setattr(Word, "hold", alone)
+    assert len(explored(one_host(MISSES))[1]) < len(enumerate_schedules(one_host(MISSES)).outcomes)
