@@ -22,6 +22,7 @@ from dpsim.protocol.engine.forward import Forward
 from dpsim.protocol.engine.layout import Layout
 from dpsim.protocol.engine.loop import EngineLoop
 from dpsim.protocol.engine.pause import Control
+from dpsim.protocol.engine.request_counts import RequestCounts
 from dpsim.protocol.engine.scheduler import Finished, RequestId, Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, PauseState
 
@@ -65,6 +66,10 @@ class LiveScheduler(Scheduler, Generic[B]):
         if pause is PauseState.PAUSED_ALL:
             return False
         return len(self.steps) > (0 if pause is PauseState.UNPAUSED else self.num_waiting)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.num_waiting, len(self.steps) - self.num_waiting
 
     def has_requests(self, pause: PauseState) -> bool:
         """Whether a step schedules a batch, be it one without tokens."""
@@ -128,9 +133,10 @@ class QueuedLoop(EngineLoop, Generic[B]):
         scheduler: LiveScheduler[B],
         worker: Worker[B],
         control: type[Control],
+        counts: type[RequestCounts],
         depth: int,
     ) -> None:
-        super().__init__(rank, layout, waves, scheduler, worker, control)
+        super().__init__(rank, layout, waves, scheduler, worker, control, counts)
         self.live, self.worker, self.depth = scheduler, worker, depth
         self.queue: deque[B] = deque()
 

@@ -7,6 +7,7 @@
     tokens         sampled tokens on their way back through a pipeline (chapter 6)
     transfer       hidden states on their way forward (chapter 7)
     finish_sync    when engines ask one another whether all are done (2.4)
+    counts         by what front ends balance: what they sent themselves, or what engines publish (2.3)
     config         the release whose rules about parallelism hold (chapter 8)
 
     >>> FORMS["transfer"]
@@ -27,6 +28,7 @@ from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.batch_v2 import AgreementV2
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.protocol.data_parallel.microbatch import Slicing, SlicingV2
+from dpsim.protocol.engine.request_counts import COUNTS
 from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.graphs.dispatcher import Dispatcher
 from dpsim.protocol.graphs.managed import V1_GRAPHS
@@ -115,6 +117,7 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "tokens": tuple(TOKENS),
     "transfer": tuple(TRANSFER),
     "finish_sync": ("source-003", "0.24", "0.33"),
+    "counts": COUNTS,
     "config": ("source-003", "0.33"),
 }
 """Of each piece its forms."""

@@ -31,6 +31,7 @@ from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.loop import COMPLETE
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
+from dpsim.protocol.engine.request_counts import RequestCounts
 from dpsim.protocol.engine.waves import EngineWaves
 from dpsim.protocol.model.kernels import LAYERS
 from dpsim.protocol.pipeline.layers import EagerLayers, Layers
@@ -156,7 +157,8 @@ class WholeEngine(Program[WholeSetup]):
         planner = pieces[PipelineScheduler]
         scheduler = pieces[LivePipelineScheduler](prepared.requests, stages, prepared.engine.config, planner)
         executor = pieces[Executor](rank, layout.others(index), topology.rank(index, stages - 1))
-        await pieces[QueuedLoop](rank, layout, waves, scheduler, executor, pieces[Control], scheduler.depth).run()
+        given = scheduler, executor, pieces[Control], pieces[RequestCounts], scheduler.depth
+        await pieces[QueuedLoop](rank, layout, waves, *given).run()
 
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Forwards of each engine, how many waves came to an end, and in which modes rank 0 ran its forwards."""

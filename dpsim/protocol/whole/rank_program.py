@@ -34,6 +34,7 @@ from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
+from dpsim.protocol.engine.request_counts import RequestCounts
 from dpsim.protocol.engine.waves import EngineWaves
 from dpsim.protocol.overlap.step import OverlapStep
 from dpsim.protocol.whole.batch_queue import QueuedLoop
@@ -126,7 +127,8 @@ class WholeEngineDp(Program[WholeRankSetup]):
         step = pieces[DataParallelStep](rank, index, prepared.flow, pieces[Drafter], pieces.get(CapturedForward))
         worker = pieces[RankWorker](rank, step, batches)
         depth = 1 + config.async_scheduling
-        await pieces[QueuedLoop](rank, layout, waves, scheduler, worker, pieces[Control], depth).run()
+        given = scheduler, worker, pieces[Control], pieces[RequestCounts], depth
+        await pieces[QueuedLoop](rank, layout, waves, *given).run()
 
     async def serve(self, rank: Rank, prepared: WholeRankSetup) -> None:
         await ENGINE.serve(rank, prepared.engine)

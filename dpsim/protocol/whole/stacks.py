@@ -47,6 +47,7 @@ STACKS: Mapping[str, Mapping[str, str]] = {
         "tokens": "source-002",
         "transfer": "source-002",
         "finish_sync": "source-003",
+        "counts": "own",
         "config": "source-003",
     },
     "current": {
@@ -57,6 +58,7 @@ STACKS: Mapping[str, Mapping[str, str]] = {
         "tokens": "0.33",
         "transfer": "0.33",
         "finish_sync": "0.33",
+        "counts": "own",
         "config": "0.33",
     },
 }

@@ -27,6 +27,7 @@ WORLDS: dict[str, dict[str, Any]] = {
     "drafts": DRAFTS,
     "drafts, async": DRAFTS | {"async_scheduling": True},
     "split": SPLIT | EAGER,
+    "counts": EAGER | {"swaps": {"counts": "published"}},
     "prefixes": CAPTURED | {"block_size": 4},
 }
 REQUESTS = [request(9, 3), request(3, 2), request(4, 4, 1, abort=2), request(6, 1, 2)]

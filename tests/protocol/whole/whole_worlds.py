@@ -44,12 +44,15 @@ def scenario(
     tp: int = 1,
     interval: int = 2,
     frontends: int = 1,
+    swaps: dict[str, str] | None = None,
     **config: Any,
 ) -> Scenario:
     more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
     chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
     if form == "source":
         chosen["pieces"] = {"config": "0.33"}  # else the interval between syncs is 32 for good
+    if swaps:
+        chosen["pieces"] = chosen.get("pieces", {}) | swaps
     return scenario_from(
         {
             "name": "whole",
