@@ -29,6 +29,7 @@ RANK: dict[str, dict[str, Any]] = {
     "split": SPLIT,
     "captured": test_rank_program.CAPTURED,
     "eager": EAGER,
+    "experts": test_rank_program.EXPERTS | test_rank_program.DRAFTS,
     "drafts": test_rank_program.DRAFTS | {"async_scheduling": True},
 }
 STAGES: dict[str, dict[str, Any]] = {
