@@ -3,6 +3,7 @@
 All workers of an engine get the same calls in the same order, and do them one by one:
 
     execute, step, batch             a batch; nobody answers, for its result is asked for later
+    sample, step, masks              sample the batch that was executed last; nobody answers either
     take, step, number               wait for the result of the oldest batch; the output rank answers
     dummy, step                      a forward without tokens; the output rank answers, and waits for no device (2.7)
     synchronize, step                wait for the device; all answer (2.6)
@@ -26,7 +27,7 @@ from typing import Any
 from dpsim.interface import Frozen, Rank
 from dpsim.protocol.engine.forward import DUMMY, REAL, RPC
 from dpsim.protocol.pipeline.batches import Admission, Batch, Row
-from dpsim.protocol.whole.batch_queue import Worker
+from dpsim.protocol.whole.batch_queue import Masks, Worker
 
 ANSWERS = "answers"
 
@@ -57,6 +58,9 @@ class Executor(Worker[Batch]):
         if batch.num_tokens:
             self.rank.probe(REAL)
         self.call("execute", plain(batch))
+
+    def sample(self, batch: Batch, masks: Masks) -> None:
+        self.call("sample", masks)
 
     async def result(self, batch: Batch) -> None:
         self.call("take", batch.number)

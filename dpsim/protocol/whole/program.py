@@ -81,7 +81,7 @@ class WholeEngine(Program[WholeSetup]):
     (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
     """
 
-    heeds = ("abort_ns", "stop_after", "drafts")
+    heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
 

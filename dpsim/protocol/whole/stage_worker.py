@@ -22,7 +22,7 @@ from dpsim.protocol.graphs.manager import GraphManager
 from dpsim.protocol.model.kernels import fill
 from dpsim.protocol.pipeline.batches import Batch
 from dpsim.protocol.pipeline.graphs import CapturedLayers
-from dpsim.protocol.pipeline.history import Call, History
+from dpsim.protocol.pipeline.history import History
 from dpsim.protocol.pipeline.layers import Layers
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
@@ -111,7 +111,9 @@ class StageWorker(Stage):
         what, self.rank.step, *arguments = call
         match what:
             case "execute":
-                await self.call(Call(batch_of(arguments[0]), takes=False))
+                await self.execute_alone(batch_of(arguments[0]))
+            case "sample":
+                self.results.append(self.sample_tokens(arguments[0]))
             case "take":
                 await self.take_number(arguments[0])
             case "dummy":
@@ -124,9 +126,16 @@ class StageWorker(Stage):
                 return False
             case _:
                 raise TypeError(f"rank {self.rank.rank} knows no call {what!r}")
-        if what != "execute" and (self.answers or what in ("synchronize", "update_weights")):
+        if what not in ("execute", "sample") and (self.answers or what in ("synchronize", "update_weights")):
             self.rank.send(self.core, ANSWERS, (what, self.rank.rank), f"worker.{what}")
         return True
+
+    async def execute_alone(self, batch: Batch) -> None:
+        """A batch that is sampled by a call of its own, unless it has no tokens: then its result is here at once."""
+        self.witness.scheduled(batch)
+        answer = await self.execute(batch)
+        if answer is not None:
+            self.results.append(answer)
 
     async def take_number(self, number: int) -> None:
         """The result of the oldest batch, which the engine takes for that of this one."""
