@@ -91,10 +91,15 @@ class Executor(Worker[Batch]):
         """Wait for the answers of these workers. There are no others: a call that is answered is waited for."""
         missing: set[Frozen] = set(by)
         while missing:
-            answer = await self.answers.get(f"answer.{what}")
-            assert isinstance(answer, tuple)
+            answer = await self.answer(what)
             assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
             missing.discard(answer[1])
+
+    async def answer(self, what: str) -> tuple[Frozen, ...]:
+        """The next one: what was called, and which worker did it."""
+        answer = await self.answers.get(f"answer.{what}")
+        assert isinstance(answer, tuple)
+        return answer
 
 
 __all__ = ["ANSWERS", "Executor", "batch_of", "plain"]

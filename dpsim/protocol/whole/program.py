@@ -83,6 +83,8 @@ class WholeEngine(Program[WholeSetup]):
 
     heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a program that is derived from this."""
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step")
 
     def prepare(self, args: Arguments) -> WholeSetup:
@@ -112,7 +114,7 @@ class WholeEngine(Program[WholeSetup]):
         alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker
         pieces |= {one: one for one in alike}
         pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
-        pieces = with_variant(self, args, pieces)
+        pieces = with_variant(self, args, {**pieces, **self.replaced})
         plan = pieces[Plan](args.requests, engine.layout.frontends)
         layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)
         workload = Workload(args.requests, stages, config)
@@ -144,8 +146,8 @@ class WholeEngine(Program[WholeSetup]):
         replica, stage, peer = topology.coordinates(rank.rank)
         own = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
         output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
-        core = prepared.engine.layout.rank(replica)
-        await pieces[StageWorker](rank, prepared.workload, *own, prepared.agreement, core, output).run()
+        core = prepared.engine.layout, prepared.engine.layout.rank(replica)
+        await pieces[StageWorker](rank, prepared.workload, *own, prepared.agreement, *core, output).run()
 
     async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
         if not rank.name.startswith(CORE):

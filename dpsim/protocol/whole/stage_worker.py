@@ -12,11 +12,12 @@ A dummy agrees and meets the experts. It is of no request, no neighbour hears of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from dpsim.config import EngineConfig, RuntimeMode
 from dpsim.interface import Rank
 from dpsim.protocol.engine.forward import RPC
+from dpsim.protocol.engine.layout import Layout
 from dpsim.protocol.graphs.capture import Capture
 from dpsim.protocol.graphs.manager import GraphManager
 from dpsim.protocol.model.kernels import fill
@@ -75,7 +76,11 @@ def captured_by(agreement: StageAgreement) -> type[Layers]:
 
 
 class StageWorker(Stage):
-    """One rank. `core`: the number of its engine; `answers`: whether it is the output rank."""
+    """One rank. `core`: the number of its engine; `answers`: whether it is the output rank; `idle`: whether it may wait
+    for ever.
+    """
+
+    idle: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -86,11 +91,13 @@ class StageWorker(Stage):
         tensor_parallel_size: int,
         layers: type[Layers],
         agreement: StageAgreement,
+        layout: Layout,
         core: int,
         answers: bool,
     ) -> None:
         super().__init__(rank, workload, tokens, transfer, tensor_parallel_size, layers)
-        self.agreement, self.core, self.answers = agreement, core, answers
+        self.agreement, self.layout, self.core, self.answers = agreement, layout, core, answers
+        self.shared = tensor_parallel_size > 1  # with others of its stage
         self.peers = rank.host("dp_cpu")
         self.counts: tuple[int, ...] = ()
         self.weights = self.main.alloc(1, "int32", "weights.version")
@@ -102,7 +109,7 @@ class StageWorker(Stage):
         """Captures, all calls, then the end."""
         await self.model.capture(("ep", "pp"))
         calls = self.rank.mailbox(RPC)
-        while await self.do(await calls.get("worker.call", idle=True)):
+        while await self.do(await calls.get("worker.call", idle=self.idle)):
             pass
         await self.drain()
 
