@@ -41,9 +41,13 @@ class Pending:
         return all(work.is_completed() for work in self._works)
 
     def wait(self, timeout: timedelta | None = None) -> None:
-        """Until they are done. Raises RuntimeError if one takes longer than `timeout`; then ask again."""
+        """Until they are done. Raises RuntimeError if one takes longer than `timeout`; then ask again.
+
+        gloo's transfers stand for ever in a second wait, so works that are done are let go.
+        """
         for work in self._works:
             work.wait() if timeout is None else work.wait(timeout)
+        self._works = ()
         if self._finish is not None:
             self._finish()
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from dpsim.interface import Frozen
-from dpsim.protocol.engine.coordination import FirstRequest
+from dpsim.protocol.engine.client import ClientView033
+from dpsim.protocol.engine.coordination import Counts, FirstRequest
 from dpsim.protocol.engine.finish_sync import Numbers, PauseVotes033, Verdict
 from dpsim.protocol.engine.forward import Forward
 from dpsim.protocol.engine.frontend import FrontEnd
@@ -159,3 +160,16 @@ class ForgetsFirstRequest(FrontEnd):
 
     def first_request(self, told: FirstRequest) -> None:
         pass
+
+
+# ---- load
+
+
+@mutant("load-off-by-one", "CRASH:WRONGLOAD")
+class LoadOffByOne(ClientView033):
+    """A front end takes the counts of the engine before for an engine's; the first one's are the last of the list."""
+
+    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
+        super().heard(counts, wave, running)
+        if counts is not None:
+            self.load = {engine: counts[engine - 1] for engine in self.engines}

@@ -13,7 +13,7 @@ from dpsim.backend.issue import Issue
 from dpsim.world import CommunicatorSpec
 from real import waiting
 from real.communicators import Group
-from real.waiting import POLLS, SPIN_NS, Patience, Unfinished
+from real.waiting import POLLS, SPIN_NS, Patience, Unfinished, Watched
 
 
 class Work:
@@ -194,3 +194,30 @@ def test_gloo_can_be_asked_again_after_a_wait_that_was_too_short(monkeypatch: py
     assert others, "the first wait was not in vain"
     others[0].wait()
     assert [one.tolist() for one in memory] == [[11, 11, 11]] * 2
+
+
+class Once:
+    """A transfer of gloo: a second wait stands for ever."""
+
+    def __init__(self) -> None:
+        self.waited = False
+
+    def wait(self) -> None:
+        assert not self.waited, "waited for twice"
+        self.waited = True
+
+
+def test_a_transfer_is_waited_for_once() -> None:
+    """The thread of a wait that can be called off waits for it, and then whoever wanted it takes what came."""
+    pytest.importorskip("torch")
+    from real.gloo_calls import Pending
+
+    finished: list[str] = []
+    transfer = Pending([Once()], polled=False, finish=lambda: finished.append("came"))
+    Watched(transfer).done.wait()
+    transfer.wait()
+    assert finished
+    twin = Once()
+    Watched(twin).done.wait()
+    with pytest.raises(AssertionError, match="waited for twice"):
+        twin.wait()

@@ -16,6 +16,7 @@ forward.py        what a step runs
 workers.py        the other workers of an engine
 pause.py          what is asked of an engine: pause, resume, sleep
 answers.py        what an engine tells its clients
+request_counts.py how many requests an engine has, as front ends come to know
 loop.py           the loop of one engine
 coordinator.py    the coordinator
 frontend.py       front ends

@@ -132,6 +132,11 @@ class Coordination:
             del self._counts[engines:]
         return []
 
+    @property
+    def unpublished(self) -> bool:
+        """Whether there are counts that the front ends do not have."""
+        return self._counts_changed or self._counts_of_step_before is not None
+
     def published(self) -> list[Sent]:
         """Nothing has come for a while: the counts go to the front ends."""
         counts, self._counts_of_step_before = self._counts_of_step_before, None

@@ -2,9 +2,14 @@
 
     ("start_wave", engine, wave)       ("wave_complete", engine, wave)     from engines
     ("FIRST_REQ", engine, wave)        ("STOP",)                           from front ends
+    ("counts", engine, step, wave, waiting, running)                       from engines
     ("ECHO", client)                   from an engine, back to the client: all that it sent before has been seen
 
-What follows from an event is decided in `dpsim.protocol.engine.coordination`. When all front ends have said STOP, so do
+What follows from an event is decided in `dpsim.protocol.engine.coordination`. Counts are published as soon as no event
+is there, where the engine waits for up to 100 ms: whatever comes within a while may come behind it, and exploring tries
+both. XX: the engine also says every five seconds what it has said before.
+
+When all front ends have said STOP, so do
 their coordinator and then the engines, each when it is idle. Each engine hears STOP behind every wake, for both come
 from here; after it nobody is woken.
 """
@@ -13,7 +18,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from dpsim.interface import Frozen, Rank
+from dpsim.interface import Frozen, Mailbox, Rank
 from dpsim.protocol.engine.coordination import Coordination, Sent, StartDpWave
 from dpsim.protocol.engine.layout import Layout
 
@@ -32,15 +37,23 @@ class Coordinator:
         """Until all front ends have stopped."""
         events, stopped = self.rank.mailbox("events"), 0
         while stopped < self.layout.frontends:
-            event = await events.get("coordinator.event", idle=self.idle)
-            assert isinstance(event, tuple)
-            if event[0] == "STOP":
+            event = await self.next_event(events)
+            if event == ("STOP",):
                 stopped += 1
-            else:
-                for sent in self.take(event):
-                    self.send(sent)
+                continue
+            for sent in self.take(event) if event is not None else self.state.published():
+                self.send(sent)
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
+
+    async def next_event(self, events: Mailbox) -> tuple[Frozen, ...] | None:
+        """None: none is there, and there is something to publish."""
+        if self.state.unpublished:
+            event = await events.poll("coordinator.while")
+        else:
+            event = await events.get("coordinator.event", idle=self.idle)
+        assert event is None or isinstance(event, tuple)
+        return event
 
     def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
         """One event, and what it gives rise to."""
@@ -51,6 +64,8 @@ class Coordinator:
                 return self.state.wave_complete(engine, wave)
             case "FIRST_REQ", int(engine), int(wave):
                 return self.state.first_request(engine, wave)
+            case "counts", int(engine), int(step), int(wave), int(waiting), int(running):
+                return self.state.counts(engine, step, wave, waiting, running)
             case "ECHO", int(client):
                 self.rank.send(self.layout.frontend(client), "outputs", ("ANSWERED", "ECHO"), "coordinator.echo")
                 return []

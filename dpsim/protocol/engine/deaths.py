@@ -8,8 +8,8 @@ A front end is the parent, as vLLM's launcher is: it leaves last, when all the o
 is never in order. An engine that leaves in order says LEFT to the others before, and a coordinator says STOP.
 Whoever ends because another is gone is gone itself, so the news reaches those who do not watch the first.
 
-    >>> actor(Layout(size=2, workers=1, frontends=1), 2), parents(Layout(size=2, workers=1, frontends=1))
-    ('coordinator', (3,))
+    >>> parents(Layout(size=2, workers=1, frontends=1)), children(Layout(size=2, workers=1, frontends=1))
+    ((3,), (0, 1, 2))
 """
 
 from __future__ import annotations
@@ -24,19 +24,15 @@ class EngineDeadError(RuntimeError):
     """Somebody of the group is gone, and nothing can be done together any more; vLLM's name of it."""
 
 
-def actor(layout: Layout, number: int) -> str:
-    """An actor in words."""
-    return f"engine {number}" if number < layout.size else layout.services[number - layout.size]
-
-
 def parents(layout: Layout) -> tuple[int, ...]:
     """The front ends, by number."""
     return tuple(layout.frontend(number) for number in range(layout.frontends))
 
 
 def children(layout: Layout) -> tuple[int, ...]:
-    """The engines and, if there is one, the coordinator."""
-    return tuple(range(layout.size + layout.coordinated))
+    """The engines and, if there is one, the coordinator, who stands before the front ends."""
+    engines = [layout.rank(engine) for engine in range(layout.size)]
+    return *engines, *[layout.frontend(0) - 1] * layout.coordinated
 
 
-__all__ = ["DEATHS", "EngineDeadError", "actor", "children", "parents"]
+__all__ = ["DEATHS", "EngineDeadError", "children", "parents"]

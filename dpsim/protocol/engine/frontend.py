@@ -17,6 +17,7 @@ Sources: specification chapters 2.1 and 2.5.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -61,6 +62,10 @@ class Plan:
 
 BEHIND = 1_000_000
 """The step of a front end: what it waits for is late because of an engine's step, which comes first in reports."""
+
+
+class WrongLoad(AssertionError):
+    """Counts that were not true of an engine at any time."""
 
 
 class FrontEnd:
@@ -172,6 +177,19 @@ class FrontEnd:
         match state:
             case [counts, int(wave), bool(running)]:
                 self.view.heard(counts, wave, running)  # type: ignore[arg-type]
+                if counts is not None and self.view.clients == 1:
+                    self.look_through()
+
+    def look_through(self) -> None:
+        """Who alone sends to its engines knows a bound of what was true once: none has more than it was sent.
+
+        Raises WrongLoad.
+        """
+        sent = Counter(self.engines.values())
+        for engine, load in self.view.load.items():
+            if sum(load) > sent[engine]:
+                words = f"{sum(load)} requests, and was sent {sent[engine]}"
+                raise WrongLoad(f"front end {self.index} hears that engine {engine} has {words}")
 
     def stop(self) -> None:
         """Its last word."""
@@ -181,4 +199,4 @@ class FrontEnd:
             self.to(0, ("STOP",), "frontend.stop")
 
 
-__all__ = ["Action", "FrontEnd", "Plan"]
+__all__ = ["Action", "FrontEnd", "Plan", "WrongLoad"]

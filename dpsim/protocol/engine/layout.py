@@ -7,6 +7,8 @@ An engine core is its own first worker here, as with vLLM's uniproc executor. Wo
     ('coordinator', 'frontend.0', 'frontend.1')
     >>> layout.frontend(1), layout.engine(2), layout.rank(1), layout.others(1)
     (6, 1, 2, (3,))
+    >>> layout.actor(3), layout.actor(4)
+    ('engine 1', 'coordinator')
 
 Source: specification chapter 2.1.
 """
@@ -56,6 +58,11 @@ class Layout:
     def frontend(self, number: int) -> int:
         """The number by which messages reach a front end."""
         return self.size * self.workers + self.coordinated + number
+
+    def actor(self, number: int) -> str:
+        """An actor in words."""
+        ranks = self.size * self.workers
+        return f"engine {self.engine(number)}" if number < ranks else self.services[number - ranks]
 
 
 __all__ = ["COORDINATOR", "FRONTEND", "Layout"]

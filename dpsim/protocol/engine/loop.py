@@ -3,7 +3,8 @@
 One iteration (2.3):
 
     take_messages   while there is no work: finish what waited for idleness, then wait; then all that is there already
-    step            schedule, execute, aborts, update; whether tokens were run
+    step            schedule, execute, aborts, update; whether tokens were run. Before and behind it: how many
+                    requests there are, if anybody balances by that
     dummy           no tokens were run, but the group runs: a forward without a token, so that peers find their partner
     sync            at a sync point: who has work, who wants to pause (2.4)
     end             the wave goes on or is over: who is told
@@ -27,6 +28,7 @@ from dpsim.protocol.engine.answers import Answers
 from dpsim.protocol.engine.forward import Forward
 from dpsim.protocol.engine.layout import COORDINATOR, Layout
 from dpsim.protocol.engine.pause import Control
+from dpsim.protocol.engine.request_counts import RequestCounts, Untold
 from dpsim.protocol.engine.scheduler import RequestId, Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, Out
 
@@ -46,6 +48,7 @@ class EngineLoop:
         scheduler: Scheduler,
         forward: Forward,
         control: type[Control] = Control,
+        counts: type[RequestCounts] = Untold,
     ) -> None:
         self.rank = rank
         self.layout = layout
@@ -58,6 +61,7 @@ class EngineLoop:
         self.aborts = rank.mailbox("abort")
         self.answers = Answers(rank, layout)
         self.control = control(rank, waves, scheduler, forward, self.answers)
+        self.counts = counts(rank, self.index, waves, scheduler)
         self.stops = 0
         self.steps = 0
 
@@ -75,7 +79,9 @@ class EngineLoop:
         if not await self.take_messages():
             return False
         self.rank.step = self.steps
+        self.counts.before_step()
         executed = await self.step()
+        self.counts.after_step()
         local = self.unfinished()
         if not executed:
             if not local and not self.waves.engines_running:

@@ -7,7 +7,7 @@ The main thread waits in one of two places: in a communicator, where it gets Abo
 gets the message. So it ends, whoever is gone and whenever. What comes to the monitor:
 
     ("gone", actor)     from the machine: it gives up, unless the actor has left in order
-    ("LEFT", engine)    an engine leaves in order; from the own main thread: the monitor ends
+    ("LEFT", actor)     an engine leaves in order; from the own main thread: the monitor ends
     ("SHUTDOWN",)       from a front end: it gives up in the middle of whatever is done, and that is in order
 
 Sources: the monitor thread of vLLM's front ends, the death pipe of its workers; museum area 6.
@@ -15,13 +15,22 @@ Sources: the monitor thread of vLLM's front ends, the death pipe of its workers;
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from dpsim.interface import Rank
-from dpsim.protocol.engine.deaths import DEATHS, actor, parents
+from dpsim.protocol.engine.deaths import DEATHS, parents
 from dpsim.protocol.engine.layout import Layout
 
 
 class Monitor:
-    """Of one engine. `why`: what it gave up for, "" as long as it did not; `shut_down`: and that was in order."""
+    """Of one engine. `why`: what it gave up for, "" as long as it did not; `shut_down`: and that was in order.
+
+    `boxes`: where its main thread waits for messages; `hosts`, `devices`: in which communicators.
+    """
+
+    boxes: ClassVar[tuple[str, ...]] = ("input",)
+    hosts: ClassVar[tuple[str, ...]] = ("dp_cpu", "dp_engine")
+    devices: tuple[str, ...] = ("ep", "dp")
 
     def __init__(self, rank: Rank, layout: Layout) -> None:
         self.rank = rank
@@ -35,15 +44,16 @@ class Monitor:
             self.rank.watch(other, DEATHS, "monitor.watch")
 
     def watched(self) -> tuple[int, ...]:
-        peers = [engine for engine in range(self.layout.size) if engine != self.rank.rank]
-        return *peers, *parents(self.layout)
+        engines = [self.layout.rank(engine) for engine in range(self.layout.size)]
+        return *[engine for engine in engines if engine != self.rank.rank], *parents(self.layout)
 
     async def run(self, rank: Rank) -> None:
         """The host thread."""
         self.why = await self.told(rank)
         if self.why:
             self.abort(rank)
-            rank.send(rank.rank, "input", ("GONE",), "monitor.gone")
+            for box in self.boxes:
+                rank.send(rank.rank, box, ("GONE",), "monitor.gone")
 
     async def told(self, rank: Rank) -> str:
         """Why to give up; "" if this engine leaves in order."""
@@ -55,19 +65,19 @@ class Monitor:
                         return ""
                     left.add(engine)
                 case "gone", int(other) if other not in left:
-                    return f"{actor(self.layout, other)} is gone"
+                    return f"{self.layout.actor(other)} is gone"
                 case ("SHUTDOWN",):
                     self.shut_down = True
                     return "shut down"
 
     def abort(self, rank: Rank) -> None:
         """All communicators of the engine: the main thread may stand in any of them."""
-        for kind in ("dp_cpu", "dp_engine"):
+        for kind in self.hosts:
             rank.host(kind).abort(site=f"monitor.abort_{kind}")
         self.abort_devices(rank)
 
     def abort_devices(self, rank: Rank) -> None:
-        for kind in ("ep", "dp"):
+        for kind in self.devices:
             rank.device(kind).abort(site=f"monitor.abort_{kind}")
 
 

@@ -13,6 +13,9 @@ Forms differ in when ranks sync, in who wakes whom, and in pauses (specification
     "0.24"   every 32 steps, two numbers; the same, and pauses in two phases, which do not wait for the device
     "0.33"   in the first step and every 16; engines alone wake the others; pauses wait for the device
 
+Front ends balance by what they have sent themselves, or, with `pieces: {counts: published}`, as the engine's do, by the
+counts that engines tell the coordinator: many more messages, so no proofs of more than one request.
+
 With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
 
 `dp_sync_interval` other than its default counts in all forms: with the true ones nobody can try all schedules.
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from dpsim.config import EngineConfig, Topology
 from dpsim.interface import Rank
@@ -39,15 +42,28 @@ from dpsim.protocol.engine.frontend import FrontEnd, Plan
 from dpsim.protocol.engine.layout import COORDINATOR, Layout
 from dpsim.protocol.engine.loop import COMPLETE, START, EngineLoop
 from dpsim.protocol.engine.pause import PAUSED, RESUMED, Control, Control024
+from dpsim.protocol.engine.request_counts import COUNTS, RequestCounts, RequestCounts033, Untold
 from dpsim.protocol.engine.scheduler import Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, Release014, Release024, Release033
 from dpsim.protocol.engine.workers import Worker
 from dpsim.registry import register_protocol, with_variant
 
+BEFORE_033: Mapping[type[Any], type[Any]] = {
+    Coordination: Coordination,
+    ClientView: ClientView,
+    Control: Control024,
+    RequestCounts: RequestCounts,
+}
 FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
-    "0.33": {EngineWaves: Release033, Coordination: Coordination033, ClientView: ClientView033, Control: Control},
-    "0.24": {EngineWaves: Release024, Coordination: Coordination, ClientView: ClientView, Control: Control024},
-    "0.14": {EngineWaves: Release014, Coordination: Coordination, ClientView: ClientView, Control: Control024},
+    "0.33": {
+        EngineWaves: Release033,
+        Coordination: Coordination033,
+        ClientView: ClientView033,
+        Control: Control,
+        RequestCounts: RequestCounts033,
+    },
+    "0.24": {**BEFORE_033, EngineWaves: Release024},
+    "0.14": {**BEFORE_033, EngineWaves: Release014},
 }
 """What differs between releases; the first is the default."""
 
@@ -67,12 +83,18 @@ class EngineSetup(NamedTuple):
         """Whether ranks are started by somebody else's launcher, and each steps its own engine."""
         return self.config.distributed_executor_backend == "external_launcher"
 
+    @property
+    def balances(self) -> bool:
+        """Whether front ends choose among engines."""
+        return self.layout.coordinated and not (self.offline or self.config.data_parallel_external_lb)
+
 
 @register_protocol("engine", forms=tuple(FORMS))
 class Engine(Program[EngineSetup]):
     """The loop of engines in lockstep: waves, finish sync, dummy batches, pause and resume."""
 
     heeds = ("abort_ns", "stop_after")
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"counts": COUNTS}
     probes: tuple[str, ...] = (REAL, DUMMY)
     replaced: Mapping[type[Any], type[Any]] = {}
     """Pieces of a variant that is derived from this."""
@@ -86,6 +108,8 @@ class Engine(Program[EngineSetup]):
                 "those of tensor parallelism: engines have no pipeline and no context parallelism here"
             )
         given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
+        if args.pieces.get("counts", "own") == "own":
+            given[RequestCounts] = Untold
         alike = EngineLoop, OfflineLoop, Scheduler, Forward, Coordinator, FrontEnd, Plan
         given |= {one: one for one in alike}
         pieces = with_variant(self, args, {**given, **self.replaced})
@@ -99,7 +123,13 @@ class Engine(Program[EngineSetup]):
                 "with data_parallel_external_lb each engine has its own"
             )
         plan = pieces[Plan](args.requests, layout.frontends)
-        return EngineSetup(topology, config, layout, interval, plan, pieces)
+        setup = EngineSetup(topology, config, layout, interval, plan, pieces)
+        if args.pieces.get("counts") == "published" and not setup.balances:
+            raise Unsuitable(
+                "protocol.pieces.counts: published; expected own, as front ends do not balance where there is one "
+                "engine, data_parallel_external_lb, or a batch job"
+            )
+        return setup
 
     def services(self, prepared: EngineSetup) -> tuple[str, ...]:
         return () if prepared.offline else prepared.layout.services
@@ -124,7 +154,8 @@ class Engine(Program[EngineSetup]):
             await pieces[OfflineLoop](rank, scheduler, forward).run(prepared.plan.requests)
             return
         waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.interval)
-        await pieces[EngineLoop](rank, layout, waves, scheduler, forward, pieces[Control]).run()
+        given = scheduler, forward, pieces[Control], pieces[RequestCounts]
+        await pieces[EngineLoop](rank, layout, waves, *given).run()
 
     async def serve(self, rank: Rank, prepared: EngineSetup) -> None:
         pieces, layout = prepared.pieces, prepared.layout

@@ -74,6 +74,11 @@ class Scheduler:
             return False
         return bool(self.running) or (pause is PauseState.UNPAUSED and bool(self.waiting))
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Requests that wait, and that run."""
+        return len(self.waiting), len(self.running)
+
     def _forget(self, request: RequestId) -> Finished:
         (self.running if request in self.running else self.waiting).remove(request)
         del self.steps[request]

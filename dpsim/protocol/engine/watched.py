@@ -26,7 +26,7 @@ from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.engine.answers import OUTPUTS
 from dpsim.protocol.engine.coordination import Sent
 from dpsim.protocol.engine.coordinator import Coordinator
-from dpsim.protocol.engine.deaths import DEATHS, EngineDeadError, actor, children, parents
+from dpsim.protocol.engine.deaths import DEATHS, EngineDeadError, children, parents
 from dpsim.protocol.engine.frontend import Action, FrontEnd
 from dpsim.protocol.engine.layout import COORDINATOR
 from dpsim.protocol.engine.loop import EngineLoop
@@ -57,7 +57,7 @@ class WatchedLoop(EngineLoop):
                 raise
             if not monitor.shut_down:
                 raise EngineDeadError(f"engine {self.index} ends: {monitor.why}") from None
-        self.leave()
+        self.leave(monitor.shut_down)
         await thread.join("monitor.join")
 
     async def take(self, message: Frozen) -> None:
@@ -66,7 +66,7 @@ class WatchedLoop(EngineLoop):
                 raise EngineDeadError("the monitor has given up")
             case "gone", int(other):
                 if not self.stops:
-                    raise EngineDeadError(f"engine {self.index} ends: {actor(self.layout, other)} is gone")
+                    raise EngineDeadError(f"engine {self.index} ends: {self.layout.actor(other)} is gone")
             case _:
                 await super().take(message)
 
@@ -75,12 +75,12 @@ class WatchedLoop(EngineLoop):
         for request, client in self.scheduler.abort_all():
             self.rank.send(self.layout.frontend(client), OUTPUTS, ("FAILED", request), "engine.failed")
         for parent in parents(self.layout):
-            self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.index), "engine.dead")
+            self.rank.send(parent, OUTPUTS, ("ENGINE_CORE_DEAD", self.rank.rank), "engine.dead")
 
-    def leave(self) -> None:
+    def leave(self, shut_down: bool) -> None:
         """In order: the others do not take it for a death, and the own monitor ends."""
         for engine in range(self.layout.size):
-            self.rank.send(engine, DEATHS, ("LEFT", self.index), "engine.left")
+            self.rank.send(self.layout.rank(engine), DEATHS, ("LEFT", self.rank.rank), "engine.left")
 
 
 class WatchedCoordinator(Coordinator):
@@ -96,7 +96,7 @@ class WatchedCoordinator(Coordinator):
     def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
         match event:
             case "gone", int(parent):
-                raise EngineDeadError(f"the coordinator ends: {actor(self.layout, parent)} is gone")
+                raise EngineDeadError(f"the coordinator ends: {self.layout.actor(parent)} is gone")
         return super().take(event)
 
 
@@ -165,13 +165,13 @@ class WatchedFrontEnd(FrontEnd):
         self.dead(child)
         self.left.add(child)
         for request in sorted(self.awaited):
-            if self.engines[request] == child:
+            if self.layout.rank(self.engines[request]) == child:
                 self.failed(request)
 
     def dead(self, child: int) -> None:
         """Raises EngineDeadError, unless all are to end."""
         if not self.stopping:
-            raise EngineDeadError(f"front end {self.index} ends: {actor(self.layout, child)} is gone")
+            raise EngineDeadError(f"front end {self.index} ends: {self.layout.actor(child)} is gone")
 
     def failed(self, request: str) -> None:
         """An error to the client that waits for it."""
@@ -200,7 +200,7 @@ class WatchedFrontEnd(FrontEnd):
         for request in sorted(self.owed - self.awaited):
             self.failed(request)
         for engine in range(self.layout.size):
-            self.rank.send(engine, DEATHS, ("SHUTDOWN",), "frontend.shutdown")
+            self.rank.send(self.layout.rank(engine), DEATHS, ("SHUTDOWN",), "frontend.shutdown")
 
     def stop(self) -> None:
         self.stopping = True
@@ -228,9 +228,22 @@ class Watched(Engine):
 
     def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Also how many requests had an answer, and how many an error."""
-        sites = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
-        requests = f"{sites.count(ANSWERED)} answered, {sites.count(FAILED)} failed"
-        return {**super().figures(prepared, journals), "requests": requests}
+        return {**super().figures(prepared, journals), "requests": requests_text(journals)}
 
 
-__all__ = ["ANSWERED", "FAILED", "UNHEALTHY", "Watched", "WatchedCoordinator", "WatchedFrontEnd", "WatchedLoop"]
+def requests_text(journals: Sequence[Sequence[RawRecord]]) -> str:
+    """What became of all requests."""
+    sites = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
+    return f"{sites.count(ANSWERED)} answered, {sites.count(FAILED)} failed"
+
+
+__all__ = [
+    "ANSWERED",
+    "FAILED",
+    "UNHEALTHY",
+    "Watched",
+    "WatchedCoordinator",
+    "WatchedFrontEnd",
+    "WatchedLoop",
+    "requests_text",
+]

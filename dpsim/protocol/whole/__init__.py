@@ -1,5 +1,5 @@
 """One engine step of everything put together: which form of each piece, which of them go together, and the programs
-`whole_engine_dp` and `whole_engine`.
+`whole_engine_dp`, `whole_engine` and `whole_engine_watched`.
 
 pieces.py            the forms of each piece, by name
 rules.py             what the engine refuses to put together, each rule with a name
@@ -14,6 +14,7 @@ stage_agreement.py   what workers of a stage agree on with their peers of other 
 stage_worker.py      a worker of an engine with a pipeline
 split_stage.py       the same with microbatches, which no engine has
 program.py           the program whole_engine
+watched.py           the program whole_engine_watched: everybody learns of a death, an exception, a shutdown
 
 It stands above all protocols, which do not know one another. Sources: specification chapter 10, above all 10.0.
 """

@@ -3,8 +3,13 @@
 An iteration schedules a batch, if the scheduler has requests, and hands it to the worker. While the queue has room it
 comes back at once, and else it takes the oldest batch out, waits for its result and updates the scheduler from it:
 
-    depth 1   schedule, execute, wait, aborts, update: the plain step
+    depth 1   schedule, execute, sample, wait, aborts, update: the plain step
     depth 2   a batch is scheduled before the result of the one before is known
+
+A batch with tokens is executed and sampled by two calls (I-PS-7). Masks of a grammar are computed between them; if they
+need a token that is not known yet, the oldest result is taken first, and the batch is sampled, and queued, behind that:
+
+    schedule, execute, wait, aborts, update, sample
 
 A batch without tokens is no forward, so a dummy follows it, whatever result was taken (7.5, 2.3). A group that has
 stopped running still takes the results that are left. Aborts come before the scheduler takes a result (I-EL-12).
@@ -14,7 +19,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import deque
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from dpsim.interface import Rank
 from dpsim.program import Request
@@ -22,6 +27,7 @@ from dpsim.protocol.engine.forward import Forward
 from dpsim.protocol.engine.layout import Layout
 from dpsim.protocol.engine.loop import EngineLoop
 from dpsim.protocol.engine.pause import Control
+from dpsim.protocol.engine.request_counts import RequestCounts
 from dpsim.protocol.engine.scheduler import Finished, RequestId, Scheduler
 from dpsim.protocol.engine.waves import EngineWaves, PauseState
 
@@ -35,6 +41,8 @@ class Scheduled(Protocol):
 
 
 B = TypeVar("B", bound=Scheduled)
+Masks: TypeAlias = tuple[tuple[int, ...], ...]
+"""Of each row by place what a grammar permits; empty if no row has a grammar."""
 
 
 def number_of(request: RequestId) -> int:
@@ -66,6 +74,10 @@ class LiveScheduler(Scheduler, Generic[B]):
             return False
         return len(self.steps) > (0 if pause is PauseState.UNPAUSED else self.num_waiting)
 
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.num_waiting, len(self.steps) - self.num_waiting
+
     def has_requests(self, pause: PauseState) -> bool:
         """Whether a step schedules a batch, be it one without tokens."""
         return self.has_unfinished(pause)
@@ -92,6 +104,14 @@ class LiveScheduler(Scheduler, Generic[B]):
     def next_batch(self, pause: PauseState) -> B:
         """Schedule a batch."""
 
+    def defers(self) -> bool:
+        """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""
+        return False
+
+    def masks(self, batch: B) -> Masks:
+        """With which the batch just scheduled is sampled, by the tokens that are known now."""
+        return ()
+
     @abstractmethod
     def taken(self, batch: B) -> list[Finished]:
         """The result of the oldest batch is here. Requests that were aborted meanwhile get nothing (I-PS-12)."""
@@ -106,7 +126,10 @@ class Worker(Forward, Generic[B]):
 
     @abstractmethod
     async def submit(self, batch: B) -> None:
-        """Run a batch. Nobody waits for its result."""
+        """Execute a batch. Nobody waits for its result."""
+
+    def sample(self, batch: B, masks: Masks) -> None:
+        """Sample it; where one call does both, `submit` has."""
 
     @abstractmethod
     async def result(self, batch: B) -> None:
@@ -128,9 +151,10 @@ class QueuedLoop(EngineLoop, Generic[B]):
         scheduler: LiveScheduler[B],
         worker: Worker[B],
         control: type[Control],
+        counts: type[RequestCounts],
         depth: int,
     ) -> None:
-        super().__init__(rank, layout, waves, scheduler, worker, control)
+        super().__init__(rank, layout, waves, scheduler, worker, control, counts)
         self.live, self.worker, self.depth = scheduler, worker, depth
         self.queue: deque[B] = deque()
 
@@ -153,14 +177,28 @@ class QueuedLoop(EngineLoop, Generic[B]):
         if self.live.has_requests(self.waves.pause_state):
             batch = self.live.next_batch(self.waves.pause_state)
             await self.worker.submit(batch)
-            self.queue.append(batch)
             executed = batch.num_tokens > 0
+            if self.live.defers():
+                await self.take_result()
+                self.sample(batch)
+                return executed
+            self.sample(batch)
             if self.returns_early(executed):
                 return executed
         elif not self.queue:
             return False
         await self.take_result()
         return executed
+
+    def sample(self, batch: B) -> None:
+        """The second call, if the batch has tokens; then it is in the queue."""
+        if self.is_sampled(batch):
+            self.worker.sample(batch, self.live.masks(batch))
+        self.queue.append(batch)
+
+    def is_sampled(self, batch: B) -> bool:
+        """Whether there is anything to sample."""
+        return batch.num_tokens > 0
 
     def returns_early(self, executed: bool) -> bool:
         """Whether this call waits for no result: there is room, and there was or is something to schedule."""
@@ -174,4 +212,4 @@ class QueuedLoop(EngineLoop, Generic[B]):
         self.answers.finished(self.live.taken(oldest))
 
 
-__all__ = ["LiveScheduler", "QueuedLoop", "Scheduled", "Worker", "number_of"]
+__all__ = ["LiveScheduler", "Masks", "QueuedLoop", "Scheduled", "Worker", "number_of"]

@@ -3,6 +3,7 @@
 All workers of an engine get the same calls in the same order, and do them one by one:
 
     execute, step, batch             a batch; nobody answers, for its result is asked for later
+    sample, step, masks              sample the batch that was executed last; nobody answers either
     take, step, number               wait for the result of the oldest batch; the output rank answers
     dummy, step                      a forward without tokens; the output rank answers, and waits for no device (2.7)
     synchronize, step                wait for the device; all answer (2.6)
@@ -26,7 +27,7 @@ from typing import Any
 from dpsim.interface import Frozen, Rank
 from dpsim.protocol.engine.forward import DUMMY, REAL, RPC
 from dpsim.protocol.pipeline.batches import Admission, Batch, Row
-from dpsim.protocol.whole.batch_queue import Worker
+from dpsim.protocol.whole.batch_queue import Masks, Worker
 
 ANSWERS = "answers"
 
@@ -58,6 +59,9 @@ class Executor(Worker[Batch]):
             self.rank.probe(REAL)
         self.call("execute", plain(batch))
 
+    def sample(self, batch: Batch, masks: Masks) -> None:
+        self.call("sample", masks)
+
     async def result(self, batch: Batch) -> None:
         self.call("take", batch.number)
         await self.answered_by("take", [self.output])
@@ -87,10 +91,15 @@ class Executor(Worker[Batch]):
         """Wait for the answers of these workers. There are no others: a call that is answered is waited for."""
         missing: set[Frozen] = set(by)
         while missing:
-            answer = await self.answers.get(f"answer.{what}")
-            assert isinstance(answer, tuple)
+            answer = await self.answer(what)
             assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
             missing.discard(answer[1])
+
+    async def answer(self, what: str) -> tuple[Frozen, ...]:
+        """The next one: what was called, and which worker did it."""
+        answer = await self.answers.get(f"answer.{what}")
+        assert isinstance(answer, tuple)
+        return answer
 
 
 __all__ = ["ANSWERS", "Executor", "batch_of", "plain"]

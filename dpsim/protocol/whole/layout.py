@@ -5,6 +5,8 @@
     ('engine.0', 'engine.1', 'coordinator', 'frontend.0')
     >>> layout.rank(1), layout.engine(5), layout.frontend(0), layout.others(1)
     (5, 1, 7, (2, 3))
+    >>> layout.actor(3), layout.actor(4)
+    ('rank 3', 'engine.0')
 
 Source: specification chapter 2.1.
 """
@@ -36,6 +38,9 @@ class CoreLayout(Layout):
 
     def frontend(self, number: int) -> int:
         return self.size + super().frontend(number)
+
+    def actor(self, number: int) -> str:
+        return f"rank {number}" if number < self.size * self.workers else super().actor(number)
 
 
 __all__ = ["CORE", "CoreLayout"]

@@ -4,9 +4,11 @@
     agreement      what data-parallel ranks tell one another before a forward (chapter 1)
     graphs         which CUDA graph a batch runs in (chapter 5)
     microbatches   how a batch is cut, and how its parts run (chapters 3 and 4)
+    experts        how experts move by their load (10.1, row 17)
     tokens         sampled tokens on their way back through a pipeline (chapter 6)
     transfer       hidden states on their way forward (chapter 7)
     finish_sync    when engines ask one another whether all are done (2.4)
+    counts         by what front ends balance: what they sent themselves, or what engines publish (2.3)
     config         the release whose rules about parallelism hold (chapter 8)
 
     >>> FORMS["transfer"]
@@ -25,7 +27,9 @@ from typing import NamedTuple, TypeAlias
 from dpsim.config import EngineConfig
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.batch_v2 import AgreementV2
+from dpsim.protocol.data_parallel.expert_balance import BALANCES, ExpertBalance
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.protocol.engine.request_counts import COUNTS
 from dpsim.protocol.graphs.candidates import CandidateTable
 from dpsim.protocol.graphs.dispatcher import Dispatcher
 from dpsim.protocol.graphs.managed import V1_GRAPHS
@@ -87,6 +91,7 @@ V1_MICROBATCHES: Mapping[str, type[OverlapForward]] = {
     "v1-0.33": FORWARDS["0.33"],
 }
 V2_MICROBATCHES: Mapping[str, type[OverlapForward]] = {"v2-0.33": ForwardV2}
+EXPERTS: Mapping[str, type[ExpertBalance]] = BALANCES
 TOKENS: Mapping[str, type[SampledTokens]] = {
     "source-002": SampledTokens,  # with the corrected mask and width, as the specification wants it
     "page-002": Page002Tokens,
@@ -107,9 +112,11 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     "agreement": (*V1_AGREEMENTS, *V2_AGREEMENTS),
     "graphs": (*V1_GRAPHS, *V2_GRAPHS),
     "microbatches": (*V1_MICROBATCHES, *V2_MICROBATCHES),
+    "experts": tuple(EXPERTS),
     "tokens": tuple(TOKENS),
     "transfer": tuple(TRANSFER),
     "finish_sync": ("source-003", "0.24", "0.33"),
+    "counts": COUNTS,
     "config": ("source-003", "0.33"),
 }
 """Of each piece its forms."""
@@ -121,6 +128,7 @@ RUNNERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 """The forms that were written for a runner."""
 
 __all__ = [
+    "EXPERTS",
     "FORMS",
     "RUNNERS",
     "TOKENS",

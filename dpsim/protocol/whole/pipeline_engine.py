@@ -15,7 +15,7 @@ from dpsim.protocol.engine.waves import PauseState
 from dpsim.protocol.model.oracle import Oracle
 from dpsim.protocol.pipeline.batches import Batch
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler, RequestState, RowOutput
-from dpsim.protocol.whole.batch_queue import LiveScheduler
+from dpsim.protocol.whole.batch_queue import LiveScheduler, Masks
 
 
 class LivePipelineScheduler(LiveScheduler[Batch]):
@@ -41,7 +41,7 @@ class LivePipelineScheduler(LiveScheduler[Batch]):
         return self.has_unfinished(pause) or (pause is not PauseState.PAUSED_ALL and bool(self.of_stages.finished))
 
     def admit(self, number: int, request: Request) -> None:
-        oracle = Oracle(number, request.prompt_tokens)
+        oracle = Oracle(number, request.prompt_tokens, request.structured_output)
         self.of_stages.add(RequestState(number, request, oracle, key=number, more=False))
 
     def drop(self, number: int) -> None:
@@ -52,6 +52,12 @@ class LivePipelineScheduler(LiveScheduler[Batch]):
         batch, results = self.of_stages.schedule()
         self.results.append(results)
         return batch
+
+    def defers(self) -> bool:
+        return self.of_stages.defers(self.results[-1])
+
+    def masks(self, batch: Batch) -> Masks:
+        return self.of_stages.masks(batch, self.results[-1])
 
     def taken(self, batch: Batch) -> list[Finished]:
         results = self.results.popleft()

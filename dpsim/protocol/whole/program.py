@@ -32,6 +32,7 @@ from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.loop import COMPLETE
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
+from dpsim.protocol.engine.request_counts import RequestCounts
 from dpsim.protocol.engine.waves import EngineWaves
 from dpsim.protocol.model.kernels import LAYERS
 from dpsim.protocol.pipeline.layers import EagerLayers, Layers
@@ -82,8 +83,10 @@ class WholeEngine(Program[WholeSetup]):
     (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
     """
 
-    heeds = ("abort_ns", "stop_after", "drafts")
+    heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a program that is derived from this."""
     probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
 
     def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
@@ -122,7 +125,7 @@ class WholeEngine(Program[WholeSetup]):
         if config.use_ubatching:
             self.threaded = self.ordered_by_flags = True
             pieces |= {Layers: split_by(agreement, stack.microbatches), StageWorker: SplitWorker}
-        pieces = with_variant(self, args, pieces)
+        pieces = with_variant(self, args, {**pieces, **self.replaced})
         plan = pieces[Plan](args.requests, engine.layout.frontends)
         layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)
         workload = Workload(args.requests, stages, config)
@@ -154,8 +157,8 @@ class WholeEngine(Program[WholeSetup]):
         replica, stage, peer = topology.coordinates(rank.rank)
         own = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
         output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
-        core = prepared.engine.layout.rank(replica)
-        await pieces[StageWorker](rank, prepared.workload, *own, prepared.agreement, core, output).run()
+        core = prepared.engine.layout, prepared.engine.layout.rank(replica)
+        await pieces[StageWorker](rank, prepared.workload, *own, prepared.agreement, *core, output).run()
 
     async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
         if not rank.name.startswith(CORE):
@@ -167,7 +170,8 @@ class WholeEngine(Program[WholeSetup]):
         planner = pieces[PipelineScheduler]
         scheduler = pieces[LivePipelineScheduler](prepared.requests, stages, prepared.engine.config, planner)
         executor = pieces[Executor](rank, layout.others(index), topology.rank(index, stages - 1))
-        await pieces[QueuedLoop](rank, layout, waves, scheduler, executor, pieces[Control], scheduler.depth).run()
+        given = scheduler, executor, pieces[Control], pieces[RequestCounts], scheduler.depth
+        await pieces[QueuedLoop](rank, layout, waves, *given).run()
 
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Forwards of each engine, how many waves came to an end, and in which modes rank 0 ran its forwards."""

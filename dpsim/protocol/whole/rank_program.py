@@ -27,17 +27,20 @@ from dpsim.interface import Rank
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
 from dpsim.program import Arguments, Program, Request, Unsuitable
 from dpsim.protocol.capture.session import refused
+from dpsim.protocol.data_parallel.async_balance import AsyncBalance
 from dpsim.protocol.data_parallel.batch import BatchForm
 from dpsim.protocol.data_parallel.captured import CapturedForward
 from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.drafter_v2 import DrafterV2
+from dpsim.protocol.data_parallel.expert_balance import ExpertBalance
 from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.live import OwnBatches
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.engine.frontend import Plan
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine, EngineSetup
+from dpsim.protocol.engine.request_counts import RequestCounts
 from dpsim.protocol.engine.waves import EngineWaves
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.pieces import FORMS, V1_AGREEMENTS, AgreementV1
@@ -65,7 +68,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
     (`DataParallelStep`, `BatchFlow`, the forward that is captured), or what is between them.
     """
 
-    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
     probes: tuple[str, ...] = (*Engine.probes, "dp.microbatched", "dp.padded_further", "dp.lower_mode")
 
@@ -90,7 +93,7 @@ class WholeEngineDp(Program[WholeRankSetup]):
         pieces: dict[type[Any], type[Any]] = {**engine.pieces, BatchForm: form, BatchFlow: flow, Drafter: drafter}
         pieces |= {one: one for one in (QueuedLoop, LiveRankScheduler, RankWorker)}
         refuse_of_v2(config, stack)
-        pieces |= self.forward(config, stack)
+        pieces |= self.forward(config, stack) | self.experts(config, stack)
         pieces = with_variant(self, args, pieces)
         plan = pieces[Plan](args.requests, engine.layout.frontends)
         try:
@@ -115,11 +118,21 @@ class WholeEngineDp(Program[WholeRankSetup]):
         captured = CapturedForward if stack.runner == "v1" else CapturedForwardV2
         return {DataParallelStep: stack.step, CapturedForward: captured}
 
+    def experts(self, config: EngineConfig, stack: Pieces) -> dict[type[Any], type[Any]]:
+        """How experts move: between two steps, or in a thread while steps run (`eplb_config.use_async`)."""
+        if not config.enable_eplb:
+            return {}
+        if not config.eplb_config.use_async:
+            return {ExpertBalance: stack.experts}
+        self.threaded = self.ordered_by_flags = True
+        return {ExpertBalance: AsyncBalance}
+
     def services(self, prepared: WholeRankSetup) -> tuple[str, ...]:
         return ENGINE.services(prepared.engine)
 
     def groups(self, prepared: WholeRankSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
-        return ENGINE.groups(prepared.engine)
+        experts = prepared.engine.topology.expert_groups() if prepared.engine.config.enable_eplb else []
+        return *ENGINE.groups(prepared.engine), ("eplb", "device", experts), ("eplb_cpu", "host", experts)
 
     async def run(self, rank: Rank, prepared: WholeRankSetup) -> None:
         pieces, layout, config = prepared.pieces, prepared.engine.layout, prepared.engine.config
@@ -127,10 +140,12 @@ class WholeEngineDp(Program[WholeRankSetup]):
         waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.engine.interval)
         scheduler = pieces[LiveRankScheduler](prepared.requests, config)
         batches = OwnBatches(prepared.requests, index, layout.size, config)
-        step = pieces[DataParallelStep](rank, index, prepared.flow, pieces[Drafter], pieces.get(CapturedForward))
+        own = pieces[Drafter], pieces.get(CapturedForward), pieces.get(ExpertBalance)
+        step = pieces[DataParallelStep](rank, index, prepared.flow, *own)
         worker = pieces[RankWorker](rank, step, batches)
         depth = 1 + config.async_scheduling
-        await pieces[QueuedLoop](rank, layout, waves, scheduler, worker, pieces[Control], depth).run()
+        given = scheduler, worker, pieces[Control], pieces[RequestCounts], depth
+        await pieces[QueuedLoop](rank, layout, waves, *given).run()
 
     async def serve(self, rank: Rank, prepared: WholeRankSetup) -> None:
         await ENGINE.serve(rank, prepared.engine)

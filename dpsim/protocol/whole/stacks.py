@@ -29,6 +29,7 @@ from typing import NamedTuple
 
 from dpsim.config import EngineConfig, Topology, broken_rules
 from dpsim.program import Arguments, Unsuitable
+from dpsim.protocol.data_parallel.expert_balance import ExpertBalance
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.protocol.overlap.forms import OverlapStep, OverlapStepV2
@@ -45,9 +46,11 @@ STACKS: Mapping[str, Mapping[str, str]] = {
         "agreement": "source-000",
         "graphs": "v1-0.17",
         "microbatches": "source-001",
+        "experts": "source-000",
         "tokens": "source-002",
         "transfer": "source-002",
         "finish_sync": "source-003",
+        "counts": "own",
         "config": "source-003",
     },
     "current": {
@@ -55,9 +58,11 @@ STACKS: Mapping[str, Mapping[str, str]] = {
         "agreement": "v2-0.33",
         "graphs": "v2-0.33",
         "microbatches": "v2-0.33",
+        "experts": "0.33",
         "tokens": "0.33",
         "transfer": "0.33",
         "finish_sync": "0.33",
+        "counts": "own",
         "config": "0.33",
     },
 }
@@ -85,6 +90,7 @@ class Pieces(NamedTuple):
     config: EngineConfig
     agreement: Agreement
     microbatches: type[OverlapForward]
+    experts: type[ExpertBalance]
     tokens: type[SampledTokens]
     transfer: type[Transfer]
     finish_sync: FinishSync
@@ -140,6 +146,7 @@ def resolve(
         config,
         agreement_of(names),
         {**forms.V1_MICROBATCHES, **forms.V2_MICROBATCHES}[names["microbatches"]],
+        forms.EXPERTS[names["experts"]],
         forms.TOKENS[names["tokens"]],
         forms.TRANSFER[names["transfer"]],
         forms.finish_sync(names["finish_sync"], config),

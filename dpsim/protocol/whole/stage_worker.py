@@ -12,17 +12,18 @@ A dummy agrees and meets the experts. It is of no request, no neighbour hears of
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from dpsim.config import EngineConfig, RuntimeMode
 from dpsim.interface import Rank
 from dpsim.protocol.engine.forward import RPC
+from dpsim.protocol.engine.layout import Layout
 from dpsim.protocol.graphs.capture import Capture
 from dpsim.protocol.graphs.manager import GraphManager
 from dpsim.protocol.model.kernels import fill
 from dpsim.protocol.pipeline.batches import Batch
 from dpsim.protocol.pipeline.graphs import CapturedLayers
-from dpsim.protocol.pipeline.history import Call, History
+from dpsim.protocol.pipeline.history import History
 from dpsim.protocol.pipeline.layers import Layers
 from dpsim.protocol.pipeline.sampled_tokens import SampledTokens
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
@@ -75,7 +76,11 @@ def captured_by(agreement: StageAgreement) -> type[Layers]:
 
 
 class StageWorker(Stage):
-    """One rank. `core`: the number of its engine; `answers`: whether it is the output rank."""
+    """One rank. `core`: the number of its engine; `answers`: whether it is the output rank; `idle`: whether it may wait
+    for ever.
+    """
+
+    idle: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -86,11 +91,13 @@ class StageWorker(Stage):
         tensor_parallel_size: int,
         layers: type[Layers],
         agreement: StageAgreement,
+        layout: Layout,
         core: int,
         answers: bool,
     ) -> None:
         super().__init__(rank, workload, tokens, transfer, tensor_parallel_size, layers)
-        self.agreement, self.core, self.answers = agreement, core, answers
+        self.agreement, self.layout, self.core, self.answers = agreement, layout, core, answers
+        self.shared = tensor_parallel_size > 1  # with others of its stage
         self.peers = rank.host("dp_cpu")
         self.counts: tuple[int, ...] = ()
         self.weights = self.main.alloc(1, "int32", "weights.version")
@@ -102,7 +109,7 @@ class StageWorker(Stage):
         """Captures, all calls, then the end."""
         await self.model.capture(("ep", "pp"))
         calls = self.rank.mailbox(RPC)
-        while await self.do(await calls.get("worker.call", idle=True)):
+        while await self.do(await calls.get("worker.call", idle=self.idle)):
             pass
         await self.drain()
 
@@ -111,7 +118,9 @@ class StageWorker(Stage):
         what, self.rank.step, *arguments = call
         match what:
             case "execute":
-                await self.call(Call(batch_of(arguments[0]), takes=False))
+                await self.execute_alone(batch_of(arguments[0]))
+            case "sample":
+                self.results.append(self.sample_tokens(arguments[0]))
             case "take":
                 await self.take_number(arguments[0])
             case "dummy":
@@ -124,9 +133,16 @@ class StageWorker(Stage):
                 return False
             case _:
                 raise TypeError(f"rank {self.rank.rank} knows no call {what!r}")
-        if what != "execute" and (self.answers or what in ("synchronize", "update_weights")):
+        if what not in ("execute", "sample") and (self.answers or what in ("synchronize", "update_weights")):
             self.rank.send(self.core, ANSWERS, (what, self.rank.rank), f"worker.{what}")
         return True
+
+    async def execute_alone(self, batch: Batch) -> None:
+        """A batch that is sampled by a call of its own, unless it has no tokens: then its result is here at once."""
+        self.witness.scheduled(batch)
+        answer = await self.execute(batch)
+        if answer is not None:
+            self.results.append(answer)
 
     async def take_number(self, number: int) -> None:
         """The result of the oldest batch, which the engine takes for that of this one."""

@@ -40,10 +40,11 @@ def group(
     interval: int | None = None,
     frontends: int = 1,
     pieces: dict[type[Any], type[Any]] | None = None,
+    swaps: dict[str, str] | None = None,
     **config: Any,
 ) -> Subject:
     """`requests`: how many steps each takes; or (steps, arrival) or (steps, arrival, abort), times in ns. `pieces`:
-    by the class that each replaces.
+    by the class that each replaces; `swaps`: by name, as a scenario has them.
     """
     config = {"parallel_rules": "0.33", "_api_process_count": frontends, **config}
     if interval is not None:
@@ -55,7 +56,7 @@ def group(
         specs[-1] |= {"abort": f"{abort[0]}ns"} if abort else {}
     raw = {
         "name": "group",
-        "protocol": {"name": "engine", "form": form},
+        "protocol": {"name": "engine", "form": form, "pieces": swaps or {}},
         "topology": {"data_parallel_size": dp, "tensor_parallel_size": tp, "pipeline_parallel_size": pp},
         "config": config,
         "workload": {"requests": specs},

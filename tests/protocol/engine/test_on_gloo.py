@@ -15,6 +15,7 @@ from dpsim.ops import KIND, RawRecord
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, load_scenario
 from dpsim.scenario.locate import scenario_path
+from dpsim.testing.elsewhere import same_on
 from tests.records import unplaced
 
 pytest.importorskip("torch")
@@ -42,6 +43,11 @@ def same_as_simulated(scenario: Scenario, really: Scenario | None = None, ranks_
 @pytest.mark.parametrize("name", [WORLDS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in WORLDS[1:])])
 def test_on_gloo(name: str) -> None:
     same_as_simulated(load_scenario(scenario_path(name)), ranks_alone=name in STALE)
+
+
+def test_published_counts_on_gloo() -> None:
+    """Which engine gets a request is a race with what was published, so messages come where the simulation says."""
+    assert len(same_on(load_scenario(scenario_path("engine_balanced")), "gloo", schedules=2)) == 2
 
 
 def test_other_messages_are_seen() -> None:

@@ -117,7 +117,7 @@ class WithoutDevices(WatchedLoop):
 class LeavesSilently(WatchedLoop):
     """The others take it for a death."""
 
-    def leave(self) -> None:
+    def leave(self, shut_down: bool) -> None:
         self.rank.send(self.rank.rank, DEATHS, ("LEFT", self.index), "engine.left")
 
 

@@ -102,7 +102,8 @@ class Seen:
 
 
 def owed(subject: Subject) -> dict[int, int]:
-    layout, plan = subject.prepared.layout, subject.prepared.plan
+    engine = getattr(subject.prepared, "engine", subject.prepared)
+    layout, plan = engine.layout, engine.plan
     return {
         layout.frontend(number): sum(action[0] == "ADD" for action in plan.of(number))
         for number in range(layout.frontends)

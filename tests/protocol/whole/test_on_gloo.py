@@ -30,6 +30,7 @@ RANK: dict[str, dict[str, Any]] = {
     "captured": test_rank_program.CAPTURED,
     "eager": EAGER,
     "split on v2": SPLIT | {"swaps": {"runner": "v2"}},
+    "experts": test_rank_program.EXPERTS | test_rank_program.DRAFTS,
     "drafts": test_rank_program.DRAFTS | {"async_scheduling": True},
 }
 STAGES: dict[str, dict[str, Any]] = {
@@ -37,6 +38,7 @@ STAGES: dict[str, dict[str, Any]] = {
     "eager": EAGER,
     "async": EAGER | {"async_scheduling": True},
     "source": EAGER | {"form": "source"},
+    "grammar": EAGER | {"async_scheduling": True},
 }
 
 
@@ -69,7 +71,8 @@ def test_whole_engine_dp(gloo: str, name: str) -> None:
 
 @pytest.mark.parametrize("name", first_quickly(STAGES))
 def test_whole_engine(gloo: str, name: str) -> None:
-    real, simulated = both(scenario([request(6, 3)], interval=4, **test_program.SMALL | STAGES[name]), gloo)
+    asked = request(6, 3) | {"structured_output": name == "grammar"}
+    real, simulated = both(scenario([asked], interval=4, **test_program.SMALL | STAGES[name]), gloo)
     workers, cores = range(real.world.size), range(real.world.size, real.world.size + 2)
     for rank in workers:
         assert unplaced(real.run.journals[rank]) == unplaced(simulated.run.journals[rank]), f"rank {rank}"

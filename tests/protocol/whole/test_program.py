@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import COMMUNICATOR, KIND, SITE, STEP
+from dpsim.ops import COMMUNICATOR, KIND, POST_CONTENT, SITE, STEP
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.pipeline.batches import Batch, StepResult
 from dpsim.protocol.whole.batch_queue import QueuedLoop
@@ -28,6 +28,7 @@ WORLDS: dict[str, dict[str, Any]] = {
     "captured": CAPTURED,
     "captured, drafts": CAPTURED | {"num_speculative_tokens": 1},
     "three stages": EAGER | {"pp": 3},
+    "counts": EAGER | {"swaps": {"counts": "published"}},
     "preempted": EAGER | {"num_gpu_blocks_override": 6, "block_size": 4},
 }
 PAUSE: Asked = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 1)), (3, ("RESUME",))]
@@ -54,6 +55,20 @@ def test_every_worker_makes_every_forward(form: str, world: str) -> None:
     seen = run(whole(REQUESTS, form=form, interval=4, **SMALL | WORLDS[world]))
     assert seen.classes == []
     in_lockstep(seen)
+
+
+def counts(seen: Seen, core: int) -> list[Any]:
+    """What an engine told of its requests: waiting, running."""
+    journal = seen.run.journals[core]
+    return [raw[POST_CONTENT][4:] for raw in journal if (raw[KIND], raw[SITE]) == ("post", "engine.counts")]
+
+
+def test_engines_tell_their_counts() -> None:
+    """One request of two steps in a row: it waits, it runs, its result is here. By default nobody tells."""
+    world: dict[str, Any] = {"requests": [request(5, 2)], **SMALL | EAGER}
+    assert counts(run(whole(**world)), 4) == []
+    assert counts(run(whole(**world, swaps={"counts": "published"})), 4) == [(1, 0), (0, 1), (0, 0)]
+    assert counts(run(whole(**world, swaps={"counts": "published"}, form="source")), 4) == [(0, 1), (0, 0)]
 
 
 def test_workers_of_a_stage() -> None:

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import COMMUNICATOR, KIND, SITE, STEP
+from dpsim.ops import COMMUNICATOR, DECISION_VALUE, KIND, SITE, STEP
+from dpsim.protocol.data_parallel.expert_balance import ExpertBalance
 from dpsim.protocol.data_parallel.timeline import Batch
 from dpsim.protocol.whole.batch_queue import QueuedLoop
 from dpsim.protocol.whole.rank_engine import LiveRankScheduler, RankWorker
@@ -19,6 +20,7 @@ from tests.protocol.whole.whole_worlds import EAGER, Control, Seen, explored, re
 CAPTURED: dict[str, Any] = {"capture_graphs": True, "cudagraph_capture_sizes": [1, 2, 4], "max_num_seqs": 4}
 DRAFTS: dict[str, Any] = {"num_speculative_tokens": 2, "speculative_method": "mtp"}
 SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
+EXPERTS: dict[str, Any] = {"enable_expert_parallel": True, "enable_eplb": True, "eplb_config": {"step_interval": 2}}
 WORLDS: dict[str, dict[str, Any]] = {
     "eager": EAGER,
     "async": {"async_scheduling": True},
@@ -27,6 +29,12 @@ WORLDS: dict[str, dict[str, Any]] = {
     "drafts": DRAFTS,
     "drafts, async": DRAFTS | {"async_scheduling": True},
     "split": SPLIT | EAGER,
+    "counts": EAGER | {"swaps": {"counts": "published"}},
+    "experts": EXPERTS | EAGER,
+    "experts, drafts, async": EXPERTS | DRAFTS | {"async_scheduling": True},
+    "experts, captured": EXPERTS | CAPTURED,
+    "experts, split": EXPERTS | SPLIT | EAGER,
+    "experts in a thread": EXPERTS | EAGER | {"eplb_config": {"step_interval": 2, "use_async": True}},
     "prefixes": CAPTURED | {"block_size": 4},
 }
 REQUESTS = [request(9, 3), request(3, 2), request(4, 4, 1, abort=2), request(6, 1, 2)]
@@ -49,6 +57,35 @@ def test_every_rank_makes_every_forward(form: str, world: str) -> None:
     seen = run(whole(requests, form=form, **WORLDS[world]))
     assert seen.classes == []
     in_lockstep(seen)
+
+
+def placements(seen: Seen, rank: int) -> list[tuple[int, Any]]:
+    """Of a rank: after which step experts were placed how."""
+    journal = seen.run.journals[rank]
+    return [(raw[STEP], raw[DECISION_VALUE]) for raw in journal if raw[KIND] == "decision" and raw[SITE] == "placement"]
+
+
+@pytest.mark.parametrize(("swaps", "group"), [({}, "eplb"), ({"experts": "0.14"}, "ep")])
+def test_experts_move_at_the_interval(swaps: dict[str, str], group: str) -> None:
+    """Every second step, dummies among them, all ranks alike, over the group of the release; a pause costs no step."""
+    control: Control = [(1, ("PAUSE", "keep")), (2, ("RESUME",))]
+    seen = run(whole([request(5, 4), request(3, 1)], control, swaps=swaps, **EXPERTS | EAGER))
+    assert seen.classes == []
+    for rank in (0, 1):
+        assert [step for step, _ in placements(seen, rank)] == list(range(1, sum(seen.forwards[rank]), 2))
+        sums = [raw for raw in seen.run.journals[rank] if raw[SITE] == "eplb.sum"]
+        assert {raw[COMMUNICATOR].partition("#")[0].strip() for raw in sums} == {group}
+    assert seen.forwards[1][1] > 0
+    assert len({placement for _, placement in placements(seen, 0)}) > 1
+
+
+def test_drafters_agree_on_their_own() -> None:
+    """Two drafts a token on the V1 runner: three agreements a forward, those of dummies too (10.3)."""
+    seen = run(whole([request(5, 3)], swaps={"runner": "v1"}, **DRAFTS | EAGER))
+    assert seen.classes == []
+    for rank in (0, 1):
+        agreed = [raw[STEP] for raw in seen.run.journals[rank] if raw[KIND] == "collective" and raw[SITE] == "dp.agree"]
+        assert agreed == [step for step in range(sum(seen.forwards[rank])) for _ in range(3)]
 
 
 @pytest.mark.parametrize("async_scheduling", [False, True])
@@ -149,11 +186,28 @@ class TellsAtOnce(LiveRankScheduler):
         return batch
 
 
+class IdlesDoNotCount(ExpertBalance):
+    """M-ES-9: a dummy step is no step of the interval."""
+
+    def counted_steps(self, batch: Batch) -> int:
+        return 0 if batch.is_dummy else 1
+
+
+class Forgets(ExpertBalance):
+    """The experts that came stay beside the old ones."""
+
+    def take_over(self, placement: Any, incoming: Any) -> None:
+        incoming.free()
+        self.placement = placement
+
+
 TWINS: list[tuple[type[Any], type[Any], dict[str, Any], set[str]]] = [
     (QueuedLoop, SyncsFirst, EAGER, {"HANG", "MISMATCH"}),
     (RankWorker, DummyWithoutDrafter, DRAFTS, {"HANG", "MISMATCH"}),
     (QueuedLoop, NoDummy, EAGER, {"HANG", "MISMATCH"}),
     (QueuedLoop, EmptyBatchCounts, EAGER | {"async_scheduling": True}, {"HANG", "MISMATCH"}),
+    (ExpertBalance, IdlesDoNotCount, EXPERTS | EAGER, {"HANG", "MISMATCH"}),
+    (ExpertBalance, Forgets, EXPERTS | EAGER, {"CRASH"}),
     (LiveRankScheduler, TellsAtOnce, EAGER, {"HANG"}),
 ]
 

@@ -1,0 +1,77 @@
+"""Engines of several workers that learn of deaths, on gloo: everybody ends by the news and not by the stall time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.subject import Subject
+from dpsim.checks.told import told_text
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
+from tests.protocol.engine.watched_worlds import Seen, owed
+
+pytest.importorskip("torch")
+pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.slow]
+
+PLACES = [
+    ("1", "dp.agree", 1),
+    ("2", "worker.call", 3),
+    ("3", "inputs.read", 0),
+    ("engine.0", "answer.take", 0),
+    ("engine.1", "engine.finish_sync", 1),
+    ("frontend.0", "frontend.output", 1),
+]
+"""Who dies, and at which op of its main thread: workers, cores, the front end."""
+
+
+def run(*faults: dict[str, Any]) -> Seen:
+    told = scenario_from(
+        {
+            "name": "deaths",
+            "protocol": "whole_engine_watched",
+            "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
+            "config": {"parallel_rules": "0.33", "dp_sync_interval": 2, "max_num_seqs": 2, "cudagraph_mode": "NONE"},
+            "workload": {
+                "requests": [{"prompt_tokens": 5, "output_tokens": 3}, {"prompt_tokens": 3, "output_tokens": 3}]
+            },
+            "faults": list(faults),
+            "limits": {"stall": "5s"},
+        }
+    )
+    done = run_scenario(told, "gloo")
+    return Seen(done.world, done.run, owed(Subject.of(told)))
+
+
+def test_without_a_death_all_end_in_order() -> None:
+    seen = run()
+    assert seen.wrong == []
+    assert seen.run.finished, seen.run.observed
+
+
+@pytest.mark.parametrize(("actor", "site", "ordinal"), PLACES)
+def test_a_death_ends_everybody(actor: str, site: str, ordinal: int) -> None:
+    rank: int | str = int(actor) if actor.isdigit() else actor
+    seen = run({"kind": "die", "rank": rank, "at": {"site": site, "ordinal": ordinal}})
+    assert seen.wrong == [], seen.run.observed
+    assert seen.run.ends.count("died") == 1
+    gone, ms = seen.run.ends.index("died"), seen.run.elapsed_ns / 1e6
+    print(f"at {site}[{ordinal}]: {told_text(seen.run, gone)}; all have ended {ms:.0f} ms after the start")
+
+
+def test_a_worker_that_dies_unseen_is_found() -> None:
+    """The twin: a program that learns of nothing stands until the stall time."""
+    told = scenario_from(
+        {
+            "name": "unseen",
+            "protocol": "whole_engine",
+            "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
+            "config": {"parallel_rules": "0.33", "dp_sync_interval": 2, "cudagraph_mode": "NONE"},
+            "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 3}]},
+            "faults": [{"kind": "die", "rank": 1, "at": {"site": "dp.agree", "ordinal": 1}}],
+            "limits": {"stall": "2s"},
+        }
+    )
+    done = run_scenario(told, "gloo")
+    assert "blocked" in done.run.ends
