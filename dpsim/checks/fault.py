@@ -36,16 +36,14 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
             for entry in thread_hangs.raised(run_index, rank):
                 alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "died" and (every or "blocked" not in run_index.run.ends):
-            step = run_index.reached(rank)
-            last = run_index.last(rank)
-            culprit = Culprit.of(rank, last.record) if last else Culprit(rank, step, "start", "")
+            culprit = run_index.departure(rank)
             findings.append(
                 Finding(
                     check="fault",
                     klass="DEATH:RANK",
-                    message=f"rank {rank} died in step {step}",
-                    culprit=replace(culprit, step=step),
-                    position=(step, 0),
+                    message=f"rank {rank} died in step {culprit.step}",
+                    culprit=culprit,
+                    position=(culprit.step, 0),
                 )
             )
     return findings + [_crash(run_index, entries) for entries in alike.values()]

@@ -63,3 +63,17 @@ def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str],
     raised(made, 1)
     found = made.findings("raised", "raised")
     assert [one.culprit and one.culprit.rank for one in found] == [first, 1 - first]
+
+
+@pytest.mark.parametrize(("what", "step", "site"), [("die", 3, "agree"), ("delay", 2, "kernel")])
+def test_a_planted_death_is_told_with_its_own_step_and_place(what: str, step: int, site: str) -> None:
+    """The op is not made, so that the last one of the journal is of the step before."""
+    made = Made(1)
+    made[0].step = 2
+    made[0].launch("kernel", "main")
+    made[0].step = 3
+    made[0].note("injected", "agree", what=what)
+    (found,) = made.findings("died")
+    assert (found.klass, found.message) == ("DEATH:RANK", f"rank 0 died in step {step}")
+    assert found.culprit is not None
+    assert (found.culprit.step, found.culprit.site) == (step, site)
