@@ -33,8 +33,7 @@ class Coordinator:
         events, stopped = self.rank.mailbox("events"), 0
         while stopped < self.layout.frontends:
             event = await events.get("coordinator.event", idle=self.idle)
-            assert isinstance(event, tuple)
-            if event[0] == "STOP":
+            if event == ("STOP",):
                 stopped += 1
             else:
                 for sent in self.take(event):
@@ -42,7 +41,7 @@ class Coordinator:
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
 
-    def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
+    def take(self, event: Frozen) -> list[Sent]:
         """One event, and what it gives rise to."""
         match event:
             case "start_wave", int(engine), int(wave):

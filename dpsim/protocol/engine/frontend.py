@@ -161,6 +161,8 @@ class FrontEnd:
                 self.unanswered -= 1
             case "CONTROL", *action:
                 self.actions.append(tuple(action))
+            case _:
+                raise TypeError(f"front end {self.index} knows no message {message!r}")
 
     async def look(self) -> None:
         """What the coordinator has told so far."""
@@ -172,6 +174,8 @@ class FrontEnd:
         match state:
             case [counts, int(wave), bool(running)]:
                 self.view.heard(counts, wave, running)  # type: ignore[arg-type]
+            case _:
+                raise TypeError(f"front end {self.index} knows no state {state!r}")
 
     def stop(self) -> None:
         """Its last word."""

@@ -109,8 +109,7 @@ class EngineLoop:
 
     async def take(self, message: Frozen) -> None:
         """One message of the input queue."""
-        assert isinstance(message, tuple)
-        what, *words = message
+        what, *words = message if isinstance(message, tuple) else (message,)
         match what, words:
             case "ADD", [str(request), int(steps), int(wave), int(client)]:
                 self.add(request, steps, wave, client)

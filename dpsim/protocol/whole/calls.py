@@ -88,9 +88,12 @@ class Executor(Worker[Batch]):
         missing: set[Frozen] = set(by)
         while missing:
             answer = await self.answers.get(f"answer.{what}")
-            assert isinstance(answer, tuple)
-            assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
-            missing.discard(answer[1])
+            match answer:
+                case [str(called), int(worker)]:
+                    assert called == what, f"{called} was answered, where {what} was called"
+                    missing.discard(worker)
+                case _:
+                    raise TypeError(f"an engine knows no answer {answer!r}")
 
 
 __all__ = ["ANSWERS", "Executor", "batch_of", "plain"]
