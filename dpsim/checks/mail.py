@@ -11,11 +11,13 @@ took it there: where that never comes, this run has gone another way than that o
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.silence import GONE
-from dpsim.ops import ADDRESS, KIND, MAIN, Take, posted
+from dpsim.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
+from dpsim.words import short
 from dpsim.world import Address, outside
 
 
@@ -59,11 +61,25 @@ def told_behind(run_index: RunIndex, way: tuple[int, ...]) -> str:
 def _no_message(run_index: RunIndex, last: Entry, record: Take) -> Finding:
     way = run_index.silenced.get(last.rank, ())
     what = _sent(run_index, last, record) + told_behind(run_index, way)
-    found = _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", what)
+    found = replace(
+        _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", what), details=_last_taken(run_index, last, record)
+    )
     if not way:
         return found
     klass = found.klass if run_index.end(way[-1]) == "blocked" else "HANG:MAILBOX:DEAD_RANK"
     return replace(found, klass=klass, culprit=run_index.departure(way[-1]))
+
+
+def _last_taken(run_index: RunIndex, last: Entry, record: Take) -> tuple[str, ...]:
+    """What the rank took from this mailbox before, in a line: an error, maybe, after which nothing else comes."""
+    looks: set[Any] = set()
+    took: str | None = None
+    for raw in run_index.run.journals[last.rank]:
+        if raw[KIND] == "take" and raw[TAKE_MAILBOX] == record.mailbox:
+            looks.add(raw[ADDRESS])
+        elif raw[KIND] == "learned" and raw[ADDRESS] in looks and raw[LEARNED_OUTCOME] is not None:
+            took = short(repr(raw[LEARNED_OUTCOME]), 120)
+    return () if took is None else (f"rank {last.rank} last took {took} from {record.mailbox}",)
 
 
 def _sent(run_index: RunIndex, last: Entry, record: Take) -> str:

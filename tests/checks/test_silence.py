@@ -118,6 +118,17 @@ def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, 
     assert found(made, "blocked", "finished", *ends)[1] == culprit
 
 
+@pytest.mark.parametrize(("box", "said"), [("box", ("rank 0 last took ('REFUSED', 'no') from box",)), ("other", ())])
+def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) -> None:
+    """It may be the error after which nothing else comes. A look that learned nothing does not count."""
+    made = Made(1)
+    for letter in (("ANSWERED",), ("REFUSED", "no")):
+        made[0].learned(made[0].take("get", box), letter)
+    made[0].learned(made[0].take("poll", box), None)
+    made[0].take()
+    assert made.findings("blocked")[0].details == said
+
+
 # ---- in the composition of everything
 
 
