@@ -158,7 +158,8 @@ class RunIndex:
     def asleep(self, rank: int) -> bool:
         """Whether all that is left of a rank stands in idle takes, which may last for ever."""
         lasts = self.living(rank)
-        return bool(lasts) and all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
+        idle = all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
+        return bool(lasts) and idle and self.end(rank) not in GONE
 
     @cached_property
     def silenced(self) -> dict[int, tuple[int, ...]]:

@@ -108,6 +108,13 @@ def test_the_one_behind_a_member_that_is_asleep_need_not_be_a_member() -> None:
     assert found(made, "blocked", "finished", "died") == ("HANG:COLLECTIVE:DEAD_RANK", 2)
 
 
+def test_a_member_that_died_in_its_sleep_is_not_asleep() -> None:
+    made = Made(2)
+    made[1].take("idle")
+    made[0].collective("dp", "main")
+    assert found(made, "blocked", "died") == ("HANG:COLLECTIVE:DEAD_RANK", 1)
+
+
 @pytest.mark.parametrize(("ends", "culprit"), [(("died", "finished"), 2), (("died", "died"), 1)])
 def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, Any], culprit: int) -> None:
     """No letter ever came. Which of two dead ones would have sent it nobody knows."""
