@@ -27,8 +27,9 @@ from dataclasses import replace
 from dpsim.checks import given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
+from dpsim.checks.silence import GONE
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.ops import KIND, TAKE_HOW, TAKE_MAILBOX, Collective, Transfer, as_record
+from dpsim.ops import KIND, TAKE_MAILBOX, Collective, Transfer, as_record
 from dpsim.within import replay_at
 from dpsim.words import ranks_text
 
@@ -47,7 +48,7 @@ def every(run_index: RunIndex) -> list[Finding]:
     """
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.waits}
-    roots = _roots(stuck, waits)
+    roots = _roots(run_index, stuck, waits)
     details = _details(run_index, stuck)
     findings = (
         thread_hangs.check(run_index)
@@ -65,8 +66,8 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
         return []
     stuck = find_stuck(run_index)
     waits = {rank: one for one in stuck for rank in one.waits}
-    roots = _roots(stuck, waits)
-    gone = [rank for rank, end in enumerate(run_index.run.ends) if end in ("died", "raised")]
+    roots = _roots(run_index, stuck, waits)
+    gone = [rank for rank, end in enumerate(run_index.run.ends) if end in GONE]
     raised = any(run_index.end(rank) == "raised" for rank in roots) or (not stuck and "raised" in run_index.run.ends)
     if raised and crash_explains:
         return []
@@ -89,7 +90,7 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
         return [*letters, _missing(run_index, stuck, roots[0], details)]
     if stuck:
         return [*letters, _cycle(run_index, waits, _cycles(waits)[0], details)]
-    blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked" and not _idle(run_index, rank)]
+    blocked = [rank for rank, end in enumerate(run_index.run.ends) if end == "blocked" and not run_index.asleep(rank)]
     if letters or not blocked:
         return letters
     entry = run_index.last(blocked[0])
@@ -117,9 +118,11 @@ def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
     return replace(finding, details=(*finding.details, *told))
 
 
-def _roots(stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
-    """Ranks that others wait for, and that wait for nobody."""
-    return sorted({rank for one in stuck for rank in one.missing if rank not in waits})
+def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:
+    """Ranks that others wait for, and that wait for nobody. One that is asleep is none beside one that has gone."""
+    roots = sorted({rank for one in stuck for rank in one.missing if rank not in waits})
+    gone = any(run_index.end(rank) in GONE for rank in roots)
+    return [rank for rank in roots if not (gone and run_index.asleep(rank))]
 
 
 def _details(run_index: RunIndex, stuck: list[Stuck]) -> tuple[str, ...]:
@@ -150,11 +153,6 @@ def _cycles(waits: Mapping[int, Stuck]) -> list[list[int]]:
         if following in path and not any(following in cycle for cycle in found):
             found.append([*path[path.index(following) :], following])
     return found
-
-
-def _idle(run_index: RunIndex, rank: int) -> bool:
-    lasts = run_index.living(rank)
-    return bool(lasts) and all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
 
 
 def describe(run_index: RunIndex, stuck: Stuck) -> list[str]:
@@ -196,7 +194,7 @@ def _ended(run_index: RunIndex, rank: int) -> str:
     if end != "finished":
         return end
     return (
-        f"asleep in an idle get of {last.raw[TAKE_MAILBOX]}" if last is not None and _idle(run_index, rank) else "ended"
+        f"asleep in an idle get of {last.raw[TAKE_MAILBOX]}" if last is not None and run_index.asleep(rank) else "ended"
     )
 
 
@@ -223,18 +221,20 @@ def _missing(run_index: RunIndex, stuck: list[Stuck], rank: int, details: tuple[
     one = next(one for one in stuck if rank in one.missing)
     entry = min((one.joined[waiting] for waiting in one.waits), key=run_index.position)
     record = wanted(entry)
-    gone = run_index.end(rank) in ("died", "raised")
+    way = mail.way_to_gone(run_index, rank)
+    behind = way[-1]
     gave_up = run_index.gave_up(rank, one.communicator)
     klass = given_up.ABORTED if gave_up else "HANG:COLLECTIVE:MISSING_RANK"
-    klass = "HANG:COLLECTIVE:DEAD_RANK" if gone else klass
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if run_index.end(behind) in GONE else klass
+    ended = _ended(run_index, rank) + (f", has aborted {one.communicator}" if gave_up else "")
     return Finding(
         check="deadlock",
         klass=CLASSES.get(one.kind, klass),
         message=f"{ranks_text(one.waits)} wait{'s' if len(one.waits) == 1 else ''} in {record.site} "
         f"({record.op} on {one.communicator} #{one.seq}, "
         f"step {record.step}{_in(run_index, entry)}) for rank {rank}, which never {NEVER[one.kind]} "
-        f"({_ended(run_index, rank)}{f', has aborted {one.communicator}' if gave_up else ''})",
-        culprit=run_index.culprit(entry, rank),
+        f"({ended}{mail.told_behind(run_index, way)})",
+        culprit=run_index.culprit(entry, rank) if behind == rank else run_index.departure(behind),
         position=run_index.position(entry),
         details=details,
     )

@@ -2,6 +2,8 @@
 
 What a rank's exception or death does to its peers is the deadlock check's; here it is only stated, with the place.
 So is what a host thread raised that nobody joined, where its rank stands still.
+Of a rank that raised as it dealt with a message it is told who had sent that, and from where: it may be the message
+that is wrong. A message is known by its content; where several sent the same one, all are named.
 Ranks that raised the same in one step and at one place are told in one finding, and none of them is to blame: nothing
 tells them apart.
 
@@ -16,8 +18,24 @@ from dataclasses import replace
 from dpsim.checks import thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import KIND, MAIN, Ended, Raised
-from dpsim.words import ranks_text
+from dpsim.ops import (
+    ADDRESS,
+    KIND,
+    LEARNED_OUTCOME,
+    MAIN,
+    ORDINAL,
+    SITE,
+    STEP,
+    TAKE_MAILBOX,
+    THREAD,
+    WHERE,
+    Ended,
+    Raised,
+    RawRecord,
+    posted,
+)
+from dpsim.words import ranks_text, short
+from dpsim.world import At
 
 
 def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
@@ -36,16 +54,14 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
             for entry in thread_hangs.raised(run_index, rank):
                 alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "died" and (every or "blocked" not in run_index.run.ends):
-            step = run_index.reached(rank)
-            last = run_index.last(rank)
-            culprit = Culprit.of(rank, last.record) if last else Culprit(rank, step, "start", "")
+            culprit = run_index.departure(rank)
             findings.append(
                 Finding(
                     check="fault",
                     klass="DEATH:RANK",
-                    message=f"rank {rank} died in step {step}",
-                    culprit=replace(culprit, step=step),
-                    position=(step, 0),
+                    message=f"rank {rank} died in step {culprit.step}",
+                    culprit=culprit,
+                    position=(culprit.step, 0),
                 )
             )
     return findings + [_crash(run_index, entries) for entries in alike.values()]
@@ -66,8 +82,34 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
         message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(said))}",
         culprit=replace(Culprit.of(ranks[0], record), site=error) if alone else None,
         position=min(run_index.position(entry) for entry in entries),
-        details=tuple(f"{ranks_text(own)}: {message}" for message, own in said.items()) if len(said) > 1 else (),
+        details=(
+            *(f"{ranks_text(own)}: {message}" for message, own in said.items() if len(said) > 1),
+            *(line for entry in entries for line in _message_before(run_index, entry)),
+        ),
     )
+
+
+def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:
+    """The last thing that a thread learned before it raised, if that was a message, and who sent it; or none."""
+    journal = run_index.run.journals[entry.rank]
+    own = [raw for raw in journal[: entry.at] if raw[THREAD] == entry.raw[THREAD]]
+    learned = next((raw for raw in reversed(own) if raw[KIND] == "learned"), None)
+    took = next((raw for raw in own if learned and raw[KIND] == "take" and raw[ADDRESS] == learned[ADDRESS]), None)
+    if learned is None or took is None or learned[LEARNED_OUTCOME] is None:
+        return []
+    letter = entry.rank, took[TAKE_MAILBOX], learned[LEARNED_OUTCOME]
+    senders = [
+        _sent(rank, raw) for rank, own in enumerate(run_index.run.journals) for raw in own if posted(raw) == letter
+    ]
+    said = short(repr(learned[LEARNED_OUTCOME]), 80)
+    by = " or ".join(dict.fromkeys(senders)) or "by nobody in this run"
+    return [f"rank {entry.rank} last took {said} from {took[TAKE_MAILBOX]} at {took[SITE]}: sent {by}"]
+
+
+def _sent(rank: int, raw: RawRecord) -> str:
+    if raw[KIND] == "injected":
+        return f"from outside, as rank {rank} came to {At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])}"
+    return f"by rank {rank} at {raw[SITE]}, {raw[WHERE]}, step {raw[STEP]}"
 
 
 def _said(entry: Entry) -> tuple[str, str]:

@@ -13,6 +13,7 @@ Classes are hierarchical, parts joined by colons, most general first; patterns s
     HANG:P2P:UNMATCHED_RECV              a rank waits for a transfer that its peer never sends
     HANG:P2P:UNMATCHED_SEND              a rank stands in a transfer that its peer never receives
     HANG:MAILBOX:NO_MESSAGE              a rank waits for a message that nobody sends
+    HANG:MAILBOX:DEAD_RANK               a rank waits for a message, and whoever it would hear from died
     HANG:MAILBOX:GATE                    a rank waits for a message that another run had there (`World.gates`)
     HANG:FLAG:NEVER_SET                  a host thread or a stream waits for a flag that nobody sets
     HANG:FLAG:CLEARED                    one waits for a flag that was set before, and cleared, and not since
@@ -134,6 +135,7 @@ CLASSES = (
     "HANG:P2P:UNMATCHED_RECV",
     "HANG:P2P:UNMATCHED_SEND",
     "HANG:MAILBOX:NO_MESSAGE",
+    "HANG:MAILBOX:DEAD_RANK",
     "HANG:MAILBOX:GATE",
     "HANG:FLAG:NEVER_SET",
     "HANG:FLAG:CLEARED",

@@ -14,17 +14,20 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
+from dpsim.checks.silence import GONE, silenced
 from dpsim.ops import (
     ABORT_COMMUNICATOR,
     CALL,
     COLLECTIVE_SIZES,
     COMMUNICATOR,
     DECISION_COMMUNICATOR,
+    INJECTED_WHAT,
     KIND,
     MAIN,
     OP,
     SITE,
     STEP,
+    TAKE_HOW,
     THREAD,
     TRANSFER_PEER,
     Collective,
@@ -152,6 +155,28 @@ class RunIndex:
                 lasts[raw[THREAD]] = Entry(rank, at, raw)
         return sorted(lasts.values(), key=lambda entry: entry.raw[THREAD] != MAIN)
 
+    def asleep(self, rank: int) -> bool:
+        """Whether all that is left of a rank stands in idle takes, which may last for ever."""
+        lasts = self.living(rank)
+        idle = all(last.raw[KIND] == "take" and last.raw[TAKE_HOW] == "idle" for last in lasts)
+        return bool(lasts) and idle and self.end(rank) not in GONE
+
+    @cached_property
+    def silenced(self) -> dict[int, tuple[int, ...]]:
+        """Who waits for messages in vain, and the way to the actor behind it (`dpsim.checks.silence`)."""
+        return silenced(self.run)
+
+    def departure(self, rank: int) -> Culprit:
+        """Where a rank died or stands: a planted death has a record, of the op that the rank came to and did not make;
+        else behind the last thing that it did.
+        """
+        journal = self.run.journals[rank]
+        died = next((raw for raw in reversed(journal) if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "die"), None)
+        last = self.last(rank)
+        if died is not None:
+            return Culprit.of(rank, as_record(died))
+        return Culprit(rank, -1, "start", "") if last is None else self.culprit(last)
+
     @cached_property
     def threaded(self) -> frozenset[int]:
         """The ranks that started host threads, or use flags as if they had."""
@@ -164,8 +189,17 @@ class RunIndex:
         return last.step if last else -1
 
     def passed(self, rank: int, step: int) -> bool:
-        """Whether a rank is done with a step: what it has not done of it, it left out."""
-        return self.end(rank) == "finished" or self.reached(rank) > step
+        """Whether a rank is done with a step: what it has not done of it, it left out. Where another one has died or
+        raised, that may have been about to wake one that is asleep.
+        """
+        if self.reached(rank) > step:
+            return True
+        return self.end(rank) == "finished" and not (self.some_gone and self.asleep(rank))
+
+    @cached_property
+    def some_gone(self) -> bool:
+        """Whether any actor died or raised."""
+        return any(end in GONE for end in self.run.ends)
 
     def position(self, entry: Entry) -> tuple[int, int]:
         """(step, number of the op within the step): comparable between ranks that run the same program. What is no

@@ -10,6 +10,7 @@
     replay.py     replay_text.py     the run of a trace made again
     compare.py    compare_text.py    two traces
     museum.py     museum_text.py     what finds each known mistake
+    museum_card.py                   what one of them is, and how to run it
     check_engine.py    check_engine_text.py    what vLLM answers, and what dpsim says
     list.py       list_text.py       what there is to run; the schema of scenario files
     scenario.py                      scenarios from command lines of vLLM

@@ -1,6 +1,7 @@
 """`dpsim museum`: what finds each known mistake, and how soon.
 
 dpsim museum --only 'm-dp-*'
+dpsim museum M-DP-1             # what it is, and what to type to see it
 """
 
 from __future__ import annotations
@@ -12,10 +13,14 @@ from typing import Annotated
 import typer
 
 from dpsim.cli.console import NOT_MET, Progress, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, import_modules
+from dpsim.cli.options import AsJson, Modules, import_modules, typed
 
 
 def museum(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Say what these variants are and how to run them, and explore none."),
+    ] = None,
     only: Annotated[
         list[str] | None,
         typer.Option(metavar="PATTERN", help="Variants of this name alone, e.g. M-DP-3 or 'm-dp-*'; repeatable."),
@@ -33,9 +38,20 @@ def museum(
     """
     with one_line_errors():
         from dpsim.campaign import museum as visit
+        from dpsim.cli import museum_card as card
         from dpsim.cli import museum_text as text
 
+        if names and only:
+            raise typer.BadParameter("a NAME says what a variant is, --only explores it: give one of them")
         import_modules(module)
+        if names:
+            told = card.cards(
+                visit.chosen([name.removeprefix(visit.FOLDER) for name in names]),
+                visit.exhibits(exhibits or ()),
+                typed("--module", module),
+            )
+            say(json.dumps(told) if as_json else card.as_text(told))
+            return
         entries, files = visit.chosen(only or ()), visit.exhibits(exhibits or ())
         with Progress("museum", unit="variant") as progress:
             shown = visit.exhibition(entries, files, schedules, progress)

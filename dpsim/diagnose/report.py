@@ -26,6 +26,7 @@ from dpsim.ops import (
     ENDED_MESSAGE,
     EVENT,
     FLAG_HOW,
+    INJECTED_WHAT,
     KIND,
     ORDINAL,
     SITE,
@@ -34,6 +35,7 @@ from dpsim.ops import (
     STREAM,
     THREAD,
     THREAD_HOW,
+    WHERE,
     Injected,
     RawRecord,
     as_record,
@@ -48,7 +50,10 @@ SHOWN = (
     *("capture", "kept", "replay", "mark"),  # of marks, those of a replay
     *("flag", "flag_wait", "thread", "ended"),
     "ask",  # in which the rank stands
+    "injected",  # of these, what ends a rank's way
 )
+STOPPED = {"die": "dies here", "hang": "hangs here"}
+"""Faults by which a rank goes no further, in words. Of an exception there is a record."""
 
 
 def report(run: Run, findings: Sequence[Finding], replay: str = "") -> str:
@@ -67,7 +72,7 @@ def _report(run: Run, findings: Sequence[Finding], replay: str) -> str:
     lines = [f"VIOLATED  {primary.klass}" + (f"  (observed: {run.observed})" if run.observed else "")]
     lines.append(f"culprit   {primary.culprit or 'not decided: no majority and no other evidence'}")
     lines.append(f"          {primary.message}")
-    lines += _section("there", primary.details)
+    lines += _section("there", [*primary.details, *_stopped(run)])
     shows = [finding for finding in findings[1:] if finding.check == "deadlock"]
     for finding in shows:
         lines += _section("where it shows", (finding.message, *finding.details))
@@ -143,7 +148,7 @@ def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> 
         of = replay_at(journal, at)
         if of is not None:
             at = of
-        elif kind == "mark" or (kind == "ask" and not _stands_in(journal, at)):
+        elif kind == "mark" or (kind == "ask" and not _stands_in(journal, at)) or _goes_on(raw):
             continue
         elif kind == "kept":
             if capture:
@@ -160,6 +165,8 @@ def _recent(journal: list[RawRecord], until: int | None, thread: str | None) -> 
 def _row(journal: list[RawRecord], at: int) -> tuple[str, ...]:
     raw = journal[at]
     record = as_record(raw)
+    if isinstance(record, Injected):
+        return f"step {record.step}", f"{STOPPED[record.what]} (injected)", record.site, record.where
     op = short(_wait_text(journal, at) if raw[KIND] == "ask" else record.describe(), 80)
     if _stands_in(journal, at):
         op += "  <- did not return"
@@ -179,6 +186,11 @@ def _stands_in(journal: list[RawRecord], at: int) -> bool:
     return not any(other[KIND] == "learned" and other[ADDRESS] == raw[ADDRESS] for other in later)
 
 
+def _goes_on(raw: RawRecord) -> bool:
+    """Whether it is an injection behind which the host goes on."""
+    return raw[KIND] == "injected" and raw[INJECTED_WHAT] not in STOPPED
+
+
 def _wait_text(journal: list[RawRecord], at: int) -> str:
     """What the host waits for that synchronizes an event. A capture begins with that, at its own site: it is journaled
     when all streams are through.
@@ -189,6 +201,16 @@ def _wait_text(journal: list[RawRecord], at: int) -> str:
     waits = f"waits for event {event}" if stream is None else f"waits for stream {stream} (event {event})"
     graph = site.removesuffix(".capture")
     return waits if graph == site else f"begin capture of graph {graph}: {waits}"
+
+
+def _stopped(run: Run) -> list[str]:
+    """Where ranks hang that the scenario stopped: they made no op there, so that no check knows of it."""
+    return [
+        f"rank {rank} hangs at {At(raw[SITE], raw[ORDINAL], thread=raw[THREAD])} in step {raw[STEP]}, {raw[WHERE]}"
+        for rank, journal in enumerate(run.journals)
+        for raw in journal
+        if raw[KIND] == "injected" and raw[INJECTED_WHAT] == "hang"
+    ]
 
 
 def _injected(run: Run) -> list[str]:

@@ -22,7 +22,7 @@ def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
     return register_variant(name, protocol="engine_watched", form="0.33", expected=expected)
 
 
-@mutant("silent-engine-death", "HANG:MAILBOX:NO_MESSAGE")
+@mutant("silent-engine-death", "HANG:MAILBOX:DEAD_RANK")
 class ToldByMessage(WatchedFrontEnd):
     """An engine tells of its own death by a message. One that is killed sends none, and its front end waits on.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dpsim.interface import Frozen
+from dpsim.interface import Frozen, Rank
 from dpsim.protocol.engine.client import ClientView033
 from dpsim.protocol.engine.coordination import Counts, FirstRequest
 from dpsim.protocol.engine.finish_sync import Numbers, PauseVotes033, Verdict
@@ -91,6 +91,42 @@ class EmptyBatchCounts(EngineLoop):
     async def step(self) -> bool:
         await super().step()
         return True
+
+
+# ---- the loop around a step (10.8)
+
+
+@mutant("M-ES-3", "HANG:COLLECTIVE:ORDER_ACROSS_GROUPS")
+class SyncsFirst(EngineLoop):
+    """The finish sync comes before the dummy: peers wait in their forwards for it, and this engine for them."""
+
+    async def meet(self, executed: bool, local: bool) -> None:
+        await self.sync(local)
+        if not executed and self.makes_dummy():
+            await self.forward.dummy()
+
+
+@mutant(
+    "M-ES-15",
+    None,
+    reason="equivalent where the core is its worker: one thread makes agreements and syncs, in equal order on all "
+    "engines; a core with workers of its own is no member of their group, and cannot do it",
+)
+class SyncsAmongWorkers(EngineLoop):
+    """The finish sync goes over the group in which workers agree, between the agreements of two iterations."""
+
+    def __init__(self, rank: Rank, *given: Any) -> None:
+        super().__init__(rank, *given)
+        self.group = rank.host("dp_cpu")
+
+
+@mutant("M-ES-15-alone", "HANG:COLLECTIVE:MISSING_RANK")
+class SyncsAloneAmongWorkers(EngineLoop):
+    """One engine takes the workers' group for its finish sync: a peer that agrees there finds another collective."""
+
+    def __init__(self, rank: Rank, *given: Any) -> None:
+        super().__init__(rank, *given)
+        self.group = rank.host("dp_cpu" if is_last(self.waves) else "dp_engine")
 
 
 # ---- waves

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from dpsim.museum.engine import mutant
 from dpsim.protocol.engine.client import ClientView
 from dpsim.protocol.engine.coordination import Coordination
-from dpsim.protocol.engine.frontend import FrontEnd, Plan
+from dpsim.protocol.engine.frontend import Action, FrontEnd, Plan
 from dpsim.protocol.engine.pause import Control
 from dpsim.protocol.engine.program import Engine
 from dpsim.protocol.engine.waves import EngineWaves, PauseMode, PauseState, Release024, Release033
@@ -52,7 +52,7 @@ class Drains(Plan):
     )
 
 
-@mutant("engine-paused", None, reason=f"{HEALTHY} M-EL-9, M-EL-11, M-EL-11-subset and M-EL-13")
+@mutant("engine-paused", None, reason=f"{HEALTHY} M-EL-9, M-EL-11, M-EL-11-subset, M-EL-13 and resume-refused")
 class Paused(Engine):
     """The first front end pauses all engines and lets them resume."""
 
@@ -153,6 +153,27 @@ class ResumesSubset(Paused):
     """One engine alone is told to resume, and waits for the others."""
 
     replaced = MappingProxyType({Plan: Pauses, FrontEnd: ResumesOne})
+
+
+class PausesAndResumes(Plan):
+    """The first front end pauses, the last one lets engines resume, and neither knows of the other. No requests are
+    sent: one would wait for ever where the pause comes last, and stays.
+    """
+
+    def of(self, frontend: int) -> list[Action]:
+        return [("PAUSE", "keep") if frontend == 0 else ("RESUME",)]
+
+
+@mutant("resume-refused", "HANG:COLLECTIVE:*", twin="engine-paused")
+class ResumesBesideThePause(Paused):
+    """Two clients control one group. An engine that heard of the pause first refuses the resume, by itself.
+
+    Another one, to which the resume came before the pause or after its end, waits for it in the barrier. That is 2.6 as
+    it is written: whether a pause is on its way each engine decides alone, and they meet only to resume. It has two
+    faces: the one that refused sleeps, or it runs a forward, for which the other one is missing. No report is known.
+    """
+
+    replaced = MappingProxyType({Plan: PausesAndResumes})
 
 
 class PausesOne(AsksFew):

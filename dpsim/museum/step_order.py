@@ -1,7 +1,8 @@
 """Variants of the order and the inputs of one step: mutants of specification 10.8 that a data-parallel step shows.
 
-M-ES-4 and M-ES-6 are in `dpsim.museum.flow`, M-ES-9 in `dpsim.museum.experts`. Of the others M-ES-3 and M-ES-15 need
-the engine's loop, and M-ES-8, M-ES-10, M-ES-11, M-ES-14 and M-ES-16 sampled tokens of a pipeline.
+M-ES-4 and M-ES-6 are in `dpsim.museum.flow`, M-ES-9 in `dpsim.museum.experts`. M-ES-3 and M-ES-15, of the engine's
+loop, are in `dpsim.museum.engine`. Of those with sampled tokens M-ES-8, M-ES-14 and M-ES-16 are in
+`dpsim.museum.steps`, M-ES-10 and M-ES-11 in `dpsim.museum.remote_calls`.
 
     protocol: {name: dp_batch, form: source-000, variant: M-ES-1}
 """

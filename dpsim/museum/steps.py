@@ -1,4 +1,5 @@
-"""Variants of what goes on beside the tokens: dummy steps of replicas, and a queue of batches that is too deep.
+"""Variants of what goes on beside the tokens: dummy steps of replicas, a queue of batches that is too deep, what comes
+after sampling in another order, and slots that one stage gives back late.
 
 Mutants of specification 6.11, 7.8 and 10.8; `scenarios/museum/` has the smallest world that shows each.
 
@@ -7,7 +8,11 @@ Mutants of specification 6.11, 7.8 and 10.8; `scenarios/museum/` has the smalles
 
 from __future__ import annotations
 
+from typing import Any
+
+from dpsim.interface import Buffer
 from dpsim.museum.tokens import WRONG, mutant
+from dpsim.protocol.pipeline.batches import Batch, InputBatch
 from dpsim.protocol.pipeline.scheduler import PipelineScheduler
 from dpsim.protocol.pipeline.stage import Stage
 
@@ -52,3 +57,86 @@ class DeepQueue(PipelineScheduler):
 
     def depth(self) -> int:
         return super().depth() + 1
+
+
+# ---- after sampling
+
+
+@mutant(
+    "M-ES-8",
+    None,
+    "performance only: the same goes over the same communicator in the same order; tokens come later, by the time of "
+    "the drafter, and the main stream stands behind them",
+)
+class TokensAfterDrafts(Stage):
+    """The last stage broadcasts its tokens on the main stream, and only when the drafter is through."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.tokens is not None and self.is_last:
+            self.tokens.side = self.main
+
+    def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
+        self.table.update(tokens, sampled, rejected, input_batch.mapping, input_batch.lengths)
+        if self.drafts:
+            self.table.propose(input_batch.mapping)
+        if self.tokens is not None:
+            self.tokens.broadcast(input_batch.batch.rows, tokens, sampled, rejected)
+        rejected.free()
+        if self.drafts:
+            self.send_drafts(input_batch)
+
+
+@mutant("M-ES-14", WRONG)
+class ShiftsInPlace(Stage):
+    """Sampled tokens are shifted in place, so that the drafter finds the last one, and are copied to the host after.
+
+    Where nothing else reads them, as on a single stage, clients get other text. In a pipeline the broadcast races.
+    """
+
+    def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
+        super().after_sampling(input_batch, tokens, sampled, rejected)
+        self.main.launch("tokens.shift", shift, reads=[sampled], writes=[tokens])
+
+
+def shift(sampled: Any, tokens: Any) -> None:
+    """Kernel: the last token of each row in its first place."""
+    for row in range(tokens.shape[0]):
+        tokens[row, 0] = tokens[row, sampled[row] - 1]
+
+
+# ---- slots
+
+
+@mutant(
+    "M-ES-16",
+    None,
+    "equivalent: a slot that is given back late was nobody's meanwhile, for a step that preempts admits none; tokens "
+    "that still reach it are written over, and slots may differ between stages (M-PP-18)",
+)
+class FreesPreemptedLate(Stage):
+    """The first stage gives the slots of preempted requests back with the next step, before it hands slots out."""
+
+    late: tuple[int, ...] = ()
+
+    def update_slots(self, batch: Batch) -> None:
+        if not self.is_first:
+            return super().update_slots(batch)
+        now = tuple(request for request in batch.freed if request not in batch.preempted)
+        freed, self.late = (*self.late, *now), batch.preempted
+        return super().update_slots(batch._replace(freed=freed))
+
+
+@mutant("M-ES-16-behind", "CRASH:INDEXERROR")
+class FreesPreemptedBehind(Stage):
+    """The first stage does that behind the step's admissions: it takes a request that came again for the old one."""
+
+    late: tuple[int, ...] = ()
+
+    def update_slots(self, batch: Batch) -> None:
+        if not self.is_first:
+            return super().update_slots(batch)
+        super().update_slots(batch._replace(freed=tuple(one for one in batch.freed if one not in batch.preempted)))
+        for request in self.late:
+            self.free(request)
+        self.late = batch.preempted

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
 from tests.checks.handmade import Made
 
 
@@ -63,3 +67,86 @@ def test_what_is_no_op_does_not_change_which_finding_is_first(beside: list[str],
     raised(made, 1)
     found = made.findings("raised", "raised")
     assert [one.culprit and one.culprit.rank for one in found] == [first, 1 - first]
+
+
+@pytest.mark.parametrize(("what", "step", "site"), [("die", 3, "agree"), ("delay", 2, "kernel")])
+def test_a_planted_death_is_told_with_its_own_step_and_place(what: str, step: int, site: str) -> None:
+    """The op is not made, so that the last one of the journal is of the step before."""
+    made = Made(1)
+    made[0].step = 2
+    made[0].launch("kernel", "main")
+    made[0].step = 3
+    made[0].note("injected", "agree", what=what)
+    (found,) = made.findings("died")
+    assert (found.klass, found.message) == ("DEATH:RANK", f"rank 0 died in step {step}")
+    assert found.culprit is not None
+    assert (found.culprit.step, found.culprit.site) == (step, site)
+
+
+# ---- a message of a wrong shape
+
+
+def crash_at_a_message(*, between: str = "", senders: int = 1, outside: bool = False) -> tuple[str, ...]:
+    """The details of the finding on rank 0, which raised over a message."""
+    made = Made(3)
+    for sender in range(1, senders + 1):
+        if outside:
+            change = (("to", 0), ("mailbox", "box"), ("content", (5,)))
+            made[sender].note("injected", "agree", what="message", change=change)
+        else:
+            made[sender].post(0, (5,))
+    made[1].post(0, (6,))
+    made[0].learned(made[0].take(), (5,))
+    if between == "poll":
+        made[0].learned(made[0].take("poll"), None)
+    elif between:
+        made[0].launch("kernel", "main")
+    raised(made, 0)
+    return made.findings("raised", "finished", "finished")[0].details
+
+
+@pytest.mark.parametrize("between", ["", "kernel"])
+def test_who_sent_the_message_over_which_a_rank_raised_is_told(between: str) -> None:
+    said = "rank 0 last took (5,) from box at get: sent by rank 1 at post, here.py:0, step 0"
+    assert crash_at_a_message(between=between) == (said,)
+
+
+def test_what_came_from_outside_is_told_with_its_address() -> None:
+    said = "rank 0 last took (5,) from box at get: sent from outside, as rank 1 came to agree[0]"
+    assert crash_at_a_message(outside=True) == (said,)
+
+
+def test_where_several_sent_the_same_all_are_told() -> None:
+    (said,) = crash_at_a_message(senders=2)
+    assert said.endswith("sent by rank 1 at post, here.py:0, step 0 or by rank 2 at post, here.py:0, step 0")
+
+
+def test_a_message_before_the_last_thing_that_was_learned_is_not_told() -> None:
+    assert crash_at_a_message(between="poll") == ()
+
+
+WRONG = [
+    ("coordinator", "events", ["NONSENSE", 1], "the coordinator knows no event ('NONSENSE', 1)"),
+    ("coordinator", "events", 7, "the coordinator knows no event 7"),
+    ("engine.1", "input", 5, "engine 1 knows no message 5"),
+    ("engine.1", "answers", 5, "an engine knows no answer 5"),
+    ("frontend.0", "outputs", ["X"], "front end 0 knows no message ('X',)"),
+]
+
+
+@pytest.mark.parametrize(("to", "mailbox", "content", "said"), WRONG)
+def test_every_actor_refuses_what_it_does_not_know(to: str, mailbox: str, content: Any, said: str) -> None:
+    document: dict[str, Any] = {
+        "name": "n",
+        "protocol": {"name": "whole_engine", "form": "current"},
+        "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
+        "config": {"parallel_rules": "0.33", "dp_sync_interval": 4, "max_num_seqs": 2, "max_num_batched_tokens": 8},
+        "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 4}]},
+    }
+    after = {"rank": "engine.0", "site": "call.execute", "ordinal": 1}
+    message = {"to": to, "mailbox": mailbox, "content": content, "after": after}
+    first = run_scenario(scenario_from({**document, "messages": [message]})).findings[0]
+    assert (first.klass, first.culprit and first.culprit.service) == ("CRASH:TYPEERROR", to)
+    assert said in first.message
+    assert "sent from outside, as engine.0 came to call.execute[1]" in first.details[-1]
+    assert run_scenario(scenario_from(document)).findings == []

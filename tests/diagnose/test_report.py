@@ -137,3 +137,18 @@ def test_names_of_services_do_not_shift_columns() -> None:
     ]
     assert len(places) > 5
     assert len(set(places)) == 1
+
+
+STOPS = {"hang": "rank 1 hangs at agree[1] in step 1, p.py:7", "die": ""}
+
+
+@pytest.mark.parametrize("what", ["hang", "die", "delay"])
+def test_where_a_rank_was_stopped_stands_among_its_last_ops(what: str) -> None:
+    injected = raw("injected", "agree", step=1, ordinal=1, where="p.py:7", what=what, ns=1)
+    ends: list[End] = ["blocked", "died" if what == "die" else "blocked"]
+    done = run([[*steps(0), agree(1, 1)], [*steps(0), injected]], ends)
+    lines = report(done, judge(told(2), done)).splitlines()
+    last = [line.split() for line in lines if "here (injected)" in line]
+    words = {"hang": "hangs", "die": "dies"}.get(what)
+    assert last == ([["rank", "1", "step", "1", words, "here", "(injected)", "agree", "p.py:7"]] if words else [])
+    assert [line.strip() for line in lines if "hangs at" in line] == [one for one in [STOPS.get(what)] if one]

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from dpsim import registry
+from dpsim.campaign import museum as visit
 from dpsim.campaign.museum import SEEDS
 from dpsim.cli.app import app
 from dpsim.explore import STRATEGIES
@@ -148,3 +150,52 @@ def test_an_exhibit_that_cannot_be_read(mail: Path) -> None:
     assert (code, out) == (2, "")
     assert "mail-slow.yaml:2:11: protocol" in err
     assert "Traceback" not in err
+
+
+# ---- a card of one
+
+
+def test_a_name_alone_says_what_it_is_and_how_to_run_it() -> None:
+    code, out, err = museum("m-dp-1")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "M-DP-1"
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        *("mistake", "shown by", "made from", "caught as", "source", "run it", "explore"),
+    ]
+    assert lines[3].split("  ")[-1].strip() == "dp_batch, form source-000"
+    assert [line.split("  ")[-1].strip() for line in lines[-2:]] == [
+        "dpsim run museum/m-dp-1",
+        "dpsim museum --only M-DP-1",
+    ]
+
+
+@pytest.mark.parametrize("name", ["m-dp-4", "museum/engine-updated-0.24"])
+def test_what_a_card_says_to_type_is_what_shows_it(name: str) -> None:
+    (card,) = json.loads(museum(name, "--json")[1])
+    done = CliRunner().invoke(app, [*card["run"].split()[1:], "--json"], prog_name="dpsim")
+    assert done.exit_code == 0
+    assert (json.loads(done.stdout)["class"] is None) == (card["class"] is None)
+    assert visit.chosen([card["explore"].split()[-1]])[0].name == card["id"]
+    assert (card["class"] is None) == bool(card["reason"])
+
+
+def test_a_pattern_shows_a_card_of_each_and_every_variant_says_what_it_does_wrong() -> None:
+    shown = json.loads(museum("m-es-9*", "--json")[1])
+    assert [card["id"] for card in shown] == ["M-ES-9", "M-ES-9-interval", "M-ES-9-loads", "M-ES-9-own"]
+    assert [entry.name for entry in registry.variants() if not entry.make.__dict__.get("__doc__")] == []
+
+
+def test_a_card_of_ones_own_names_module_and_file(mail: Path) -> None:
+    code, out, _ = mail_museum(mail, "MAIL-FIRST", "MAIL-BARE")
+    assert code == 0
+    assert f"dpsim run {mail / 'mail-first.yaml'} --module tests.museum.mail_variants" in out
+    assert f"--only MAIL-FIRST --exhibits {mail} --module tests.museum.mail_variants" in out
+
+
+def test_a_wrong_name_gets_a_hint_and_two_ways_at_once_are_refused() -> None:
+    code, out, err = museum("M-EZ-1")
+    assert (code, out) == (2, "")
+    assert err.startswith("dpsim: no variant is registered as 'M-EZ-1'; did you mean 'M-ES-1'?")
+    code, _, err = museum("M-ES-1", "--only", "M-ES-2")
+    assert (code, "give one of them" in err) == (2, True)

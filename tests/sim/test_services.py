@@ -154,7 +154,7 @@ def test_a_stranger_at_the_port_is_named_as_one() -> None:
 def test_a_service_can_die_and_be_missed() -> None:
     told, done = run(Served(), faults=(Fault("die", 2, At("asked", 1)),))
     assert done.ends == ["finished", "blocked", "died", "finished"]
-    assert [finding.klass for finding in judge(told, done)] == ["HANG:MAILBOX:NO_MESSAGE"]
+    assert [finding.klass for finding in judge(told, done)] == ["HANG:MAILBOX:DEAD_RANK"]
 
 
 def meeting(program: Program[Any]) -> tuple[World, Run]:

@@ -1,6 +1,7 @@
-"""What a finished run says about batches: how many tokens were padding, which graphs were used.
+"""What a finished run says about batches: how many tokens were padding, which graphs were used, where experts went.
 
     tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
+    moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
 
 All of it is read off the decisions in a journal, so it is of what ranks decided, whoever was right.
 """
@@ -13,7 +14,10 @@ from typing import Any
 
 from dpsim.config import RuntimeMode
 from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
+from dpsim.protocol.data_parallel.expert_balance import SLOTS, Placement
 from dpsim.protocol.data_parallel.timeline import Timeline
+
+MOVES_LISTED = 8
 
 
 def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[str, Any]:
@@ -47,3 +51,32 @@ def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[s
         "steps by graph mode": {mode.name: modes[mode.name] for mode in RuntimeMode},
         "microbatched steps": microbatched,
     }
+
+
+def moves_of_experts(journal: Sequence[RawRecord]) -> str:
+    """What each placement moves, from the decisions of one rank: the step in which it was decided, and, where experts
+    move while steps run, the one after which they are used. Ranks are numbered within the experts' group.
+    """
+    told: list[str] = []
+    before: Placement = ()
+    for raw in journal:
+        if raw[KIND] != "decision":
+            continue
+        if raw[SITE] == "moved":
+            told[-1] += f" (used after step {raw[STEP]})"
+        elif raw[SITE] == "placement":
+            after: Placement = raw[DECISION_VALUE]
+            moves = _moves(before or tuple(range(len(after))), after)
+            told.append(f"step {raw[STEP]}: {', '.join(moves) or 'none'}")
+            before = after
+    more = [f"and {len(told) - MOVES_LISTED} times more"] if len(told) > MOVES_LISTED else []
+    return "; ".join([*told[:MOVES_LISTED], *more]) or "none were due"
+
+
+def _moves(before: Placement, after: Placement) -> list[str]:
+    """The experts that change their rank, in order."""
+    return [
+        f"{expert} to rank {after.index(expert) // SLOTS}"
+        for expert in sorted(after)
+        if expert in before and before.index(expert) // SLOTS != after.index(expert) // SLOTS
+    ]

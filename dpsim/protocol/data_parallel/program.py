@@ -22,7 +22,7 @@ from dpsim.protocol.data_parallel.captured_v2 import CapturedForwardV2
 from dpsim.protocol.data_parallel.drafter import Drafter
 from dpsim.protocol.data_parallel.drafter_v2 import DrafterV2
 from dpsim.protocol.data_parallel.expert_balance import BALANCES, ExpertBalance
-from dpsim.protocol.data_parallel.figures import tokens_and_modes
+from dpsim.protocol.data_parallel.figures import moves_of_experts, tokens_and_modes
 from dpsim.protocol.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.protocol.data_parallel.step import DataParallelStep
 from dpsim.protocol.data_parallel.step_v2 import DataParallelStepV2
@@ -138,8 +138,9 @@ class DataParallelBatch(Program[DataParallelSetup]):
         return prepared.timeline.steps
 
     def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
-        """Tokens and modes, from the decisions of rank 0."""
-        return tokens_and_modes(prepared.timeline, journals[0])
+        """Tokens and modes, and where experts went, from the decisions of rank 0."""
+        figures = tokens_and_modes(prepared.timeline, journals[0])
+        return figures if prepared.balance is None else {**figures, "moves of experts": moves_of_experts(journals[0])}
 
     async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)

@@ -46,16 +46,13 @@ class Coordinator:
         for engine in range(self.layout.size):
             self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
 
-    async def next_event(self, events: Mailbox) -> tuple[Frozen, ...] | None:
+    async def next_event(self, events: Mailbox) -> Frozen:
         """None: none is there, and there is something to publish."""
         if self.state.unpublished:
-            event = await events.poll("coordinator.while")
-        else:
-            event = await events.get("coordinator.event", idle=self.idle)
-        assert event is None or isinstance(event, tuple)
-        return event
+            return await events.poll("coordinator.while")
+        return await events.get("coordinator.event", idle=self.idle)
 
-    def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
+    def take(self, event: Frozen) -> list[Sent]:
         """One event, and what it gives rise to."""
         match event:
             case "start_wave", int(engine), int(wave):

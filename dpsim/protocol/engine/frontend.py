@@ -166,6 +166,8 @@ class FrontEnd:
                 self.unanswered -= 1
             case "CONTROL", *action:
                 self.actions.append(tuple(action))
+            case _:
+                raise TypeError(f"front end {self.index} knows no message {message!r}")
 
     async def look(self) -> None:
         """What the coordinator has told so far."""
@@ -179,6 +181,8 @@ class FrontEnd:
                 self.view.heard(counts, wave, running)  # type: ignore[arg-type]
                 if counts is not None and self.view.clients == 1:
                     self.look_through()
+            case _:
+                raise TypeError(f"front end {self.index} knows no state {state!r}")
 
     def look_through(self) -> None:
         """Who alone sends to its engines knows a bound of what was true once: none has more than it was sent.

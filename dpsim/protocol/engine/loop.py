@@ -83,12 +83,9 @@ class EngineLoop:
         executed = await self.step()
         self.counts.after_step()
         local = self.unfinished()
-        if not executed:
-            if not local and not self.waves.engines_running:
-                return True
-            if self.makes_dummy():
-                await self.forward.dummy()
-        await self.sync(local)
+        if not executed and not local and not self.waves.engines_running:
+            return True
+        await self.meet(executed, local)
         self.steps += 1
         self.end(was_running)
         return True
@@ -115,8 +112,7 @@ class EngineLoop:
 
     async def take(self, message: Frozen) -> None:
         """One message of the input queue."""
-        assert isinstance(message, tuple)
-        what, *words = message
+        what, *words = message if isinstance(message, tuple) else (message,)
         match what, words:
             case "ADD", [str(request), int(steps), int(wave), int(client)]:
                 self.add(request, steps, wave, client)
@@ -173,6 +169,12 @@ class EngineLoop:
         while (requests := await self.aborts.poll("engine.abort")) is not None:
             assert isinstance(requests, tuple)
             self.abort(requests)  # type: ignore[arg-type]
+
+    async def meet(self, executed: bool, local: bool) -> None:
+        """What peers wait for: a forward, be it a dummy, and then the sync. `local`: whether this engine has work."""
+        if not executed and self.makes_dummy():
+            await self.forward.dummy()
+        await self.sync(local)
 
     def makes_dummy(self) -> bool:
         """Whether an engine that ran no tokens runs a forward all the same."""

@@ -93,7 +93,7 @@ class WatchedCoordinator(Coordinator):
             self.rank.watch(parent, "events", "coordinator.watch")
         await super().run()
 
-    def take(self, event: tuple[Frozen, ...]) -> list[Sent]:
+    def take(self, event: Frozen) -> list[Sent]:
         match event:
             case "gone", int(parent):
                 raise EngineDeadError(f"the coordinator ends: {self.layout.actor(parent)} is gone")

@@ -98,6 +98,11 @@ class InputBatch(NamedTuple):
     inputs: Buffer
     masks: tuple[tuple[int, ...], ...] = ()
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Tokens of each row."""
+        return tuple(row.scheduled for row in self.batch.rows)
+
 
 class StepResult(NamedTuple):
     """What a step leaves for the one who takes its result. `delivered`: the ops that last brought tokens, by row."""

@@ -221,11 +221,10 @@ class Worker:
 
     def sample(self, input_batch: InputBatch) -> tuple[Buffer | None, Buffer | None]:
         """The last stage samples and broadcasts the tokens; the others post the receive."""
-        lengths = tuple(row.scheduled for row in input_batch.batch.rows)
         if not self.is_last:
             assert self.tokens is not None
             all_needed = self.tokens.receive(input_batch.batch.rows, input_batch.slots, input_batch.mapping)
-            self.table.advance(input_batch.mapping, lengths)
+            self.table.advance(input_batch.mapping, input_batch.lengths)
             if not all_needed:
                 self.settle(input_batch, self.tokens.need(input_batch.batch.rows))
             return None, None
@@ -241,14 +240,18 @@ class Worker:
             writes=[tokens, sampled, rejected],
             args=(input_batch.spans, input_batch.masks) if input_batch.masks else (input_batch.spans,),
         )
+        self.after_sampling(input_batch, tokens, sampled, rejected)
+        self.slots.deliver(input_batch.slots, f"sample of step {self.rank.step}")
+        return tokens, sampled
+
+    def after_sampling(self, input_batch: InputBatch, tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
+        """Tokens go out first, then the own table takes them over, then the drafter runs (10.1, rows 13 to 16)."""
         if self.tokens is not None:
-            self.tokens.broadcast(rows, tokens, sampled, rejected)
-        self.table.update(tokens, sampled, rejected, input_batch.mapping, lengths)
+            self.tokens.broadcast(input_batch.batch.rows, tokens, sampled, rejected)
+        self.table.update(tokens, sampled, rejected, input_batch.mapping, input_batch.lengths)
         rejected.free()
         if self.drafts:
             self.draft_tokens(input_batch)
-        self.slots.deliver(input_batch.slots, f"sample of step {self.rank.step}")
-        return tokens, sampled
 
     def settle(self, input_batch: InputBatch, need: tuple[bool, ...] | None) -> None:
         """No tokens come for a chunk of a prompt: what was computed of it is final at once, with nothing rejected."""
@@ -265,6 +268,9 @@ class Worker:
     def draft_tokens(self, input_batch: InputBatch) -> None:
         """Propose what may come after the tokens just sampled, and send it after them."""
         self.table.propose(input_batch.mapping)
+        self.send_drafts(input_batch)
+
+    def send_drafts(self, input_batch: InputBatch) -> None:
         if self.tokens is not None:
             drafts = self.main.alloc((len(input_batch.slots), self.drafts), "int64", "drafts.sent")
             self.main.launch("drafts.gather", gather, reads=[self.table.drafts, input_batch.mapping], writes=[drafts])

@@ -92,14 +92,16 @@ class Executor(Worker[Batch]):
         missing: set[Frozen] = set(by)
         while missing:
             answer = await self.answer(what)
-            assert answer[0] == what, f"{answer[0]} was answered, where {what} was called"
-            missing.discard(answer[1])
+            match answer:
+                case [str(called), int(worker)]:
+                    assert called == what, f"{called} was answered, where {what} was called"
+                    missing.discard(worker)
+                case _:
+                    raise TypeError(f"an engine knows no answer {answer!r}")
 
-    async def answer(self, what: str) -> tuple[Frozen, ...]:
+    async def answer(self, what: str) -> Frozen:
         """The next one: what was called, and which worker did it."""
-        answer = await self.answers.get(f"answer.{what}")
-        assert isinstance(answer, tuple)
-        return answer
+        return await self.answers.get(f"answer.{what}")
 
 
 __all__ = ["ANSWERS", "Executor", "batch_of", "plain"]

@@ -84,7 +84,7 @@ class WatchedCore(WatchedLoop, QueuedLoop[Batch]):
 class WatchedExecutor(Executor):
     """Who waits for an answer is freed by the monitor."""
 
-    async def answer(self, what: str) -> tuple[Frozen, ...]:
+    async def answer(self, what: str) -> Frozen:
         answer = await super().answer(what)
         if answer == GONE:
             raise EngineDeadError("the monitor has given up")

@@ -14,10 +14,11 @@ from dpsim import registry
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.museum import without_variant
 from dpsim.campaign.subject import Subject
-from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP
+from dpsim.ops import DECISION_VALUE, KIND, OP, SITE, STEP, RawRecord
 from dpsim.program import Unsuitable
 from dpsim.protocol.data_parallel.async_balance import AsyncBalance
 from dpsim.protocol.data_parallel.expert_balance import SLOTS, ExpertBalance, Placement, placed
+from dpsim.protocol.data_parallel.figures import moves_of_experts
 from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.protocol.model.rows import value
 from dpsim.runner import run_scenario
@@ -25,6 +26,7 @@ from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.scenario.to_world import prepare, program_args, requests
 from tests.properties import examples, holds
+from tests.records import raw
 
 MIXED = [(3, 3), (1, 1), (5, 2)]
 """Tokens of the prompt, and of the output, of requests that come at once."""
@@ -39,6 +41,45 @@ def world(work: Sequence[tuple[int, int]] = MIXED, protocol: Any = "dp_batch", r
 
 def explored(scenario: Scenario, schedules: int = 300, strategy: str = "portfolio") -> Explored:
     return explore_subject(Subject.of(scenario), strategy, schedules=schedules)
+
+
+def placement(step: int, *experts: int, site: str = "placement") -> RawRecord:
+    return raw("decision", site, step=step, communicator="ep", value=experts)
+
+
+MOVES = [
+    ([], "none were due"),
+    ([placement(1, 1, 0, 2, 3)], "step 1: none"),
+    ([placement(1, 1, 2, 3, 0)], "step 1: 0 to rank 1, 2 to rank 0"),
+    (
+        [placement(1, 1, 2, 3, 0), placement(3, 0, 2, 3, 1)],
+        "step 1: 0 to rank 1, 2 to rank 0; step 3: 0 to rank 0, 1 to rank 1",
+    ),
+    (
+        [placement(1, 1, 2, 3, 0), placement(3, 1, 2, 3, 0, site="moved")],
+        "step 1: 0 to rank 1, 2 to rank 0 (used after step 3)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("decided", "said"), MOVES)
+def test_a_run_tells_which_expert_went_where(decided: list[RawRecord], said: str) -> None:
+    assert moves_of_experts(decided) == said
+
+
+def test_many_moves_are_counted() -> None:
+    decided = [placement(step, *((1, 2, 3, 0) if step % 2 else (0, 1, 2, 3))) for step in range(10)]
+    assert moves_of_experts(decided).endswith("step 7: 0 to rank 1, 2 to rank 0; and 2 times more")
+
+
+@pytest.mark.parametrize("protocol", ["dp_batch", "eplb"])
+def test_moves_are_those_of_the_transfers(protocol: str) -> None:
+    """As many experts change their rank as are sent."""
+    result = run_scenario(world(protocol=protocol))
+    sent = sum(record[KIND] == "transfer" and record[OP] == "send" for own in result.run.journals for record in own)
+    assert sent
+    assert result.figures["moves of experts"].count(" to rank ") == sent
+    assert "moves of experts" not in run_scenario(world(enable_eplb=False, protocol="dp_batch")).figures
 
 
 # ---- placing

@@ -10,8 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
+from dpsim.campaign.museum import without_variant
 from dpsim.checks import matches
 from dpsim.registry import variant, variants
+from dpsim.runner import run_scenario
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import scenario_path
 from tests.properties import breaks, holds
 from tests.protocol.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces, varied_worlds
 
@@ -37,14 +41,15 @@ def with_scarce_blocks(drawn: Drawn) -> Drawn:
     return drawn._replace(config={**drawn.config, **scarce})
 
 
+PREEMPTING = ["pp-admits-preempting", "M-ES-16", "M-ES-16-behind"]
 SCARCE = drawn_worlds(stages=(2,), drafts=(1, 2, 3), most=5).map(with_scarce_blocks)
 
 
 def worlds(name: str) -> st.SearchStrategy[Drawn]:
     """Dummy steps need replicas, slices tensor parallelism, a spinning receive a narrow device, and some mutants
-    requests of all kinds.
+    preemptions or requests of all kinds.
     """
-    if name == "pp-admits-preempting":
+    if name in PREEMPTING:
         return SCARCE
     if name in ("pp-warms-up", "pp-warmup-bcast"):
         return SEVERAL.map(lambda drawn: drawn._replace(residency=1))
@@ -80,6 +85,28 @@ def test_a_harmless_mutant_is_harmless_everywhere() -> None:
 
     named = st.sampled_from(HARMLESS).flatmap(lambda name: st.tuples(st.just(name), worlds(name)))
     holds(nothing_found, named, examples=100)
+
+
+@pytest.mark.slow
+def test_a_slot_that_is_given_back_late_harms_nothing_where_requests_are_preempted() -> None:
+    """M-ES-16; behind the admissions it does."""
+
+    def nothing_found(drawn: Drawn) -> None:
+        assert drawn.play(**pieces("M-ES-16")).classes == []
+
+    holds(nothing_found, SCARCE, examples=200)
+
+
+def test_tokens_behind_the_drafter_cost_time_and_nothing_else() -> None:
+    """M-ES-8: in its exhibit, and without a drafter, where the main stream still stands behind the broadcast."""
+    wrong = load_scenario(scenario_path("museum/m-es-8"))
+    healthy = without_variant(wrong)
+    drafts, none = [run_scenario(one).run for one in (healthy, wrong)], {"num_speculative_tokens": 0}
+    plain = [
+        run_scenario(one.model_copy(update={"config": one.config.model_copy(update=none)})) for one in (healthy, wrong)
+    ]
+    lost = [wrong.elapsed_ns - healthy.elapsed_ns for healthy, wrong in (drafts, [one.run for one in plain])]
+    assert lost[0] > lost[1] > 0
 
 
 def test_both_defects_of_the_page_are_found() -> None:

@@ -1,0 +1,172 @@
+"""Who is behind a message that never comes: an actor that died or stands in no op, found by the letters there were."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.checks.finding import Finding
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
+from dpsim.world import CommunicatorSpec
+from tests.checks.handmade import Made
+
+DEAD, SILENT = "HANG:MAILBOX:DEAD_RANK", "HANG:MAILBOX:NO_MESSAGE"
+
+
+def waits_on(made: Made, rank: int, sender: int, how: str = "get") -> None:
+    """A letter came once, and `rank` waits for the next one."""
+    made[sender].post(rank, "one")
+    made[rank].learned(made[rank].take(how), "one")
+    made[rank].take(how)
+
+
+def found(made: Made, *ends: Any) -> tuple[str, int]:
+    """The class of the first finding, and who is blamed."""
+    first = made.findings(*ends)[0]
+    assert first.culprit is not None
+    return first.klass, first.culprit.rank
+
+
+@pytest.mark.parametrize(("end", "expected"), [("died", (DEAD, 0)), ("finished", (SILENT, 1))])
+def test_one_that_sent_before_and_died_is_behind_it(end: str, expected: tuple[str, int]) -> None:
+    made = Made(2)
+    waits_on(made, 1, 0)
+    assert found(made, end, "blocked") == expected
+
+
+def test_one_that_was_written_to_and_died_is_behind_it() -> None:
+    made = Made(2)
+    made[1].post(0, "please")
+    made[1].take()
+    assert found(made, "died", "blocked") == (DEAD, 0)
+
+
+def test_a_dead_one_without_letters_is_behind_nothing() -> None:
+    """What it would have sent, or to whom, nobody knows."""
+    made = Made(3)
+    waits_on(made, 1, 0)
+    assert found(made, "finished", "blocked", "died") == (SILENT, 1)
+
+
+@pytest.mark.parametrize(("box", "expected"), [("box", (DEAD, 0)), ("other", (SILENT, 1))])
+def test_letters_to_another_mailbox_say_nothing(box: str, expected: tuple[str, int]) -> None:
+    made = Made(2)
+    made[0].post(1, "one", box)
+    made[1].take()
+    assert found(made, "died", "blocked") == expected
+
+
+def test_the_way_goes_through_those_that_wait_and_no_others() -> None:
+    made = Made(3)
+    waits_on(made, 2, 1)
+    waits_on(made, 1, 0, "idle")
+    first = made.findings("died", "finished", "blocked")[0]
+    assert first.klass == DEAD
+    assert "behind it is rank 0, which died (rank 2 <- rank 1 <- rank 0)" in first.message
+    made[1].learned(("idle", 1), "two")  # it was answered, and has ended since
+    assert found(made, "died", "finished", "blocked") == (SILENT, 2)
+
+
+def test_the_nearest_one_is_blamed() -> None:
+    made = Made(4)
+    waits_on(made, 3, 1)
+    waits_on(made, 1, 0, "idle")
+    made[2].post(3, "two")
+    assert found(made, "died", "finished", "died", "blocked") == (DEAD, 2)
+
+
+@pytest.mark.parametrize("device", [False, True])
+def test_one_that_stands_in_no_op_is_behind_it(device: bool) -> None:
+    """One with a device may stand behind its last op because of that one's work."""
+    made = Made(2)
+    if device:
+        made[0].launch("kernel", "main")
+    waits_on(made, 1, 0)
+    assert found(made, "blocked", "blocked") == (SILENT, int(device))
+
+
+@pytest.mark.parametrize(("end", "culprit"), [("died", 2), ("finished", 1)])
+def test_a_member_that_is_asleep_left_nothing_out_where_another_has_gone(end: str, culprit: int) -> None:
+    """Rank 1 is to be called for the collective, by rank 2."""
+    made = Made(3)
+    made[1].take("idle")
+    made[0].collective("dp", "main")
+    if end == "finished":
+        made[2].collective("dp", "main")
+    klass = "HANG:COLLECTIVE:DEAD_RANK" if end == "died" else "HANG:COLLECTIVE:MISSING_RANK"
+    assert found(made, "blocked", "finished", end) == (klass, culprit)
+
+
+def test_the_one_behind_a_member_that_is_asleep_need_not_be_a_member() -> None:
+    made = Made(3)
+    made.world = replace(made.world, communicators=(CommunicatorSpec("dp", "dp", "device", (0, 1)),))
+    waits_on(made, 1, 2, "idle")
+    made[0].collective("dp", "main")
+    assert found(made, "blocked", "finished", "died") == ("HANG:COLLECTIVE:DEAD_RANK", 2)
+
+
+def test_a_member_that_died_in_its_sleep_is_not_asleep() -> None:
+    made = Made(2)
+    made[1].take("idle")
+    made[0].collective("dp", "main")
+    assert found(made, "blocked", "died") == ("HANG:COLLECTIVE:DEAD_RANK", 1)
+
+
+@pytest.mark.parametrize(("ends", "culprit"), [(("died", "finished"), 2), (("died", "died"), 1)])
+def test_beside_one_that_is_asleep_the_only_dead_one_is_blamed(ends: tuple[Any, Any], culprit: int) -> None:
+    """No letter ever came. Which of two dead ones would have sent it nobody knows."""
+    made = Made(4)
+    made.world = replace(made.world, communicators=(CommunicatorSpec("dp", "dp", "device", (0, 1)),))
+    made[1].take("idle")
+    made[0].collective("dp", "main")
+    assert found(made, "blocked", "finished", *ends)[1] == culprit
+
+
+@pytest.mark.parametrize(("box", "said"), [("box", ("rank 0 last took ('REFUSED', 'no') from box",)), ("other", ())])
+def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) -> None:
+    """It may be the error after which nothing else comes. A look that learned nothing does not count."""
+    made = Made(1)
+    for letter in (("ANSWERED",), ("REFUSED", "no")):
+        made[0].learned(made[0].take("get", box), letter)
+    made[0].learned(made[0].take("poll", box), None)
+    made[0].take()
+    assert made.findings("blocked")[0].details == said
+
+
+# ---- in the composition of everything
+
+
+def composition(fault: dict[str, Any] | None) -> list[Finding]:
+    document: dict[str, Any] = {
+        "name": "n",
+        "protocol": {"name": "whole_engine", "form": "current"},
+        "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
+        "config": {"parallel_rules": "0.33", "dp_sync_interval": 4, "max_num_seqs": 2, "max_num_batched_tokens": 8},
+        "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 4, "abort": "40ms"}]},
+        "faults": [] if fault is None else [fault],
+    }
+    return run_scenario(scenario_from(document)).findings
+
+
+@pytest.mark.parametrize(
+    ("fault", "klass"),
+    [
+        ({"kind": "die", "rank": "coordinator", "at": {"site": "coordinator.event", "ordinal": 1}}, DEAD),
+        ({"kind": "kill", "rank": "coordinator", "at": {"site": "coordinator.event", "ordinal": 1}}, DEAD),
+        ({"kind": "hang", "rank": "coordinator", "at": {"site": "coordinator.event", "ordinal": 1}}, SILENT),
+        (
+            {"kind": "die", "rank": "engine.0", "at": {"site": "call.execute", "ordinal": 1}},
+            "HANG:COLLECTIVE:DEAD_RANK",
+        ),
+    ],
+)
+def test_a_service_that_goes_is_blamed_and_not_who_waits_for_it(fault: dict[str, Any], klass: str) -> None:
+    first = composition(fault)[0]
+    assert (first.klass, first.culprit and first.culprit.service) == (klass, fault["rank"])
+
+
+def test_without_the_fault_all_ends_well() -> None:
+    assert composition(None) == []
