@@ -23,6 +23,7 @@
     startup.py           handshake, ports and READY
     startup_groups.py    groups and communicators, warm-up and capture
     startup_bugs.py      bugs that engines had with configuration and ports
+    startup_deaths.py    deaths that a start does not notice
     deaths.py            who is not told that somebody is gone
     pipeline_bugs.py     bugs that engines had in pipelines
     engine.py            the loop of engines in lockstep, and waves

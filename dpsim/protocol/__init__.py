@@ -8,7 +8,8 @@
     pipeline/        the program pp_tokens: hidden states go forward through the stages, sampled tokens come back
     engine/          the program engine: engines in lockstep by waves, with their coordinator and front ends;
                      engine_watched: all learn of a death; dp_survivors: ranks go on without a dead one
-    startup/         the program startup: front ends, coordinator, engines and workers come up, or all of them fail
+    startup/         the program startup: front ends, coordinator, engines and workers come up, or all of them fail;
+                     startup_watched: all notice a death
     whole/           the programs whole_engine_dp and whole_engine: one engine step of everything, in stacks with names;
                      whole_engine_watched: all learn of a death
 

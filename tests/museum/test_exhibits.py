@@ -44,11 +44,21 @@ def test_says_what_is_registered(entry: VariantEntry) -> None:
         assert klass == entry.expected or matches(klass, entry.expected)
 
 
-SHOWN_QUICKLY = ("M-CF-1", "M-CF-5", "eplb-flag-mismatch", "M-EL-1", "M-EL-8", "M-EL-12", "pause-cpu-only")
+SHOWN_QUICKLY = (
+    "M-CF-1",
+    "M-CF-5",
+    "eplb-flag-mismatch",
+    "startup-no-sentinel",
+    "M-EL-1",
+    "M-EL-8",
+    "M-EL-12",
+    "pause-cpu-only",
+)
 NOT_PROVEN = {
     "M-EL-9": "a group runs until its last engine has heard of a pause, so its schedules have no end",
     "dead-rank-all2all": "proven with 2,032 schedules, in tests of its own",
     "dead-columns": "the same world",
+    "startup-no-death-pipe": "a thread may come between any two calls of a worker",
 }
 """Healthy twins of which there are too many schedules."""
 RARELY_FOUND = ("eplb-coop-launch",)
@@ -58,7 +68,10 @@ def exhibit_of(entry: VariantEntry) -> Any:
     """Those of the start-up and of engines take long, as all participants are there in each; so do those of
     microbatches, and one that few schedules show.
     """
-    crowded = entry.protocol in ("startup", "dbo", "engine", "dp_survivors") and entry.name not in SHOWN_QUICKLY
+    crowded = (
+        entry.protocol in ("startup", "startup_watched", "dbo", "engine", "dp_survivors")
+        and entry.name not in SHOWN_QUICKLY
+    )
     slow = crowded or entry.name in RARELY_FOUND
     return pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * slow)
 

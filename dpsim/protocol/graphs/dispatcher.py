@@ -5,12 +5,13 @@ A graph exists for a few token counts. A batch is padded up to the next one and 
 PIECEWISE; without a match it runs eagerly with its own count. Ranks dispatch twice: alone, to know what to ask for,
 and after the agreement, with the agreed count and restricted to the agreed mode.
 
-Three releases, each a class. They differ in which requests the key of a FULL graph names, and in nothing else but
-0.14's way of restricting the modes:
+Four releases, each a class. They differ in which requests the key of a FULL graph names, in the sizes that their runner
+makes (`sizes`), and in nothing else but 0.14's way of restricting the modes:
 
     0.14   a FULL graph of mixed batches holds any number of requests; FULL can be forbidden, and nothing else
     0.17   it holds as many as fit, but uniform decodes ask for `size / q`: with drafts (q > 1) they find nothing
-    0.33   uniform decodes ask for `size / q` only where decodes have graphs of their own, so they find it
+    0.24   uniform decodes ask for `size / q` only where decodes have graphs of their own, so they find it
+    0.33   as 0.24
 
     >>> from dpsim.config import EngineConfig
     >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6)
@@ -31,7 +32,7 @@ from collections.abc import Sequence, Set
 from typing import ClassVar, NamedTuple
 
 from dpsim.config import EngineConfig, RuntimeMode
-from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder033
+from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033
 
 ALL_MODES = frozenset(RuntimeMode)
 
@@ -161,13 +162,19 @@ class Dispatcher017(Dispatcher):
         return self.mode.has_mode(RuntimeMode.FULL)
 
 
-class Dispatcher033(Dispatcher017):
-    """Release 0.33: uniform decodes ask as others do unless they have graphs of their own."""
+class Dispatcher024(Dispatcher017):
+    """Release 0.24: uniform decodes ask as others do unless they have graphs of their own."""
 
-    ladder: ClassVar[Ladder] = Ladder033()
+    ladder: ClassVar[Ladder] = Ladder024()
 
     def asks_for_decodes(self) -> bool:
         return self.mode.separate_routine
+
+
+class Dispatcher033(Dispatcher024):
+    """Release 0.33: other sizes."""
+
+    ladder: ClassVar[Ladder] = Ladder033()
 
 
 DISPATCHERS: dict[str, type[Dispatcher]] = {"0.14": Dispatcher014, "0.17": Dispatcher017, "0.33": Dispatcher033}
@@ -179,5 +186,6 @@ __all__ = [
     "Dispatcher",
     "Dispatcher014",
     "Dispatcher017",
+    "Dispatcher024",
     "Dispatcher033",
 ]

@@ -4,7 +4,8 @@ Without configured sizes there is a ladder: 1, 2, 4, by 8 to 256, by 16 above, u
 the token budget). Releases differ, and a difference of releases is behaviour:
 
     0.17   sizes are rounded up to multiples of q where decodes have FULL graphs of their own
-    0.33   also in mode FULL; and the ladder has the full batches of decodes as well, and the token budget
+    0.24   also in mode FULL; and the ladder has the token budget as well
+    0.33   and the full batches of decodes
 
 Both in two steps: what the configuration holds (`configured`), from which the V2 runner starts, and what the V1 runner
 makes of it (`sizes`).
@@ -102,7 +103,17 @@ class Ladder017(Ladder):
         return mode.decode_mode is RuntimeMode.FULL and mode.separate_routine
 
 
-class Ladder033(Ladder):
+class Ladder024(Ladder017):
+    """Release 0.24: a full budget has a graph that fits exactly, and all FULL graphs have to hold whole decodes."""
+
+    def extras(self, config: EngineConfig) -> Iterable[int]:
+        return (config.max_num_batched_tokens,)
+
+    def rounds(self, mode: CUDAGraphMode) -> bool:
+        return mode.decode_mode is RuntimeMode.FULL
+
+
+class Ladder033(Ladder024):
     """Release 0.33: unless the largest size was asked for, full batches of decodes have a graph that fits exactly."""
 
     def extras(self, config: EngineConfig) -> Iterable[int]:
@@ -110,10 +121,7 @@ class Ladder033(Ladder):
         requests: set[int] = set()
         if config.max_cudagraph_capture_size is None:
             requests = {most} if q == 1 else ladder(most) | {most}
-        return [config.max_num_batched_tokens, *(q * count for count in sorted(requests))]
-
-    def rounds(self, mode: CUDAGraphMode) -> bool:
-        return mode.decode_mode is RuntimeMode.FULL
+        return [*super().extras(config), *(q * count for count in sorted(requests))]
 
 
-__all__ = ["Ladder", "Ladder017", "Ladder033", "ladder"]
+__all__ = ["Ladder", "Ladder017", "Ladder024", "Ladder033", "ladder"]

@@ -15,4 +15,5 @@ coordinator.py    the coordinator, to which all engines subscribe
 engine.py         engine cores, one a data-parallel rank
 worker.py         workers: the ranks
 program.py        the pieces chosen, and the program
+watched.py        the program startup_watched: deaths are noticed by parents, and by children
 """

@@ -51,14 +51,14 @@ class Parent:
         number = self._heard.get(child, 0)
         answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
         if answer is None:
-            who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
-            raise NobodyCame(self.name, who, where, timeout_ns, self._cure)
+            raise self.missing(child, doing, timeout_ns)
         self._heard[child] = number + 1
-        assert isinstance(answer, tuple)
-        if answer[0] == FAILED:
-            _, who, of, text = map(str, answer)
-            raise Stopped if of == Stopped.__name__ else OneFailed(who, of, text)
-        return answer[1]
+        return content(answer)
+
+    def missing(self, child: str, doing: str, timeout_ns: int) -> NobodyCame:
+        """The error for a child that does not come."""
+        who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
+        return NobodyCame(self.name, who, where, timeout_ns, self._cure)
 
     async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
         """The next answer of each child. Where one has failed, it asks after the others and raises the root."""
@@ -72,6 +72,15 @@ class Parent:
         if errors:
             raise root_of(errors)
         return answers
+
+
+def content(answer: Frozen) -> Frozen:
+    """What a child said. Raises OneFailed, and Stopped if the child was stopped by another."""
+    assert isinstance(answer, tuple)
+    if answer[0] == FAILED:
+        _, who, of, text = map(str, answer)
+        raise Stopped if of == Stopped.__name__ else OneFailed(who, of, text)
+    return answer[1]
 
 
 class Child:

@@ -29,7 +29,7 @@ class Coordinator(Participant):
             assert isinstance(event, tuple)
             what, number = event
             assert isinstance(number, int)
-            if what == "stop":
+            if what in ("stop", "gone"):  # gone: its front end, in the middle of the start
                 raise Stopped
             if what == "subscribe":
                 subscribed.append(number)

@@ -18,7 +18,7 @@ from dpsim.config import EngineConfig, InitPorts, ParallelConfig
 from dpsim.config.kv_memory import UNKNOWN, offer, reduced
 from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.compared import Compared
-from dpsim.protocol.startup.conversation import Child, Parent
+from dpsim.protocol.startup.conversation import Child
 from dpsim.protocol.startup.errors import LATE, NobodyCame, Stopped
 from dpsim.protocol.startup.layout import (
     COORDINATOR,
@@ -64,7 +64,7 @@ class EngineCore(Participant):
         ports = self.own_ports()
         workers = await self.open(0, "store_of_engine")
         await self.start(ports, workers)
-        parent = Parent(workers, self.name)
+        parent = self.lines_at(workers)
         names = [worker_name(worker) for worker in self.layout.workers(self.engine)]
         self.rank.step = 15
         free = await parent.hear_all(names, "profiled", WORKERS_NS)
@@ -217,4 +217,7 @@ class EngineCore(Participant):
     async def serve(self) -> None:
         """The first wave begins on all engines."""
         if self.layout.engines > 1:
-            await self.rank.mailbox("start").get("wait_for_start")
+            self.take_start(await self.rank.mailbox("start").get("wait_for_start"))
+
+    def take_start(self, start: Frozen) -> None:
+        """Nothing of interest here, either."""

@@ -16,7 +16,6 @@ from collections.abc import Sequence
 from dpsim.config import EngineConfig, InitPorts, ParallelConfig
 from dpsim.interface import Frozen, Rank, Store
 from dpsim.protocol.startup.compared import Compared, Told
-from dpsim.protocol.startup.conversation import Parent
 from dpsim.protocol.startup.layout import (
     COORDINATOR,
     COORDINATOR_NS,
@@ -62,7 +61,7 @@ class FrontEnd(Participant):
     async def come_up(self) -> None:
         self.rank.step = 1
         store = await self.open(self.handshake_port(), "data_parallel_rpc_port")
-        parent = Parent(store, self.name, titles=self.titles)
+        parent = self.lines_at(store, titles=self.titles)
         coordinator: Frozen = ()
         if self.layout.engines > 1:
             self.spawn(COORDINATOR, store)
@@ -132,7 +131,7 @@ class NodeFrontEnd(Participant):
     async def come_up(self) -> None:
         self.rank.step = 3
         store = await self.open(0, "store_of_node")
-        parent = Parent(store, self.name)
+        parent = self.lines_at(store)
         engines = [engine_name(engine) for engine in self.layout.engines_of(self.rank.node)]
         for name in engines:
             self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")

@@ -97,6 +97,10 @@ class Layout:
         size = self.topology.world_size
         return worker_name(number) if number < size else self.services[number - size]
 
+    def number(self, name: str) -> int:
+        """The rank or service of that name in words."""
+        return next(number for number in range(len(self.nodes)) if self.name(number) == name)
+
 
 def engine_name(engine: int) -> str:
     return f"engine.{engine}"

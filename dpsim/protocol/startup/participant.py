@@ -9,16 +9,17 @@ was the first to come, goes last (I-ST-12). An engine tells the front end of its
 as well. So either all come up or all end: a child waits for its parent as long as that lives, everybody else for a
 bounded time (I-ST-10).
 
-XX: a worker that stands in a collective whose peer has died stands there for ever: nothing ends it from outside, as an
-engine would. It is found as a hang. Sources: specification chapters 9.1 and 9.3.
+XX: a worker that stands in a collective whose peer has died stands there for ever: nothing ends it from outside, as in
+`startup_watched` its engine does. It is found as a hang. Sources: specification chapters 9.1 and 9.3.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 from dpsim.interface import Frozen, Rank, Store
-from dpsim.protocol.startup.conversation import Child
+from dpsim.protocol.startup.conversation import Child, Parent
 from dpsim.protocol.startup.errors import NobodyCame, OneFailed, PortTaken, Stopped
 from dpsim.protocol.startup.layout import HANDSHAKE_NS, Layout
 from dpsim.protocol.startup.rendezvous import Meeting
@@ -116,5 +117,14 @@ class Participant(ABC):
         """Connect to its parent, which listens already."""
         assert isinstance(node, int)
         assert isinstance(port, int)
-        self.parents.append(Child(await self.join(node, port, who, f"store_of_{who.replace(' ', '_')}"), self.name))
+        store = await self.join(node, port, who, f"store_of_{who.replace(' ', '_')}")
+        self.parents.append(self.line_to(who, store))
         return self.parents[-1]
+
+    def line_to(self, who: str, store: Store) -> Child:
+        """The line to a parent that listens at `store`."""
+        return Child(store, self.name)
+
+    def lines_at(self, store: Store, **words: Any) -> Parent:
+        """The lines to those who come to the own `store`. `words`: those of `Parent`."""
+        return Parent(store, self.name, **words)

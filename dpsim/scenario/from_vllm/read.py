@@ -183,7 +183,12 @@ def _put_keys(settings: Settings, flag: Flag, typed: str, key: str, value: str) 
     if not key and re.fullmatch(r"\d", value) and flag.field == "compilation_config":
         settings.put("optimization_level", typed, int(value))
         return
-    given = {key: _loose(value)} if key else flat(_json(typed, value), flag.field)
+    if key.endswith("+"):
+        key, told = key[:-1], f"{flag.field}.{key[:-1]}"
+        more = [*_listed(settings.values.pop(told, [])), *map(_loose, value.split(","))]
+        given: dict[str, Any] = {key: more}
+    else:
+        given = {key: _loose(value)} if key else flat(_json(typed, value), flag.field)
     for name, one in given.items():
         said = fate(base, flag.field, name)
         told = f"{base}.{name}"
@@ -192,6 +197,11 @@ def _put_keys(settings: Settings, flag: Flag, typed: str, key: str, value: str) 
         else:
             settings.ignored[told] = said
             settings.values.setdefault(f"{flag.field}.{name}", one)
+
+
+def _listed(value: Any) -> list[Any]:
+    """What a key with a plus is added to: a list; anything else it replaces, as in vLLM."""
+    return list(value) if isinstance(value, list | tuple) else []
 
 
 def _json(typed: str, value: str) -> dict[str, Any]:

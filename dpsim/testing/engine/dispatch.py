@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Set
 
 from dpsim.config import EngineConfig, RuntimeMode
-from dpsim.protocol.graphs.dispatcher import ALL_MODES, Dispatcher, Dispatcher014, Dispatcher017, Dispatcher033
+from dpsim.protocol.graphs.dispatcher import (
+    ALL_MODES,
+    Dispatcher,
+    Dispatcher014,
+    Dispatcher017,
+    Dispatcher024,
+    Dispatcher033,
+)
 from dpsim.testing.engine.comparison import Comparison, Ours, Row
 
 
@@ -46,7 +53,12 @@ DISPATCH: Comparison[type[Dispatcher]] = Comparison(
     "dispatch_v1",
     "dispatch_v1",
     "vllm.v1.cudagraph_dispatcher.CudagraphDispatcher.dispatch",
-    (Ours("0.14.0", Dispatcher014), Ours("0.17.0", Dispatcher017), Ours("0.33.0", Dispatcher033)),
+    (
+        Ours("0.14.0", Dispatcher014),
+        Ours("0.17.0", Dispatcher017),
+        Ours("0.24.0", Dispatcher024),
+        Ours("0.33.0", Dispatcher033),
+    ),
     answered,
     expected,
 )

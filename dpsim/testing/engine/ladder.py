@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dpsim.config import CUDAGraphMode, EngineConfig
-from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder033
+from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033
 from dpsim.testing.engine.comparison import Comparison, Ours, Row
 
 
@@ -37,7 +37,7 @@ LADDER: Comparison[type[Ladder]] = Comparison(
     "ladder",
     "ladder",
     "vllm.config.vllm.VllmConfig._set_cudagraph_sizes",
-    (Ours("0.17.0", Ladder017), Ours("0.33.0", Ladder033)),
+    (Ours("0.17.0", Ladder017), Ours("0.24.0", Ladder024), Ours("0.33.0", Ladder033)),
     answered,
     expected,
 )

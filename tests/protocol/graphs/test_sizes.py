@@ -10,18 +10,18 @@ from hypothesis import strategies as st
 from dpsim.config import CUDAGraphMode, EngineConfig
 from dpsim.program import Arguments, Unsuitable
 from dpsim.protocol.data_parallel.program import DataParallelBatch
-from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder033, ladder
+from dpsim.protocol.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033, ladder
 from dpsim.testing.engine.comparison import differing
 from dpsim.testing.engine.ladder import LADDER
 from dpsim.testing.engine.stored import answers
 from tests.properties import breaks, holds
 
-RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.33.0": Ladder033}
+RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.24.0": Ladder024, "0.33.0": Ladder033}
 
 
 @pytest.mark.parametrize(("version", "kind"), RELEASES.items(), ids=list(RELEASES))
 def test_every_answer_of_the_engine(version: str, kind: type[Ladder]) -> None:
-    """All rows are equal; the other release answers some of them otherwise."""
+    """All rows are equal; another release answers some of them otherwise."""
     rows = answers("ladder", version)
     assert differing(LADDER, rows, kind) == []
     for other in set(RELEASES.values()) - {kind}:
@@ -78,7 +78,7 @@ class RoundsBeyond(Ladder033):
 
 
 def test_sizes_are_fit_for_dispatch() -> None:
-    for rungs in (Ladder017(), Ladder033(), Ladder033(1024)):
+    for rungs in (Ladder017(), Ladder024(), Ladder033(), Ladder033(1024)):
         holds(lambda config, rungs=rungs: is_fit_for_dispatch(config, rungs), configs())  # type: ignore[misc]
     breaks(lambda config: is_fit_for_dispatch(config, NeverRounds()), configs(), "whole requests")
     breaks(lambda config: is_fit_for_dispatch(config, RoundsBeyond()), configs(), "none larger|token budget")

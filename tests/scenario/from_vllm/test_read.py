@@ -20,6 +20,9 @@ def settings(flags: str) -> Settings:
     return read(words)
 
 
+SIZES = "compilation_config.cudagraph_capture_sizes"
+
+
 @pytest.mark.parametrize(
     ("flags", "values"),
     [
@@ -44,6 +47,8 @@ def settings(flags: str) -> Settings:
         ("--compilation_config.cudagraph_mode FULL", {"compilation_config.cudagraph_mode": "FULL"}),
         ("-cc.pass_config.enable_sp True", {"compilation_config.pass_config.enable_sp": True}),
         ("""-cc '{"pass_config": {"enable_sp": true}}'""", {"compilation_config.pass_config.enable_sp": True}),
+        ("-cc.cudagraph_capture_sizes+ 1 -cc.cudagraph_capture_sizes+=2,4", {SIZES: [1, 2, 4]}),
+        ("""-cc '{"cudagraph_capture_sizes": [8]}' -cc.cudagraph_capture_sizes+ 16""", {SIZES: [8, 16]}),
         ("--eplb-config.window_size 10", {"eplb_config.window_size": 10}),
         ("--eplb-config.log_balancedness true", {"eplb_config.log_balancedness": True}),
         ("--hf-token --enable-dbo", {"enable_dbo": True}),  # a value that may be left out

@@ -146,13 +146,20 @@ class CUDAGraphMode(Enum):
         return CUDAGraphMode(self.value[1]) if self.separate_routine() else self
 
 class CompilationConfig:
-    def __init__(self, cudagraph_mode, cudagraph_capture_sizes, max_cudagraph_capture_size):
+    def __init__(self, cudagraph_mode, cudagraph_capture_sizes=(), max_cudagraph_capture_size=()):
+        if None in (cudagraph_capture_sizes, max_cudagraph_capture_size):  # left out is no value
+            raise ValueError("expected a valid list")
+        cudagraph_capture_sizes, max_cudagraph_capture_size = (
+            None if one == () else one for one in (cudagraph_capture_sizes, max_cudagraph_capture_size)
+        )
         self.cudagraph_mode = cudagraph_mode
         self.cudagraph_capture_sizes = cudagraph_capture_sizes
         self.max_cudagraph_capture_size = max_cudagraph_capture_size
 
-    def adjust_cudagraph_sizes_for_spec_decode(self, uniform_decode_query_len, tensor_parallel_size):
+    def adjust_cudagraph_sizes_for_spec_decode(self, uniform_decode_query_len, *tensor_parallel_size):
         from vllm import _rows
+        if bool(tensor_parallel_size) == _rows.VERSION.startswith("0.33"):
+            raise TypeError("0.33 takes the tokens of a decode alone")
         self.hold(_rows.answer(self.told["v1_runner"]))
 
     def hold(self, told):
@@ -168,6 +175,8 @@ from vllm.platforms import current_platform
 class VllmConfig:
     def _set_cudagraph_sizes(self):
         compilation, scheduler, drafts = self.compilation_config, self.scheduler_config, self.speculative_config
+        if drafts and drafts.uses_dynamic_speculative_decoding():
+            raise NotImplementedError
         told = TOLD[_rows.key({
             "cudagraph_mode": compilation.cudagraph_mode.name,
             "num_speculative_tokens": drafts.num_speculative_tokens if drafts else 0,
@@ -184,6 +193,7 @@ class VllmConfig:
         compilation.hold(told["config_time"])
 """,
     "vllm/config/parallel.py": """
+import os
 from vllm import _rows
 
 REFUSED, ALIKE = set(), {}
@@ -203,6 +213,8 @@ for row in _rows.rows("config"):
 class ParallelConfig:
     def __init__(self, **fields):
         self.fields = fields
+        if fields.get("distributed_executor_backend") == "external_launcher":
+            int(os.environ["RANK"])
         if _rows.key(fields) in REFUSED:
             raise ValueError("no such machine")
 

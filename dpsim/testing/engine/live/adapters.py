@@ -34,15 +34,19 @@ class Adapter(NamedTuple):
 ADAPTERS: dict[str, tuple[Adapter, ...]] = {
     "decide": (Adapter("0.14", "0.33", groups.decide),),
     "dispatch_v1": (Adapter("0.14", "0.14", graphs.dispatch_014), Adapter("0.17", "0.33", graphs.dispatch)),
-    "ladder": (Adapter("0.17", "0.17", graphs.ladder_017), Adapter("0.33", "0.33", graphs.ladder_033)),
+    "ladder": (
+        Adapter("0.17", "0.17", graphs.ladder_017),
+        Adapter("0.24", "0.24", graphs.ladder_024),
+        Adapter("0.33", "0.33", graphs.ladder_033),
+    ),
     "sizes_004": (Adapter("0.17", "0.17", graphs.sizes_004),),
     "choices_004": (Adapter("0.17", "0.17", graphs.choices_004),),
     "need_mask": (Adapter("0.24", "0.33", batches.need_mask),),
     "slices": (Adapter("0.14", "0.33", batches.slices),),
     "slices_v2": (Adapter("0.33", "0.33", batches.slices_v2),),
     "last_ubatch_empty": (Adapter("0.14", "0.33", batches.last_empty),),
-    "metadata": (Adapter("0.14", "0.14", batches.metadata_014), Adapter("0.33", "0.33", batches.metadata_033)),
-    "config_hash": (Adapter("0.14", "0.33", configs.config_hash),),
+    "metadata": (Adapter("0.14", "0.14", batches.metadata_014), Adapter("0.17", "0.33", batches.metadata)),
+    "config_hash": (Adapter("0.14", "0.14", configs.config_hash), Adapter("0.33", "0.33", configs.config_hash)),
 }
 
 STORED_ONLY = {

@@ -95,7 +95,8 @@ def metadata_014(row: Row) -> Row:
     return _metadata(row, "vllm.v1.attention.backends.utils")
 
 
-def metadata_033(row: Row) -> Row:
+def metadata(row: Row) -> Row:
+    """0.17 to 0.33."""
     return _metadata(row, UBATCHES)
 
 
@@ -144,4 +145,4 @@ def _whole_batch(row: Row) -> SimpleNamespace:
     )
 
 
-__all__ = ["last_empty", "metadata_014", "metadata_033", "need_mask", "slices", "slices_v2"]
+__all__ = ["last_empty", "metadata", "metadata_014", "need_mask", "slices", "slices_v2"]

@@ -66,19 +66,26 @@ def _vllm_config(asked: Row) -> SimpleNamespace:
         compilation_config=compilation,
         scheduler_config=SimpleNamespace(max_num_seqs=asked["max_num_seqs"]),
         lora_config=None if asked["lora"] == "off" else lora,
-        speculative_config=SimpleNamespace(num_speculative_tokens=drafts) if drafts else None,
+        speculative_config=_speculative(drafts),
         num_speculative_tokens=drafts,
         pad_for_cudagraph=padded.__getitem__,
     )
+
+
+def _speculative(drafts: int) -> SimpleNamespace | None:
+    """As many drafts for every batch size."""
+    if not drafts:
+        return None
+    return SimpleNamespace(num_speculative_tokens=drafts, uses_dynamic_speculative_decoding=lambda: False)
 
 
 # ---- capture sizes
 
 
 def ladder_017(row: Row) -> Row:
-    """The V1 runner rounds where decodes have FULL graphs of their own."""
+    """The V1 runner rounds where decodes have FULL graphs of their own, and tells the tensor-parallel size."""
     mode = mode_of(row["config"]["cudagraph_mode"])
-    return _ladder(row, mode.decode_mode() == mode_of("FULL") and mode.separate_routine())
+    return _ladder(row, mode.decode_mode() == mode_of("FULL") and mode.separate_routine(), 1)
 
 
 def ladder_033(row: Row) -> Row:
@@ -86,14 +93,18 @@ def ladder_033(row: Row) -> Row:
     return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"))
 
 
-def _ladder(row: Row, rounds: bool) -> Row:
+def ladder_024(row: Row) -> Row:
+    """As 0.33, and tells the tensor-parallel size as 0.17 does."""
+    return _ladder(row, mode_of(row["config"]["cudagraph_mode"]).decode_mode() == mode_of("FULL"), 1)
+
+
+def _ladder(row: Row, rounds: bool, *told: int) -> Row:
+    """`told`: what the rounding is told besides the tokens of a decode."""
     asked, place = row["config"], module("vllm.config.vllm")
     drafts = asked["num_speculative_tokens"]
-    compilation = function("vllm.config", "CompilationConfig")(
-        cudagraph_mode=mode_of(asked["cudagraph_mode"]),
-        cudagraph_capture_sizes=asked["cudagraph_capture_sizes"],
-        max_cudagraph_capture_size=asked["max_cudagraph_capture_size"],
-    )
+    sizes = {name: asked[name] for name in ("cudagraph_capture_sizes", "max_cudagraph_capture_size")}
+    given = {name: value for name, value in sizes.items() if value is not None}  # 0.24 refuses None as a value
+    compilation = function("vllm.config", "CompilationConfig")(cudagraph_mode=mode_of(asked["cudagraph_mode"]), **given)
     settings = place.VllmConfig.__new__(place.VllmConfig)  # its constructor wants a model
     vars(settings).update(
         compilation_config=compilation,
@@ -102,7 +113,7 @@ def _ladder(row: Row, rounds: bool) -> Row:
             max_num_seqs=asked["max_num_seqs"], max_num_batched_tokens=asked["max_num_batched_tokens"]
         ),
         parallel_config=SimpleNamespace(tensor_parallel_size=1),
-        speculative_config=SimpleNamespace(num_speculative_tokens=drafts) if drafts else None,
+        speculative_config=_speculative(drafts),
         performance_mode=asked["performance_mode"],
     )
     platform = SimpleNamespace(
@@ -123,7 +134,7 @@ def _ladder(row: Row, rounds: bool) -> Row:
     if not rounds or not drafts:
         return {"answer": {"config_time": at_config_time, "v1_runner": at_config_time}}
     try:
-        compilation.adjust_cudagraph_sizes_for_spec_decode(1 + drafts, 1)
+        compilation.adjust_cudagraph_sizes_for_spec_decode(1 + drafts, *told)
     except REFUSALS as error:
         return {"answer": {"config_time": at_config_time, "v1_runner": refusal(error)}}
     return {"answer": {"config_time": at_config_time, "v1_runner": _held(compilation)}}
@@ -183,4 +194,4 @@ def choices_004(row: Row) -> Row:
     return {"questions": [{**one, "before": first, "after": second} for one, first, second in both]}
 
 
-__all__ = ["choices_004", "dispatch", "dispatch_014", "ladder_017", "ladder_033", "sizes_004"]
+__all__ = ["choices_004", "dispatch", "dispatch_014", "ladder_017", "ladder_024", "ladder_033", "sizes_004"]
