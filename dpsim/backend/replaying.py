@@ -54,8 +54,8 @@ class Memory:
         """What it is at all times; None if some of it is a pool's."""
         if all(held is None for held, _ in self._parts):
             self.fixed = tuple([ref for _, ref in self._parts])
-        self.scratch: list[Scratch] = []
-        """What the call writes besides, of the graph's pool."""
+        self.scratch: list[tuple[Scratch, int]] = []
+        """What the call writes besides, of the graph's pool, and when it was captured, by the pool's count."""
 
     def now(self) -> Refs:
         """As it is named by a call that is kept, or made again."""
@@ -65,7 +65,7 @@ class Memory:
 
     def again(self, journal: Journal) -> Refs:
         """As it is named by a replay, with the scratch."""
-        scratch = [ref for one in self.scratch for ref in one.refs(journal)]
+        scratch = [ref for one, at in self.scratch for ref in one.refs(journal, at)]
         return (*self.now(), *scratch) if scratch else self.now()
 
 

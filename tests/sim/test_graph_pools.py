@@ -41,7 +41,7 @@ class Model:
         """Whoever may share the memory has lost it, or that which the kernel of then takes for itself."""
         never = self.time + 1
         for other in self.taken:
-            if call < self.taken[other]:
+            if call < self.taken[other] or self.released.get(other, never) < call:
                 self.holds[other] = None
         for other in self.taken:
             if self.released.get(other, never) < self.taken[name] or self.released.get(name, never) < self.taken[other]:
