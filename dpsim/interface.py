@@ -407,6 +407,7 @@ class Graph(ABC):
     or transfer; looking into a mailbox): 900, for an event of the capture 907; to wait for an event that was recorded
     outside: 905; a second capture: 902. After it its events are no use: 907. To send a message is allowed, and is a
     finding (GRAPH:HOST_EFFECT): no replay sends it. To replay a graph on a stream of the capture raises 900 as well.
+    The host thread that began a capture ends it, but in mode "relaxed": 908.
     What the host does by itself (`decide`, `probe`, `sleep`) happens once, in the capture, and in no replay.
 
     All members of a communicator capture the same collectives in the same order, and replay the graphs of one capture
