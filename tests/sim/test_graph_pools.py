@@ -62,6 +62,10 @@ class Plan:
         self.graphs: list[list[tuple[str, ...]]] = []
         loose: set[str] = set()
         for graph in range(draw.randint(1, 3)):
+            live = [name for name in names if name not in loose]
+            if len(live) > 1 and draw.random() < 0.5:  # it takes no memory but what its kernel does
+                self.graphs.append([("copy", *draw.sample(live, 2)), ("end",)])
+                continue
             calls: list[tuple[str, ...]] = []
             own: list[str] = []
             for at in range(draw.randint(1, 3)):
