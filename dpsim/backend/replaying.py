@@ -63,6 +63,17 @@ class Memory:
             return self.fixed
         return tuple([ref if held is None else (held.ref(), *ref[1:]) for held, ref in self._parts])
 
+    def takes(self) -> bool:
+        """Whether a replay has to ask what the scratch overwrites. Each call of each replay asks: so no generators."""
+        for one, at in self.scratch:
+            if at == one.first:
+                return True
+            for other in one.pool.loose:
+                if other.released < at:
+                    return True
+            break  # the other kind of blocks has the same pool
+        return False
+
     def again(self, journal: Journal) -> Refs:
         """As it is named by a replay, with the scratch."""
         scratch = [ref for one, at in self.scratch for ref in one.refs(journal, at)]
