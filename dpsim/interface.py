@@ -425,8 +425,9 @@ class Graph(ABC):
     or transfer; looking into a mailbox or a store, or for a store): 900, for an event of the capture 907; to wait for
     an event that was recorded outside: 905; a second capture: 902. After it its events are no use: 907. A thread that
     captures may send a message, or set a key of a store, and that is a finding (GRAPH:HOST_EFFECT): no replay does it.
-    To replay a graph on a stream of the capture raises 900 as well. What the host does by itself (`decide`, `probe`,
-    `sleep`) happens once, in the capture, and in no replay.
+    To replay a graph on a stream of the capture raises 900 as well. The host thread that began a capture ends it, but
+    in mode "relaxed": 908. What the host does by itself (`decide`, `probe`, `sleep`) happens once, in the capture, and
+    in no replay.
 
     All members of a communicator capture the same collectives in the same order, and replay the graphs of one capture
     together; where one member is eager and another is not, the hardware pairs them all the same, and that is a finding

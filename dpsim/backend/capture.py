@@ -10,6 +10,7 @@ its error codes:
     900  a call that learns, or that waits for what is captured        904  a stream that joined was not joined again
     901  anything after such an error                                  905  waiting for an event from outside
     902  a capture within a capture                                    907  an event of a capture used outside
+    908  the end of a capture that another host thread began
 """
 
 from __future__ import annotations
@@ -109,6 +110,9 @@ class Capture(Holdings):
     def finish(self) -> None:
         """The block is through: CaptureError if the graph cannot be had."""
         self.valid("end")
+        if self.journal.thread != self.thread and self.mode != "relaxed":
+            cure = f"; end it in thread {self.thread}, which began it, or capture in mode relaxed"
+            self.refuse(908, f"the capture is ended by thread {self.journal.thread}", cure)
         for name in self._branches.unjoined(self.origin.name):
             last = next(call for call in reversed(self.calls) if call.stream == name)
             where, own = f"its last call, {last.site} at {last.where}", self.origin.name

@@ -20,7 +20,7 @@ class Holdings:
         self.under_way = True
         self._shared: list[PoolMemory] = []
         self._late: list[tuple[JournaledBuffer, PoolMemory]] = []
-        self._scratched: set[str] = set()
+        self._scratch: dict[str, list[Scratch]] = {}
 
     def took(self, stream: Captured, buffer: JournaledBuffer, address: tuple[str, int, str]) -> None:
         """A buffer was taken from the graph's pool."""
@@ -46,15 +46,17 @@ class Holdings:
         """`record_stream` on memory of the graph."""
         self._shared.append(memory)
 
-    def scratch(self, stream: Captured, site: str, where: str) -> list[Scratch]:
-        """What kernels take for themselves, if this is the first on its stream."""
-        if stream.home in self._scratched:
-            return []
-        self._scratched.add(stream.home)
-        address = site, self.journal.ordinal, where
-        scratch = [Scratch(self, self.pool, stream.home, address, small) for small in (True, False)]
-        self.memories += scratch
-        return scratch
+    def scratch(self, stream: Captured, site: str, where: str) -> list[tuple[Scratch, int]]:
+        """What a kernel takes for itself, and when, by the count of the pool. Those of a stream share it."""
+        scratch = self._scratch.get(stream.home)
+        if scratch is None:
+            address = site, self.journal.ordinal, where
+            scratch = [Scratch(self, self.pool, stream.home, address, small) for small in (True, False)]
+            self._scratch[stream.home] = scratch
+            self.memories += scratch
+            return [(one, one.first) for one in scratch]
+        now = self.pool.tick()
+        return [(one, now) for one in scratch]
 
     def valid(self, site: str) -> None:
         """Raise CaptureError if the capture is invalid."""

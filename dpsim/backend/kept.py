@@ -59,7 +59,7 @@ class KeptLaunch(Kept):
     def again(self, replay: Replaying) -> None:
         journal, (reads, writes) = replay.journal, self.memory
         read, written = reads.fixed, writes.fixed
-        if read is None or written is None or writes.scratch:
+        if read is None or written is None or writes.takes():
             read, written = reads.now(), writes.again(journal)
         journal.again("launch", self.site, self.where, (replay.names[self.stream], read, written))
         if replay.issues:
@@ -101,7 +101,7 @@ class KeptCollective(Kept):
     def again(self, replay: Replaying) -> None:
         journal, name, (reads, writes) = replay.journal, self.communicator.name, self.memory
         read, written = reads.fixed, writes.fixed
-        if read is None or written is None or writes.scratch:
+        if read is None or written is None or writes.takes():
             read, written = reads.now(), writes.again(journal)
         form = replay.names[self.stream], name, journal.next_seq(name), *self.issue.call, read, written
         journal.again("collective", self.site, self.where, form)

@@ -3,8 +3,8 @@
 The memory of a captured graph has fixed addresses. What the program gives back there another allocation of the pool may
 get, in this capture or in a later one; then both have the same addresses for good, and each replay of the one destroys
 what the other holds. Kernels and collectives take and give back memory of their own, too: a *scratch*, which may lie
-wherever memory lies that was taken later. As PyTorch's allocator has it, memory is shared on one stream of the capture
-alone, and small blocks never share with large ones.
+wherever memory lies that was taken later, or was given back before. As PyTorch's allocator has it, memory is shared on
+one stream of the capture alone, and small blocks never share with large ones.
 
 Records have no word for that, and need none. A replay *takes again* what was given back: an ordinary alloc, under a new
 number. What may share memory with it is freed before, by an ordinary free. So the checks of ordinary memory judge
@@ -137,23 +137,30 @@ class PoolMemory:
 
 
 class Scratch(PoolMemory):
-    """What the kernels of a graph take for themselves on one stream, of one kind of blocks: as if the first of them
-    took it, wrote it and gave it back. It matters only to memory that was taken later.
+    """What the kernels of a graph take for themselves on one stream, of one kind of blocks. Each takes it, writes it
+    and gives it back: it may lie where memory lies that was taken after the first of them, or given back before one.
     """
 
     def __init__(self, capture: Keeper, pool: GraphPool, home: str, address: tuple[str, int, str], small: bool) -> None:
         super().__init__(capture, pool, home, address)
         self.form = 1 if small else SMALL_BLOCK, "int32", None
+        self.first = self.taken
         self.released = pool.tick()
         self.alive = False
 
-    def refs(self, journal: Journal) -> Refs:
-        """What the first kernel writes of it: nothing where nobody can tell."""
-        hurt = next((one for one in self.pool.memories if one.may_get(self)), None)
+    def refs(self, journal: Journal, at: int) -> Refs:
+        """What the kernel of that count of the pool writes of it: nothing where nobody can tell."""
+        pool = self.pool
+        if not pool.loose and at != self.first:
+            return ()
+        self.taken = at
+        hurt = next((one for one in pool.loose if self.may_get(one)), None)
+        if hurt is None and at == self.first:
+            hurt = next((one for one in pool.memories if one.may_get(self)), None)
         if hurt is None:
             return ()
         self.form = *self.form[:2], hurt.form[2]
-        self.pool.take(self, journal)
+        pool.take(self, journal)
         return ((self.number, 0, self.form[0]),)
 
 

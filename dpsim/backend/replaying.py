@@ -55,8 +55,8 @@ class Memory:
         """What it is at all times; None if some of it is a pool's."""
         if all(held is None for held, _ in self._parts):
             self.fixed = tuple([ref for _, ref in self._parts])
-        self.scratch: list[Scratch] = []
-        """What the call writes besides, of the graph's pool."""
+        self.scratch: list[tuple[Scratch, int]] = []
+        """What the call writes besides, of the graph's pool, and when it was captured, by the pool's count."""
 
     def now(self) -> Refs:
         """As it is named by a call that is kept, or made again."""
@@ -64,9 +64,20 @@ class Memory:
             return self.fixed
         return tuple([ref if held is None else (held.ref(), *ref[1:]) for held, ref in self._parts])
 
+    def takes(self) -> bool:
+        """Whether a replay has to ask what the scratch overwrites. Each call of each replay asks: so no generators."""
+        for one, at in self.scratch:
+            if at == one.first:
+                return True
+            for other in one.pool.loose:
+                if other.released < at:
+                    return True
+            break  # the other kind of blocks has the same pool
+        return False
+
     def again(self, journal: Journal) -> Refs:
         """As it is named by a replay, with the scratch."""
-        scratch = [ref for one in self.scratch for ref in one.refs(journal)]
+        scratch = [ref for one, at in self.scratch for ref in one.refs(journal, at)]
         return (*self.now(), *scratch) if scratch else self.now()
 
 

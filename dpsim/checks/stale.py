@@ -27,7 +27,7 @@ from dpsim.checks.memory.freed import used_after_free
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import GRAPH, KIND, ORDINAL, REPLAY_NUMBER, SITE, STEP, STREAM, WHERE
+from dpsim.ops import ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord
 from dpsim.within import within
 
 
@@ -145,21 +145,21 @@ def _life(lives: Lives, what: str, at: int, name: str) -> str:
 
 
 def _lost(lives: Lives, buffer: int) -> str:
-    """Which replay may have overwritten memory of a graph's pool, so that it began another life; empty if none has."""
+    """Which replay may have overwritten memory of a graph's pool, so that it began another life; empty if none has:
+    in that replay an earlier life of it ended.
+    """
     at = lives.allocs.get(buffer)
     if at is None or "@" not in lives.journal[at][STREAM]:
         return ""
-    same = lives.journal[at][STREAM], lives.journal[at][SITE], lives.journal[at][WHERE]
-    earlier = [raw for raw in lives.journal[:at] if raw[KIND] == "alloc"]
-    if same not in [(raw[STREAM], raw[SITE], raw[WHERE]) for raw in earlier]:
-        return ""
-    replay = next((raw for raw in reversed(lives.journal[:at]) if raw[KIND] == "replay"), None)
-    if replay is None:
-        return ""
-    number, graph = replay[REPLAY_NUMBER], replay[GRAPH]
-    return (
-        f"replay {number} of graph {graph}, which may have overwritten it: that graph's calls take memory of the pool"
-    )
+    same = _origin(lives.journal[at])
+    ends = [lives.frees.get(older, at) for older, of in lives.allocs.items() if _origin(lives.journal[of]) == same]
+    by = next(filter(None, (within(lives.journal, end) for end in sorted(ends, reverse=True) if end < at)), "")
+    return by and f"{by}, which may have overwritten it: that graph's calls take memory of the pool"
+
+
+def _origin(alloc: RawRecord) -> tuple[str, str, str]:
+    """What the lives of one memory of a pool have in common."""
+    return alloc[STREAM], alloc[SITE], alloc[WHERE]
 
 
 def _kept(lives: Lives, buffer: int) -> str:

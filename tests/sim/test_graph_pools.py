@@ -41,7 +41,7 @@ class Model:
         """Whoever may share the memory has lost it, or that which the kernel of then takes for itself."""
         never = self.time + 1
         for other in self.taken:
-            if call < self.taken[other]:
+            if call < self.taken[other] or self.released.get(other, never) < call:
                 self.holds[other] = None
         for other in self.taken:
             if self.released.get(other, never) < self.taken[name] or self.released.get(name, never) < self.taken[other]:
@@ -62,6 +62,10 @@ class Plan:
         self.graphs: list[list[tuple[str, ...]]] = []
         loose: set[str] = set()
         for graph in range(draw.randint(1, 3)):
+            live = [name for name in names if name not in loose]
+            if len(live) > 1 and draw.random() < 0.5:  # it takes no memory but what its kernel does
+                self.graphs.append([("copy", *draw.sample(live, 2)), ("end",)])
+                continue
             calls: list[tuple[str, ...]] = []
             own: list[str] = []
             for at in range(draw.randint(1, 3)):

@@ -252,9 +252,44 @@ async def memory_of_a_pool_is_shared_by_one_kind_of_blocks(rank: Rank, right: bo
         x.free()
     async with second.capture(main):
         y = main.alloc(1 << 19 if right else 2, "int32", "y")
-        main.launch("set", set_to, writes=[y], args=(9,))
+    first.replay(main, "go")
+    main.launch("set", set_to, writes=[y], args=(9,))
+    return numbers(await x.read("out"))
+
+
+@twins("STALE:FREED", learned=[(6, 6)], world=told(1))
+async def kernels_take_what_was_given_back(rank: Rank, right: bool) -> Any:
+    """What a graph gave back before another one was captured may be where the kernels of that one compute."""
+    main = rank.stream("main")
+    source, out = filled(main, 5), main.alloc(2, "int32", "o")
+    first, second = rank.graph("first", "pool"), rank.graph("second", "pool")
+    async with first.capture(main):
+        x = main.alloc(2, "int32", "x")
+        main.launch("plus", plus, reads=[source], writes=[x], args=(1,))
+    if not right:
+        x.free()
+    async with second.capture(main):
+        main.launch("plus", plus, reads=[source], writes=[out], args=(1,))
+    if right:
+        x.free()
     first.replay(main, "go")
     second.replay(main, "go")
+    return numbers(await x.read("out"))
+
+
+@twins("STALE:FREED", learned=[(6, 6)], world=told(1))
+async def kernels_take_what_their_graph_gave_back(rank: Rank, right: bool) -> Any:
+    main = rank.stream("main")
+    source, out = filled(main, 5), main.alloc(2, "int32", "o")
+    async with rank.graph("g").capture(main):
+        x = main.alloc(2, "int32", "x")
+        main.launch("plus", plus, reads=[source], writes=[x], args=(1,))
+        if not right:
+            x.free()
+        main.launch("plus", plus, reads=[source], writes=[out], args=(1,))
+        if right:
+            x.free()
+    rank.graph("g").replay(main, "go")
     return numbers(await x.read("out"))
 
 

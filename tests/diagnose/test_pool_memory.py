@@ -1,0 +1,45 @@
+"""What reports say of memory of a graph's pool that has nothing in it: who destroyed it, if anybody did."""
+
+from __future__ import annotations
+
+from dpsim.interface import Rank
+from tests.diagnose.test_graphs import line, told
+from tests.programs import set_to
+
+
+def test_which_replay_overwrote_what_is_read() -> None:
+    """It was not the last one: that is of a pool of its own."""
+
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        x = main.alloc(1, "int32", "x")
+        for name, pool in ("first", "pool"), ("harmless", "own"):
+            async with rank.graph(name, pool).capture(main):
+                main.launch("set", set_to, writes=[x], args=(1,))
+        async with rank.graph("second", "pool").capture(main):
+            y = main.alloc(1, "int32", "y")
+            main.launch("set", set_to, writes=[y], args=(2,))
+        for name in ("second", "first", "harmless"):
+            rank.graph(name).replay(main, f"{name}.go")
+        await y.read("late")
+
+    _, text = told(script)
+    assert "which nothing wrote since replay 0 of graph first (first.go[0]" in line(text, "late[0]", "reads y")
+
+
+def test_what_a_capture_took_no_replay_has_overwritten() -> None:
+    """A graph that was captured and never replayed left nothing, whatever other graphs did before."""
+
+    async def script(rank: Rank) -> None:
+        main = rank.stream("main")
+        for name in ("first", "second"):
+            async with rank.graph(name, "pool").capture(main):
+                y = main.alloc(1, "int32", "y")
+                main.launch("set", set_to, writes=[y], args=(2,))
+                y.free()
+            if name == "first":
+                rank.graph(name).replay(main, "go")
+        await y.read("late")
+
+    _, text = told(script)
+    assert "which nothing wrote before" in line(text, "late[0]", "reads y")
