@@ -115,7 +115,9 @@ def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
     class Raises(LowLatencyForward):
         ubatch_context = Context
 
-    assert found_class(planted(WHOLE, Raises)) == "CRASH:BROKENRECEIVE"
+    found = planted(WHOLE, Raises)
+    assert found_class(found) == "CRASH:BROKENRECEIVE"
+    assert f"thread ubatch.{number} of ranks 0, 1 raised BrokenReceive" in found.report(), "main only passed it on"
 
 
 class FallsBack(OverlapForward):
