@@ -1,7 +1,9 @@
 """Fault: no rank raised, no rank died.
 
 What a rank's exception or death does to its peers is the deadlock check's; here it is only stated, with the place.
-So is what a host thread raised that nobody joined, where its rank stands still.
+So is what a host thread raised that nobody joined, where its rank stands still; and of an exception that another thread
+of the rank passed on, the thread that raised it first.
+
 Of a rank that raised as it dealt with a message it is told who had sent that, and from where: it may be the message
 that is wrong. A message is known by its content; where several sent the same one, all are named.
 Ranks that raised the same in one step and at one place are told in one finding, and none of them is to blame: nothing
@@ -48,8 +50,8 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
         journal = run_index.run.journals[rank]
         if end == "raised" and journal:
             at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
-            entry = Entry(rank, at, journal[at])
-            alike.setdefault((entry.step, entry.record.site, entry.record.where), []).append(entry)
+            entry = _first_raised(run_index, Entry(rank, at, journal[at]))
+            alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "blocked":
             for entry in thread_hangs.raised(run_index, rank):
                 alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
@@ -65,6 +67,17 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
                 )
             )
     return findings + [_crash(run_index, entries) for entries in alike.values()]
+
+
+def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
+    """The end of the thread that raised the same at the same place, if one did; else what is given."""
+    error, message = _said(raised)
+    for at, raw in enumerate(run_index.run.journals[raised.rank][: raised.at]):
+        if raw[KIND] == "ended":
+            entry = Entry(raised.rank, at, raw)
+            if _said(entry) == (error, message) and entry.record.where == raised.record.where:
+                return entry
+    return raised
 
 
 def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:

@@ -49,17 +49,7 @@ class SkipsBarrier(LowLatencyForward):
         async def main(self) -> None:
             pass
 
-    class Asks(UBatchContext):
-        async def enter(self) -> None:
-            self.rank.flag("ready.skipped").set("ubatch.register")
-            await super().enter()
-
-        def hook_owner(self) -> UBatchContext:
-            self.rank.flag("ready.skipped").set("hook.register")
-            return super().hook_owner()
-
     barrier = Skipped
-    ubatch_context = Asks
 
 
 @mutant("M-BT-2", "CRASH:ASSERTIONERROR")

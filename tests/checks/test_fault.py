@@ -49,6 +49,20 @@ def test_what_another_thread_did_later_is_not_what_was_raised() -> None:
     assert (found.klass, found.culprit and found.culprit.thread) == ("CRASH:VALUEERROR", "main")
 
 
+@pytest.mark.parametrize(("where", "said", "thread"), [
+    ("p.py:9", "ValueError: no 0", "b"),
+    ("p.py:8", "ValueError: no 0", "main"),
+    ("p.py:9", "ValueError: no 1", "main"),
+    ("p.py:9", "", "main"),
+])  # fmt: skip
+def test_what_main_passes_on_is_its_thread_s(where: str, said: str, thread: str) -> None:
+    """What another thread raised elsewhere, or says otherwise, is not what main raised."""
+    made = Made(1)
+    made[0].add("ended", "end", thread="b", where=where, message=said)
+    (found,) = made.findings(*raised(made, 0))
+    assert (found.klass, found.culprit and found.culprit.thread) == ("CRASH:VALUEERROR", thread)
+
+
 @pytest.mark.parametrize(("beside", "first"), [
     ([], 1),
     (["probe", "probe"], 1),

@@ -139,16 +139,23 @@ def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) 
 # ---- in the composition of everything
 
 
-def composition(fault: dict[str, Any] | None) -> list[Finding]:
+def composition(fault: dict[str, Any] | None, runner: str = "v1") -> list[Finding]:
     document: dict[str, Any] = {
         "name": "n",
-        "protocol": {"name": "whole_engine", "form": "current"},
+        "protocol": {"name": "whole_engine", "form": "current", "pieces": {"runner": runner}},
         "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
         "config": {"parallel_rules": "0.33", "dp_sync_interval": 4, "max_num_seqs": 2, "max_num_batched_tokens": 8},
         "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 4, "abort": "40ms"}]},
         "faults": [] if fault is None else [fault],
     }
     return run_scenario(scenario_from(document)).findings
+
+
+def test_who_goes_is_blamed_where_ranks_agree_by_swaps() -> None:
+    """As the V2 runner does: a worker's receive has no send, since its peer's engine has gone."""
+    fault = {"kind": "die", "rank": "engine.0", "at": {"site": "call.execute", "ordinal": 1}}
+    first = composition(fault, "v2")[0]
+    assert (first.klass, first.culprit and first.culprit.service) == ("HANG:P2P:UNMATCHED_RECV", "engine.0")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from dpsim.interface import Buffer, Rank, Stream
+from dpsim.interface import Buffer, Event, Rank, Stream
 from dpsim.protocol.overlap.hooks import Dbo
 from dpsim.protocol.overlap.routing import Route, permute, unpermute
 from dpsim.protocol.overlap.sm_control import SMControl
@@ -126,6 +126,25 @@ class HighThroughput(AllToAll):
         await self.dbo.yield_and_switch_from_comm_to_compute()
 
 
+class ReceivedTwice(AssertionError):
+    """A receive is completed another time: it would take what the next one brings, or wait for it (I-BT-7)."""
+
+
+class Receive:
+    """The hook of a receive: from then on `stream` has what `done` marks the arrival of."""
+
+    def __init__(self, stream: Stream, done: Event) -> None:
+        self.stream, self.done = stream, done
+        self.complete = False
+
+    def __call__(self) -> None:
+        """Raises ReceivedTwice the second time."""
+        if self.complete:
+            raise ReceivedTwice("the hook of a receive runs once more (I-BT-7)")
+        self.complete = True
+        self.stream.wait(self.done)
+
+
 class LowLatency(AllToAll):
     """The network works beside all streams; a hook of the next microbatch completes the receive."""
 
@@ -155,8 +174,8 @@ class LowLatency(AllToAll):
         self.exchange(output, source, to, come, network, site)
         self.drop(source, network)
         done = network.record()
-        self.dbo.register_recv_hook(lambda: stream.wait(done))
+        self.dbo.register_recv_hook(Receive(stream, done))
         await self.dbo.yield_()
 
 
-__all__ = ["AllToAll", "HighThroughput", "LowLatency"]
+__all__ = ["AllToAll", "HighThroughput", "LowLatency", "ReceivedTwice"]

@@ -57,9 +57,14 @@ class LiteralBarrier(ReadyBarrier):
     def __init__(self, rank: Rank) -> None:
         super().__init__(rank)
         self._tickets = count()
+        self._broken = False
 
     def begin(self, num_ubatches: int) -> None:
-        pass
+        """As `threading.Barrier.reset`, where somebody did not come the last time."""
+        if self._broken:
+            self._tickets, self._broken = count(), False
+            for generation in range(2):
+                self.rank.flag(f"ready.{generation}").clear("ready.renew")
 
     async def meet(self, number: int) -> None:
         await self._wait()
@@ -68,13 +73,15 @@ class LiteralBarrier(ReadyBarrier):
         await self._wait()
 
     def abort(self) -> None:
-        """As `threading.Barrier.abort`: but the one that comes next begins anew."""
+        """As `threading.Barrier.abort`, but whoever comes goes on: it is told where it asks for the baton."""
+        self._broken = True
         for generation in range(2):
             self.rank.flag(f"ready.{generation}").set("ready.abort")
-        self._tickets = count()
 
     async def _wait(self) -> None:
         self.rank.flag("ready.tickets").set("ready.come")  # so that all who come here are tried in every order
+        if self._broken:
+            return
         generation, place = divmod(next(self._tickets), self.parties)
         if place == self.parties - 1:
             self.rank.flag(f"ready.{(generation + 1) % 2}").clear("ready.renew")

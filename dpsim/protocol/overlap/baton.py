@@ -54,11 +54,18 @@ class UBatchContext:
 
     async def enter(self) -> None:
         """Register, meet the others, wait for the baton for the first time."""
+        self.registry(self.id, "context.register")
         self.state.register(self.rank.thread, self)
         await self.meet()
         await self.take()
         self.restore()
         self.update_stream(self.compute_stream)
+
+    def registry(self, number: int, site: str) -> None:
+        """A place among the contexts that all threads share is written or read next. That is a call on a flag of this
+        place, so that a search tries all orders of such calls that no barrier and no baton settles.
+        """
+        self.rank.flag(f"ubatch.{number}.context").set(site)
 
     async def meet(self) -> None:
         await self.barrier.meet(self.id)
@@ -172,7 +179,9 @@ class UBatchContext:
 
     def hook_owner(self) -> UBatchContext:
         """Who runs the hooks of this microbatch: the next one. AttributeError follows where it has left (4.7)."""
-        return cast(UBatchContext, self.state.contexts[(self.id + 1) % len(self.state.contexts)])
+        following = (self.id + 1) % len(self.state.contexts)
+        self.registry(following, "hook.register")
+        return cast(UBatchContext, self.state.contexts[following])
 
     def register_recv_hook(self, hook: Callable[[], None]) -> None:
         self.hook_owner().recv_hook = hook

@@ -17,7 +17,7 @@ import numpy as np
 from dpsim.config import RuntimeMode
 from dpsim.interface import Buffer, Rank, Stream
 from dpsim.protocol.capture.session import Target
-from dpsim.protocol.capture.wrapper import ForwardContext
+from dpsim.protocol.capture.wrapper import ForwardContext, Outputs
 from dpsim.protocol.data_parallel.captured import Agree, Agreed, Metadata
 from dpsim.protocol.data_parallel.flow import BatchFlow
 from dpsim.protocol.data_parallel.microbatch import Slice, Slicing
@@ -82,7 +82,7 @@ class OverlapForward(OverlapLayers):
         piecewise = mode is RuntimeMode.PIECEWISE
         context = ForwardContext(mode, agreed.key, stream, None if piecewise else inputs.num_reqs, agreed.counts)
         parts = self.parts(context, metadata, inputs.num_scheduled_tokens) if agreed.microbatched else None
-        outputs = await self.ubatches(Forward(context, self.metadata), self.inputs_of(key.num_tokens), parts)
+        outputs = await self.told_of(context, self.inputs_of(key.num_tokens), parts)
         self.give_back(outputs)
 
     # ---- a step
@@ -97,8 +97,16 @@ class OverlapForward(OverlapLayers):
         if agreed.microbatched:
             scheduled = [tokens for _, tokens, _ in batch.scheduled] or [num_tokens]
             parts = self.parts(context, self.metadata_of(batch, num_tokens, mode), scheduled)
-        outputs = await self.ubatches(Forward(context, self.metadata), self.inputs_of(num_tokens), parts)
+        outputs = await self.told_of(context, self.inputs_of(num_tokens), parts)
         return self.logits(outputs), slice(0, num_tokens)
+
+    async def told_of(
+        self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None
+    ) -> Outputs:
+        """Run the model under a forward context."""
+        forward = Forward(context, self.metadata)
+        with self.state.during(forward):
+            return await self.ubatches(forward, inputs, parts)
 
     def parts(self, context: ForwardContext, metadata: Metadata, scheduled: Sequence[int]) -> list[Part]:
         """The microbatches of a forward, each with what attention is told of it."""

@@ -47,10 +47,17 @@ class SMControl:
         self.comm = self.compute = self.total
 
     def check(self, microbatched: bool) -> None:
-        """Before an all-to-all. Raises TooFewSMs."""
-        expected = self.budget if microbatched else self.total
-        if self.comm != expected:
-            raise TooFewSMs(f"an all-to-all was set up for {expected} multiprocessors and has {self.comm} (4.10)")
+        """Before an all-to-all, and the expert that follows it. Raises TooFewSMs if one of the two shares is wrong, or
+        microbatches communicate on more multiprocessors than the all-to-all has buffers for.
+        """
+        comm = self.budget if microbatched else self.total
+        if self.comm != comm:
+            raise TooFewSMs(f"an all-to-all was set up for {comm} multiprocessors and has {self.comm} (4.10)")
+        if microbatched and comm > self.most:
+            raise TooFewSMs(f"an all-to-all can use {self.most} multiprocessors and has {comm} (4.10)")
+        compute = self.total - comm if microbatched else self.total
+        if self.compute != compute:
+            raise TooFewSMs(f"an expert was set up for {compute} multiprocessors and has {self.compute} (4.10)")
 
 
 __all__ = ["SMControl", "TooFewSMs"]

@@ -15,6 +15,8 @@ A `ForwardState` is plain Python. Only one thread of a rank may run at a time th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
 from dpsim.interface import Buffer
@@ -79,6 +81,19 @@ class ForwardState:
         """A microbatch stops."""
         if self.holder == number:
             self.holder = None
+
+    @contextmanager
+    def during(self, forward: Forward) -> Iterator[None]:
+        """Install a forward context, as the runner does around the model. Raises WrongForward if another one, or none,
+        is installed when the model is through: what comes after it would be told of a microbatch (I-BT-9).
+        """
+        self.forward = forward
+        try:
+            yield
+            if self.forward is not forward:
+                raise WrongForward("the forward context is not restored after the microbatches (I-BT-9)")
+        finally:
+            self.forward = None
 
     def told(self) -> Forward:
         """What the running forward is told. Raises AssertionError outside of a forward."""

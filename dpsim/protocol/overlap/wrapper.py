@@ -90,14 +90,14 @@ class UBatchWrapper:
         self.sizes: set[tuple[int, ...]] = set()
 
     async def __call__(self, forward: Forward, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None) -> Outputs:
-        """Run a forward, as microbatches where there are `parts`."""
+        """Run a forward whose context is installed, as microbatches where there are `parts`."""
         full = forward.context.mode is RuntimeMode.FULL
         if parts is None:
             if full and self.keys.plain(inputs[0].shape[0]) in self.entries:
                 self.decided("eager")
-                return await self.alone(forward, inputs, self.eager_model)
+                return await self.eager_model(forward.context, inputs)
             self.decided("graph" if full else "plain")
-            return await self.alone(forward, inputs, self.model)
+            return await self.model(forward.context, inputs)
         if not full:
             self.decided("threads")
             with self.sms.shared_out():
@@ -121,13 +121,6 @@ class UBatchWrapper:
         self.rank.decide("overlap", action, "dp_cpu")
 
     # ---- without microbatches
-
-    async def alone(self, forward: Forward, inputs: tuple[Buffer, ...], model: Any) -> Outputs:
-        """By the main thread, under the forward's own context."""
-        self.state.forward = forward
-        outputs: Outputs = await model(forward.context, inputs)
-        self.state.forward = None
-        return outputs
 
     async def eager_model(self, context: Any, inputs: tuple[Buffer, ...]) -> Outputs:
         """The plain model, past its graphs."""
@@ -190,9 +183,17 @@ class UBatchWrapper:
             self.failed(error, running)  # before its exit lets the next one go on
             raise
         finally:
-            context.exit()
+            self.leave(context, running)
         self.keep(context.id, outputs, running)
         self.library.leave()
+
+    def leave(self, context: UBatchContext, running: Running) -> None:
+        """Its exit, which runs a hook that is left: that may raise as well, and then nobody was let go."""
+        try:
+            context.exit()
+        except Exception as error:
+            self.failed(error, running)
+            raise
 
     async def touch(self, context: UBatchContext) -> None:
         """Make what the library makes at first use, on both streams."""
@@ -200,7 +201,9 @@ class UBatchWrapper:
             await self.library.workspace(stream)
 
     def keep(self, number: int, outputs: Outputs, running: Running) -> None:
-        """After its exit: the next one may be through already."""
+        """After its exit: the next one may be through already. No flag says who comes first, so who relies on it has to
+        say so by one, or a search with the promise does not try both (`Program.ordered_by_flags`).
+        """
         running.results.append((number, outputs))
 
     def failed(self, error: Exception, running: Running) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.protocol.overlap.forward import OverlapForward
+from dpsim.protocol.overlap.step import OverlapSetup
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
@@ -46,6 +48,18 @@ def explored(one: Scenario, schedules: int = 1000) -> Explored:
     return explore_subject(Subject.of(one), "dpor", schedules=schedules)
 
 
+def planted(one: Scenario, forward: type[OverlapForward], schedules: int = 100) -> Explored:
+    """The same with another forward, which is not registered as a variant."""
+    program, _, prepared = prepare(one, Path())
+    assert isinstance(prepared, OverlapSetup)
+    subject = Subject(world(one), program, prepared._replace(forward=forward), repeats=False)
+    return explore_subject(subject, "dpor", schedules=schedules)
+
+
+def found_class(found: Explored) -> str | None:
+    return None if found.failure is None else found.failure.problem.klass
+
+
 def forwards(one: Scenario) -> dict[str, int]:
     """How often the forwards of rank 0 ran in which way, of those that some did."""
     program, args, prepared = prepare(one, Path())
@@ -55,4 +69,4 @@ def forwards(one: Scenario) -> dict[str, int]:
     return {way: count for way, count in ways.items() if count}
 
 
-__all__ = ["GRAPHS", "explored", "forwards", "scenario"]
+__all__ = ["GRAPHS", "explored", "forwards", "found_class", "planted", "scenario"]

@@ -142,7 +142,7 @@ def test_an_error_in_a_capture_is_clean(backend: str, number: int) -> None:
     """
     raising = scenario(DECODES, variant=f"raises-{number}", **SIZES)
     real, simulated = run_scenario(raising, backend), run_scenario(raising)
-    assert real.findings == simulated.findings
+    assert [one.message for one in real.findings] == [one.message for one in simulated.findings]
     assert [finding.klass for finding in real.findings] == ["CRASH:BROKENKERNEL"]
     for here, there in zip(real.run.journals, simulated.run.journals, strict=True):
         assert told(here) == told(there)

@@ -4,8 +4,10 @@
 without the promise. That is too much to come to the end of, so schedules are sampled: of one rank, whose two
 microbatches have all that threads share. (DPOR has not come to the end of it after 2,000.)
 
-The twin is a barrier at which nobody waits, of the low-latency form: M-BT-1 without the flags by which that exhibit
-says where threads meet. The search that trusts the promise proves it; sampling finds that it does not hold.
+The twin puts outputs together in the order in which they came: M-BT-7 without the one yield more by which that exhibit
+has the second microbatch come first. The search that trusts the promise proves it, for no flag says who keeps its
+outputs first; sampling finds that it does not hold. Of the contexts a flag does say it (`UBatchContext.registry`), so a
+barrier at which nobody waits is found with the promise, too.
 """
 
 from __future__ import annotations
@@ -16,16 +18,18 @@ import pytest
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.museum.overlap import LowLatencyForward, SkipsBarrier
+from dpsim.museum.overlap import InOrderOfCompletion, LowLatencyForward, SkipsBarrier
 from dpsim.protocol.data_parallel.step import Execution
 from dpsim.protocol.data_parallel.timeline import Batch
+from dpsim.protocol.overlap.barrier import ReadyBarrier
 from dpsim.protocol.overlap.forward import OverlapForward
-from dpsim.protocol.overlap.step import FORWARDS, DualBatchOverlap, OverlapSetup, OverlapStep
+from dpsim.protocol.overlap.step import FORWARDS, DualBatchOverlap, Forward033, OverlapSetup, OverlapStep
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
 from tests.protocol.overlap.dbo_worlds import GRAPHS, scenario
 
 EAGER = scenario([(2, 1), (2, 1)], ranks=1)
+TWICE = scenario([(2, 2), (2, 2)], ranks=1)
 CAPTURED = scenario([(1, 2), (1, 2)], ranks=1, cudagraph_capture_sizes=[2], max_num_seqs=2, **GRAPHS)
 FORMS: dict[str, type[OverlapForward]] = {**FORWARDS, "low-latency": LowLatencyForward}
 SAMPLES = [
@@ -52,8 +56,29 @@ class Unpromised(DualBatchOverlap):
     ordered_by_flags = False
 
 
-class NobodyWaits(LowLatencyForward):
-    barrier = SkipsBarrier.Skipped
+class AsTheyCame(Forward033):
+    wrapper_of = InOrderOfCompletion.Wrapper
+
+
+class OneNotWaitedFor(LowLatencyForward):
+    """The main thread does not wait for the last microbatch."""
+
+    class Barrier(ReadyBarrier):
+        def begin(self, num_ubatches: int) -> None:
+            super().begin(num_ubatches)
+            self.expected -= 1
+
+    barrier = Barrier
+
+
+class NotRenewed(LowLatencyForward):
+    """The second step finds the barrier open, as the first one left it."""
+
+    class Barrier(ReadyBarrier):
+        def begin(self, num_ubatches: int) -> None:
+            self.expected = num_ubatches
+
+    barrier = Barrier
 
 
 def explored(
@@ -74,7 +99,16 @@ def test_nothing_is_found_without_the_promise(one: Scenario, form: str, strategy
 
 
 def test_a_promise_that_is_not_kept_is_found() -> None:
-    assert explored(EAGER, DualBatchOverlap, NobodyWaits, "dpor", 1000).verdict == "proven"
-    found = explored(EAGER, Unpromised, NobodyWaits, "pct", 300)
+    assert explored(EAGER, DualBatchOverlap, AsTheyCame, "dpor", 1000).verdict == "proven"
+    found = explored(EAGER, Unpromised, AsTheyCame, "pct", 300)
+    assert found.failure is not None
+    assert found.failure.problem.klass == "CRASH:WRONGSUM"
+
+
+@pytest.mark.parametrize("forward", [SkipsBarrier, OneNotWaitedFor, NotRenewed])
+def test_barriers_are_judged_with_the_promise(forward: type[OverlapForward]) -> None:
+    """Contexts are shared in Python, and a call on a flag says so."""
+    assert explored(TWICE, DualBatchOverlap, LowLatencyForward, "dpor", 100).verdict == "proven"
+    found = explored(TWICE, DualBatchOverlap, forward, "dpor", 100)
     assert found.failure is not None
     assert found.failure.problem.klass == "CRASH:ATTRIBUTEERROR"
