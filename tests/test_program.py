@@ -124,7 +124,6 @@ STAGES = {"pipeline_parallel_size": 2}
     [
         ("engine", {}, {"session": "a"}, "session"),
         ("engine", {}, {"drafts": [1]}, "drafts"),
-        ("whole_engine", STAGES, {"structured_output": True}, "structured_output"),
         ("whole_engine", STAGES, {"session": "a"}, "session"),
         ("whole_engine_dp", {}, {"structured_output": True}, "structured_output"),
         ("dbo", {}, {"session": "a"}, "session"),

@@ -25,12 +25,14 @@ class JoinsAfterCapture(Forward033):
 
     class Wrapper(UBatchWrapper):
         async def capture_ubatches(self, parts: Sequence[Part]) -> Outputs:
-            stream = parts[0].forward.context.stream
+            stream, before = parts[0].forward.context.stream, self.state.forward
             running = self.start([part._replace(forward=captured(part.forward)) for part in parts], capturing=True)
             await self.barrier.main()
             async with self.rank.graph("ubatches.early", self.pool).capture(stream):
                 running.contexts[0].wait_event.set("baton.first")
-            return self.concatenated(await self.joined(running), stream)
+            results = await self.joined(running)
+            self.state.forward = before
+            return self.concatenated(results, stream)
 
     wrapper_of = Wrapper
 

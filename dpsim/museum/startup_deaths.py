@@ -20,7 +20,7 @@ def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
     return register_variant(name, protocol="startup_watched", form="0.33", expected=expected)
 
 
-@mutant("startup-no-sentinel", "HANG:MAILBOX:NO_MESSAGE")
+@mutant("startup-no-sentinel", "HANG:MAILBOX:DEAD_RANK")
 class NoSentinel(WatchingEngine):
     """An engine core waits for answers of its workers and does not look at their processes: one that is killed sends
     none, and the front end waits with it.

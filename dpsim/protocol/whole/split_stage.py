@@ -124,7 +124,9 @@ class SplitLayers(CapturedLayers):
                 self.part(Forward(context._replace(counts=one.counts(self.replicas)), told, one.tokens.start))
                 for one in slices.padded
             ]
-        return await self.ubatches(Forward(context, told), self.inputs(0, ran.num_tokens), parts)
+        forward = Forward(context, told)
+        with self.state.during(forward):
+            return await self.ubatches(forward, self.inputs(0, ran.num_tokens), parts)
 
     def part(self, forward: Forward) -> Part:
         return Part(forward, self.inputs(forward.first_token, self.num_tokens(forward.context)))

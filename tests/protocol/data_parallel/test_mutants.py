@@ -85,8 +85,14 @@ WORLDS = [
 
 CAPTURED = "dpsim.museum.captures", "dpsim.museum.offloading", "dpsim.museum.graph_bugs"
 """Their variants need graphs that are captured: see test_captured_mutants.py."""
-ELSEWHERE = (*CAPTURED, "dpsim.museum.experts", "dpsim.museum.step_order", "dpsim.museum.lockstep")
-"""And of the others see test_expert_balance.py and test_step_order.py."""
+ELSEWHERE = (
+    *CAPTURED,
+    "dpsim.museum.batch_v2",
+    "dpsim.museum.experts",
+    "dpsim.museum.step_order",
+    "dpsim.museum.lockstep",
+)
+"""And of the others see test_scenarios_v2.py, test_expert_balance.py and test_step_order.py."""
 REGISTERED = {entry.name: entry for entry in variants("dp_batch") if entry.make.__module__ not in ELSEWHERE}
 OF_FLOW = [name for name, entry in REGISTERED.items() if entry.make.__module__ == "dpsim.museum.flow"]
 HARMLESS = [name for name, entry in REGISTERED.items() if entry.expected is None]
