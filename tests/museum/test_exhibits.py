@@ -48,7 +48,6 @@ SHOWN_QUICKLY = (
     "M-CF-1",
     "M-CF-5",
     "eplb-flag-mismatch",
-    "startup-no-sentinel",
     "M-EL-1",
     "M-EL-8",
     "M-EL-12",

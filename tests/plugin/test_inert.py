@@ -34,6 +34,7 @@ def test_a_project_without_scenarios_pays_nothing(pytester: pytest.Pytester) -> 
     pytester.runpytest_subprocess("-W", "error").assert_outcomes(passed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs torch")
 def test_several_workers(pytester: pytest.Pytester, scenario: Callable[..., None], healthy: str, broken: str) -> None:
     """Gloo stays on one worker, and what failed on a worker is shown as if there were none. Where its items run is

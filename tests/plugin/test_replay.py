@@ -262,6 +262,7 @@ def test_on_workers_a_token_that_cannot_be_replayed_fails_each_test(pytester: py
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 
 
+@pytest.mark.slow
 def test_on_workers_a_token_is_replayed(pytester: pytest.Pytester) -> None:
     pytest.importorskip("xdist")
     write(pytester, BROKEN + PROPERTY)

@@ -79,6 +79,7 @@ def test_an_abort_and_a_dummy_beside_it() -> None:
     assert seen.probes(0)["pp.dummy_step"] + seen.probes(2)["pp.dummy_step"] > 0
 
 
+@pytest.mark.slow
 def test_explored() -> None:
     """Two engines of two stages, two microbatches in each worker, one step: the first schedules of all."""
     found = explored(whole([request(2, 1)] * 2, interval=1, **SMALL | DBO | EAGER), 20)
