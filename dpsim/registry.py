@@ -270,9 +270,9 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
     hint = did_you_mean(name, table)
     failed = "".join(f"; could not be loaded: {one}" for one in _failed)
     failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
-    there = f"(there are: {', '.join(sorted(table))}){failed}"
+    names = f": {', '.join(sorted(table))}" if len(table) <= 30 else f" {len(table)}; dpsim list names them"
     cure = "if a module of yours registers it, import it (--module; in tests, conftest.py)"
-    raise UnknownName(f"no {what} is registered as {name!r}{hint} {there}; {cure}")
+    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are{names}){failed}; {cure}")
 
 
 def _summary(owner: type[Any]) -> str:
