@@ -6,6 +6,7 @@ of the rank passed on, the thread that raised it first.
 
 Of a rank that raised as it dealt with a message it is told who had sent that, and from where: it may be the message
 that is wrong. A message is known by its content; where several sent the same one, all are named.
+One that was told by the machine that another is gone, and raised then, comes behind that one, whose end was before.
 Ranks that raised the same in one step and at one place are told in one finding, and none of them is to blame: nothing
 tells them apart.
 
@@ -15,6 +16,7 @@ tells them apart.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsim.checks import thread_hangs
@@ -49,8 +51,7 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
     for rank, end in enumerate(run_index.run.ends):
         journal = run_index.run.journals[rank]
         if end == "raised" and journal:
-            at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
-            entry = _first_raised(run_index, Entry(rank, at, journal[at]))
+            entry = _first_raised(run_index, _raised(journal, rank))
             alike.setdefault((entry.step, _said(entry)[0], entry.record.where), []).append(entry)
         elif end == "blocked":
             for entry in thread_hangs.raised(run_index, rank):
@@ -67,6 +68,12 @@ def check(run_index: RunIndex, every: bool = False) -> list[Finding]:
                 )
             )
     return findings + [_crash(run_index, entries) for entries in alike.values()]
+
+
+def _raised(journal: Sequence[RawRecord], rank: int) -> Entry:
+    """Where the program of a rank raised. Of one that left no record of that: its last one."""
+    at = max((at for at, raw in enumerate(journal) if raw[KIND] == "raised"), default=len(journal) - 1)
+    return Entry(rank, at, journal[at])
 
 
 def _first_raised(run_index: RunIndex, raised: Entry) -> Entry:
@@ -94,12 +101,28 @@ def _crash(run_index: RunIndex, entries: list[Entry]) -> Finding:
         klass=f"CRASH:{error.upper()}",
         message=f"{thread}{ranks_text(ranks)} raised {error} in step {record.step}{at}: {next(iter(said))}",
         culprit=replace(Culprit.of(ranks[0], record), site=error) if alone else None,
-        position=min(run_index.position(entry) for entry in entries),
+        position=min(_position(run_index, entry) for entry in entries),
         details=(
             *(f"{ranks_text(own)}: {message}" for message, own in said.items() if len(said) > 1),
             *(line for entry in entries for line in _message_before(run_index, entry)),
         ),
     )
+
+
+def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
+    """Of an exception: its own place, or one behind the end of which its rank was told last. Ends have an order, so the
+    way from one to the other comes to the first.
+    """
+    run, own = run_index.run, run_index.position(entry)
+    told = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")
+    match next((outcome for outcome in told if type(outcome) is tuple and outcome[:1] == ("gone",)), None):
+        case "gone", int(gone) if run.ends[gone] == "died":
+            step, at = run_index.departure(gone).step, 0
+        case "gone", int(gone) if run.ends[gone] == "raised" and run.journals[gone]:
+            step, at = _position(run_index, _raised(run.journals[gone], gone))
+        case _:
+            return own
+    return max(own, (step, at + 1))
 
 
 def _message_before(run_index: RunIndex, entry: Entry) -> list[str]:

@@ -41,6 +41,27 @@ def test_those_that_raised_in_another_step_or_place_are_told_apart(differ: str) 
     assert [one.culprit and one.culprit.rank for one in made.findings("raised", "raised")] == [0, 1]
 
 
+@pytest.mark.parametrize("end", ["died", "raised"])
+def test_one_that_was_told_of_an_end_comes_behind_it_whatever_its_step(end: str) -> None:
+    """Rank 2 is gone; rank 1 was told, and rank 0 was told of rank 1: their steps say nothing of what was first."""
+    made = Made(3)
+    made[2].step = 5
+    made[2].add("probe", "last")
+    for rank, gone in ((1, 2), (0, 1)):
+        made[rank].learned(made[rank].take(), ("gone", gone))
+        made[rank].step = -rank
+    raised(made, 0, 1, *[2] * (end == "raised"))
+    assert [one.culprit and one.culprit.rank for one in made.findings("raised", "raised", end)] == [2, 1, 0]
+
+
+def test_one_that_was_told_of_an_end_in_order_stays_where_it_is() -> None:
+    made = Made(2)
+    made[1].step = 5
+    made[0].learned(made[0].take(), ("gone", 1))
+    raised(made, 0)
+    assert [one.position for one in made.findings("raised", "finished")] == [(0, 2)]
+
+
 def test_what_another_thread_did_later_is_not_what_was_raised() -> None:
     made = Made(1)
     raised(made, 0)
