@@ -55,8 +55,10 @@ def _lasts(journal: list[RawRecord]) -> list[RawRecord]:
 
 
 def _outside(run: Run, actor: int, lasts: list[RawRecord]) -> bool:
-    """Whether its host stands between two ops. Where a device has work, it may stand behind the last one for that."""
-    return all(raw[KIND] in RETURNED for raw in lasts) and not any(
+    """Whether a thread of its host stands between two ops; another one may wait for messages as ever. Where a device
+    has work, it may stand behind the last one for that.
+    """
+    return any(raw[KIND] in RETURNED for raw in lasts) and not any(
         raw[KIND] in ON_STREAMS or (raw[KIND] in ("collective", "transfer") and raw[STREAM] is not None)
         for raw in run.journals[actor]
     )

@@ -139,16 +139,22 @@ def test_what_came_last_to_the_mailbox_is_told(box: str, said: tuple[str, ...]) 
 # ---- in the composition of everything
 
 
-def composition(fault: dict[str, Any] | None, runner: str = "v1") -> list[Finding]:
+def composition(fault: dict[str, Any] | None, runner: str = "v1", protocol: str = "whole_engine") -> list[Finding]:
     document: dict[str, Any] = {
         "name": "n",
-        "protocol": {"name": "whole_engine", "form": "current", "pieces": {"runner": runner}},
+        "protocol": {"name": protocol, "form": "current", "pieces": {"runner": runner}},
         "topology": {"data_parallel_size": 2, "pipeline_parallel_size": 2},
         "config": {"parallel_rules": "0.33", "dp_sync_interval": 4, "max_num_seqs": 2, "max_num_batched_tokens": 8},
         "workload": {"requests": [{"prompt_tokens": 5, "output_tokens": 4, "abort": "40ms"}]},
         "faults": [] if fault is None else [fault],
     }
     return run_scenario(scenario_from(document)).findings
+
+
+def test_one_that_stands_still_is_blamed_though_its_monitor_waits() -> None:
+    fault = {"kind": "hang", "rank": "engine.0", "at": {"site": "call.sample", "ordinal": 1}}
+    first = composition(fault, protocol="whole_engine_watched")[0]
+    assert (first.klass, first.culprit and first.culprit.service) == (SILENT, "engine.0")
 
 
 def test_who_goes_is_blamed_where_ranks_agree_by_swaps() -> None:
