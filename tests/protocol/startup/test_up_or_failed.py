@@ -16,7 +16,7 @@ from dpsim.protocol.startup.layout import READY_NS
 from dpsim.protocol.startup.participant import Participant
 from tests.protocol.startup.worlds import addresses, explored, run, start
 
-PORTS = [[]]
+PORTS: list[list[int]] = [[]]
 MORE_PORTS = [[40004], [40003], [29550], [40004, 40003], [40001, 40002, 40003, 40004, 40005]]
 
 
