@@ -35,7 +35,7 @@ def test_a_look_conflicts_with_a_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     holds = Word.hold
 
     def alone(self: Word, chain: Chain) -> None:
-        shared, self.resource = self.resource, ("alone", *self.resource)  # type: ignore[assignment]
+        shared, self.resource = self.resource, ("alone", *self.resource)  # type: ignore[assignment]  # of another form than theirs
         holds(self, chain)
         self.resource = shared
 

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.config import EngineConfig, RuntimeMode
+from dpsim.museum.batch_v2 import EagerStays
 from dpsim.protocol.data_parallel.batch_v2 import (
     AgreementV2,
     LocalV2,
@@ -25,7 +26,6 @@ from tests.properties import breaks, holds
 from tests.protocol.data_parallel.v2_groups import (
     SMALL,
     SPLIT,
-    EagerStays,
     IdleOptsOut,
     KeepsEmpty,
     Kind,

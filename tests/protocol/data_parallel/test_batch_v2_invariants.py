@@ -12,6 +12,7 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.config import CUDAGraphMode, EngineConfig
+from dpsim.museum.batch_v2 import EagerStays, NoneEmpty
 from dpsim.protocol.data_parallel.batch_v2 import (
     AgreementV2,
     LocalV2,
@@ -24,11 +25,9 @@ from tests.properties import breaks, examples, holds
 from tests.protocol.data_parallel.v2_groups import (
     SMALL,
     SPLIT,
-    EagerStays,
     IdleOptsOut,
     Kind,
     LargestMode,
-    NoneEmpty,
     OwnCountsInTheRecord,
     OwnRequestsInTheRecord,
     OwnThreshold,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from dpsim.interface import Rank
 from dpsim.program import Program
 from dpsim.protocol.data_parallel.doubling import calls, exchanges, sum_over, summed
+from dpsim.protocol.data_parallel.program import DataParallelSetup
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 from tests.protocol.data_parallel.batch_worlds import Played
@@ -111,17 +112,21 @@ class Reduces(Program[Any]):
         rank.decide("sum", tuple(table.ravel().tolist()), "dp_cpu")
 
 
+def played(ranks: int, wrong: int | None = None) -> Played:
+    """`prepared` is what a step would have been told, which this program is not."""
+    world, prepared = world_of(ranks, ["dp_cpu"], []), cast(DataParallelSetup, None)
+    return Played(world, SimBackend().run_program(world, Reduces(wrong), None), prepared, ())
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
 def test_the_sum_is_that_of_all(ranks: int) -> None:
-    told = world_of(ranks, ["dp_cpu"], [])
     tables = [np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank + 1) for rank in range(ranks)]
-    done = Played(told, SimBackend().run_program(told, Reduces(), None), None, ())  # type: ignore[arg-type]
+    done = played(ranks)
     assert done.classes == []
     for rank in range(ranks):
         assert done.decided("sum", rank) == [tuple(summed(tables)[rank].ravel().tolist())]
 
 
 def test_one_table_that_is_not_contiguous() -> None:
-    told = world_of(4, ["dp_cpu"], [])
-    done = Played(told, SimBackend().run_program(told, Reduces(wrong=2), None), None, ())  # type: ignore[arg-type]
+    done = played(4, wrong=2)
     assert done.classes[0].startswith("HANG")

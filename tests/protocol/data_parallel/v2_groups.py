@@ -10,10 +10,8 @@ from dpsim.protocol.data_parallel.batch_v2 import (
     SyncState,
     Told,
 )
-from dpsim.protocol.data_parallel.microbatch import last_microbatch_empty
 from dpsim.protocol.graphs.candidates import BatchDescriptor
 from dpsim.testing.engine.v2 import Decided
-from tests.protocol.graphs.queries import NONE
 
 Kind = type[AgreementV2]
 
@@ -75,23 +73,6 @@ class PadsEager(AgreementV2):
 class KeepsEmpty(AgreementV2):
     def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
         return False
-
-
-class NoneEmpty(AgreementV2):
-    """What M-UB-13 is not: the same question as the V1 runner's, for any number of microbatches."""
-
-    def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
-        return last_microbatch_empty(num_tokens, graph.num_tokens, graph.num_ubatches)
-
-
-class EagerStays(AgreementV2):
-    """Modes are looked at in a split step, too."""
-
-    def split_dispatch(self, told: Told, uniform: int | None, local: LocalV2) -> BatchDescriptor:
-        chosen = super().split_dispatch(told, uniform, local)
-        if self.agreed_mode(told) == NONE:
-            return BatchDescriptor(NONE, max(told.tokens), local.num_reqs, num_ubatches=chosen.num_ubatches)
-        return chosen
 
 
 class ReusesAnything(AgreementV2):

@@ -38,17 +38,17 @@ def spin(array: Any) -> None:
         torch.cuda._sleep(CYCLES)
 
 
-class Spinning:
-    """Forwards whose every op takes time."""
+class Spinning(Forward033):
+    """A forward whose computing takes time."""
 
     async def run_expert(self, layer: int, received: Buffer) -> Buffer:
-        outgoing: Buffer = await super().run_expert(layer, received)  # type: ignore[misc]
-        held(self.dbo.stream, outgoing)  # type: ignore[attr-defined]
+        outgoing: Buffer = await super().run_expert(layer, received)
+        held(self.dbo.stream, outgoing)
         return outgoing
 
     def attend(self, layer: int, context: Any, query: Buffer, attended: Buffer) -> None:
-        super().attend(layer, context, query, attended)  # type: ignore[misc]
-        held(self.dbo.stream, attended)  # type: ignore[attr-defined]
+        super().attend(layer, context, query, attended)
+        held(self.dbo.stream, attended)
 
 
 def held(stream: Stream, buffer: Buffer) -> None:
@@ -58,7 +58,7 @@ def held(stream: Stream, buffer: Buffer) -> None:
 def slow_network(forward: type[Forward033]) -> type[Forward033]:
     """The forward with an all-to-all that holds its stream too."""
 
-    class Exchange(forward.all_to_all):  # type: ignore[name-defined,misc]
+    class Exchange(forward.all_to_all):  # type: ignore[name-defined,misc]  # a base that is known at run time
         def exchange(
             self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], stream: Stream, site: str
         ) -> None:

@@ -96,10 +96,9 @@ class SamplesAtOnce(QueuedLoop[Batch]):
     """The queue does not know a deferred batch: it is sampled at once, and its result is taken at its turn."""
 
     async def step(self) -> bool:
-        defers, self.live.defers = self.live.defers, lambda: False  # type: ignore[method-assign]
-        executed = await super().step()
-        self.live.defers = defers  # type: ignore[method-assign]
-        return executed
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(self.live, "defers", lambda: False)
+            return await super().step()
 
 
 class WithoutMasks(Executor):

@@ -14,7 +14,7 @@ from dpsim.program import Unsuitable
 from dpsim.protocol.overlap.step import FORWARDS
 from dpsim.protocol.pipeline.layers import Layers
 from dpsim.protocol.whole.split_stage import SPLIT, SplitLayers, SplitWorker
-from dpsim.protocol.whole.stage_worker import StageWorker
+from dpsim.protocol.whole.stage_worker import AgreedGraphs, StageWorker
 from dpsim.runner import run_scenario
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path
@@ -143,8 +143,9 @@ class OwnSplit(SplitWorker):
     async def agree_on(self, tokens: Any) -> None:
         await super().agree_on(tokens)
         assert isinstance(self.model, SplitLayers)
+        assert isinstance(self.model.graphs, AgreedGraphs)
         if self.is_last and self.peers.index == 1:
-            self.model.graphs.agreed = self.model.agreed()._replace(microbatched=False)  # type: ignore[attr-defined]
+            self.model.graphs.agreed = self.model.agreed()._replace(microbatched=False)
 
 
 MUTANTS = [

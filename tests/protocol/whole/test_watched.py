@@ -158,7 +158,7 @@ class ShutsDownAlone(WatchedCore):
     """A core that is told to end takes that for its own affair."""
 
     def leave(self, shut_down: bool) -> None:
-        WatchedCore.__mro__[1].leave(self, shut_down)  # type: ignore[attr-defined]
+        super(WatchedCore, self).leave(shut_down)  # past what tells the others
 
 
 class LeavesSilently(WatchedWorker):
