@@ -4,7 +4,7 @@ One representative step of an engine (data-parallel agreement, two microbatches 
 hidden states handed to the next pipeline stage, tokens returned), written three times:
 
     baseline.py      as one writes it in SimPy: a process per stream, Stores, a helper process per collective
-    program.py       against `dpsim.interface`, run by the simulated machine: addresses, memory, numbers, a full journal
+    program.py       against the contract, run by the simulated machine: addresses, memory, numbers, a full journal
     flattened.py     by hand for this one step, with a tenth of the events: what SimPy alone would allow
 
 All three end at the same simulated time. They are run in turn, many times, in one process, and what is reported are

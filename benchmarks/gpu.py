@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 from benchmarks.gpu_ways import HOST_SUM, PROGRAM
 from benchmarks.measure import Spread, ratios, spread
-from dpsim.ops import DECISION_VALUE, KIND, SITE, RawRecord
-from dpsim.world import CommunicatorSpec, World
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, RawRecord
+from dpsim.contract.world import CommunicatorSpec, World
 from real.backend import GlooBackend, NcclBackend, TorchBackend
 
 RANKS = 2

@@ -28,10 +28,10 @@ from time import perf_counter_ns
 from typing import Any, TypeAlias
 
 from benchmarks.gpu_ways import COLD, COLUMN, fill, increment
-from dpsim.interface import Rank
-from dpsim.ops import RawRecord
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 from real.cuda_groups import CudaCommunicator
 from real.cuda_streams import CudaStream
 from real.folder import MEMORY

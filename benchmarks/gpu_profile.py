@@ -24,7 +24,7 @@ if not __package__:  # run as a file
 
 from benchmarks.gpu import RANKS, world
 from benchmarks.gpu_parts import PARTS, PROGRAM
-from dpsim.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
 from real.backend import GlooBackend, NcclBackend, TorchBackend
 from real.folder import MEMORY, has_room
 

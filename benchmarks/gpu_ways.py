@@ -21,9 +21,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 from real.calls import reduction
 from real.rank import RealRank
 

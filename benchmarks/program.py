@@ -1,4 +1,4 @@
-"""The step as a protocol against `dpsim.interface`, and the world for it.
+"""The step as a protocol against `dpsim.contract.interface`, and the world for it.
 
 What the host waits for, the order on the streams and the durations are those of the baseline, so it ends at the same
 simulated time. On top of the baseline it does what a protocol does: every call has an address and a record, kernels
@@ -17,11 +17,11 @@ from typing import Any
 import numpy as np
 
 from benchmarks.baseline import AGREE_NS, ATTENTION_NS, EXCHANGE_NS, EXPERTS_NS, host_ns
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.costs import Costs
-from dpsim.world import CommunicatorSpec, Run, World
+from dpsim.sim.graph.costs import Costs
 
 COSTS = Costs(*[0] * len(Costs._fields))._replace(
     host_collective=AGREE_NS, device_collective=EXCHANGE_NS, eager_bytes=1 << 20

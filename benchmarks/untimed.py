@@ -14,12 +14,12 @@ import simpy
 
 from benchmarks.measure import Spread, ratios, spread, turns
 from benchmarks.program import COSTS, PipelinedStep, world
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.schedule import Candidate, Strategy
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import Candidate, Strategy
+from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.op import Op
-from dpsim.world import CommunicatorSpec, Run, World
+from dpsim.sim.graph.op import Op
 
 PROCESSES, TIMEOUTS = 64, 1_000
 DP, PP, STEPS = 4, 2, 50

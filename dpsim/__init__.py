@@ -5,89 +5,134 @@
     result = dpsim.run_scenario(dpsim.load_scenario(dpsim.scenario_path("quickstart")))
     result.verdict, result.met
 
-    interface.py       the contract between a protocol and whatever runs it
-    ops.py             what a journal is made of: records and addresses
-    awaited.py         whom a member of a collective waits for, for the simulation and for the checks
-    within.py          which replay of a graph a record belongs to
-    world.py           what a backend is told, and the run that it gives back
-    program.py         what a protocol is: prepared once, then run by every rank
-    shared_state.py    what its ranks share where they share a process, which no run may change
-    registry.py        protocols and variants by name
-    config/            the engine's configuration, in vLLM's names, and the rules of its releases
-    protocol/          the protocol, written once
-    museum/            known mistakes of it, each beside its healthy twin
-
-    backend/           what every backend shares; the package `real` is built on it too
+    contract/          what a program calls, what a backend runs: interface, ops, world, program, registry
+    backend/           what every backend shares; the package `real` builds on it too
     sim/               the simulated machine
-    schedule.py        the seam between that machine and whoever picks a schedule
-    explore/           which schedules there are, and which are worth a run
-    campaign/          many runs: a world explored whole, over processes, replayed
-
-    scenario/          what is run, what goes wrong, and what must come out
-    runner.py          one run, judged
+    explore/           the search over schedules
     checks/            what must hold, as folds over journals
     diagnose/          findings in words
-    trace/             a run as a file, and two of them compared
-
+    trace/             a run as a file, and the comparison of two
+    scenario/          what is run, what goes wrong, and what must come out
+    runner.py          one run, judged
+    campaign/          many runs: a world explored whole, over processes, replayed
     cli/               the command `dpsim`
     pytest_plugin.py   scenario files as tests
     testing/           for tests of protocols and of backends
-    words.py           small pieces of text: what was meant, how many, how long
+    version.py         the version of this distribution
 
-Importing dpsim imports nothing else: the public names are looked up when they are first used (PEP 562), so that `dpsim
---help` answers at once and a protocol can import `dpsim.interface` without the rest. The contract of a protocol is
-`dpsim.interface`; protocols and variants are registered with `dpsim.registry`.
+    vllm/              the model of one engine, found by entry points like the packages of a user
+
+Importing dpsim imports nothing else: Python looks the public names up when a module first uses them (PEP 562). A
+protocol, a variant or a test needs only the names of `dpsim` and of `dpsim.testing`; other modules may move. No module
+of this package imports this front.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpsim.contract.interface import (
+        Aborted,
+        Buffer,
+        CaptureError,
+        DeviceCommunicator,
+        Event,
+        Flag,
+        Frozen,
+        Graph,
+        HostArray,
+        HostCommunicator,
+        Mailbox,
+        Rank,
+        Store,
+        Stream,
+        Thread,
+    )
+    from dpsim.contract.ops import Domain, DType, RawRecord, ReduceOp
+    from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+    from dpsim.contract.registry import register_protocol, register_variant, variant, with_variant
+    from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, Lost, Run, World
     from dpsim.runner import Result, run_scenario, warm_backends
-    from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
+    from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, scenario_from
     from dpsim.scenario.locate import scenario_path
     from dpsim.trace import compare, digest, read_trace, write_trace
 
     __version__: str
 
 _HOMES = {
-    "Result": "runner",
-    "Scenario": "scenario",
-    "ScenarioError": "scenario",
-    "compare": "trace",
-    "digest": "trace",
-    "load_scenario": "scenario",
-    "read_trace": "trace",
-    "run_scenario": "runner",
-    "scenario_from": "scenario",
-    "scenario_path": "scenario.locate",
-    "warm_backends": "runner",
-    "write_trace": "trace",
+    "contract.interface": (
+        "Aborted Buffer CaptureError DeviceCommunicator Event Flag Frozen Graph HostArray HostCommunicator Mailbox "
+        "Rank Store Stream Thread"
+    ),
+    "contract.ops": "DType Domain RawRecord ReduceOp",
+    "contract.program": "Arguments Program Request Unsuitable",
+    "contract.registry": "register_protocol register_variant variant with_variant",
+    "contract.world": "Backend BackendUnavailable CommunicatorSpec Lost Run World",
+    "runner": "Result run_scenario warm_backends",
+    "scenario": "Scenario ScenarioError dump_scenario load_scenario scenario_from",
+    "scenario.locate": "scenario_path",
+    "trace": "compare digest read_trace write_trace",
 }
-"""Public name -> the module of dpsim that has it."""
+"""Module of dpsim -> the public names that it has."""
+
+_HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 __all__ = [
+    "Aborted",
+    "Arguments",
+    "Backend",
+    "BackendUnavailable",
+    "Buffer",
+    "CaptureError",
+    "CommunicatorSpec",
+    "DType",
+    "DeviceCommunicator",
+    "Domain",
+    "Event",
+    "Flag",
+    "Frozen",
+    "Graph",
+    "HostArray",
+    "HostCommunicator",
+    "Lost",
+    "Mailbox",
+    "Program",
+    "Rank",
+    "RawRecord",
+    "ReduceOp",
+    "Request",
     "Result",
+    "Run",
     "Scenario",
     "ScenarioError",
+    "Store",
+    "Stream",
+    "Thread",
+    "Unsuitable",
+    "World",
     "__version__",
     "compare",
     "digest",
+    "dump_scenario",
     "load_scenario",
     "read_trace",
+    "register_protocol",
+    "register_variant",
     "run_scenario",
     "scenario_from",
     "scenario_path",
+    "variant",
     "warm_backends",
+    "with_variant",
     "write_trace",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        value: Any = _version()
-    elif name in _HOMES:
-        value = getattr(import_module(f"dpsim.{_HOMES[name]}"), name)
+        value: Any = import_module("dpsim.version").version()
+    elif name in _HOME_OF:
+        value = getattr(import_module(f"dpsim.{_HOME_OF[name]}"), name)
     else:
         raise AttributeError(f"module 'dpsim' has no attribute {name!r}")
     globals()[name] = value
@@ -96,13 +141,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
-
-
-def _version() -> str:
-    """The version of the installed distribution; "unknown" where the source is used without an installation."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("dpsim-ranks")
-    except PackageNotFoundError:
-        return "unknown"

@@ -52,10 +52,10 @@ if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
 
     from dpsim.campaign.token import Token
+    from dpsim.contract.world import Backend
     from dpsim.runner import Result
     from dpsim.scenario import Scenario
     from dpsim.testing.saved import SavedFailure
-    from dpsim.world import Backend
 
 PATTERNS = ["**/scenarios/**/*.y*ml"]
 TOP_KEY = re.compile(r"""^["']?([A-Za-z_-]+)["']?\s*:""", re.MULTILINE)
@@ -144,10 +144,10 @@ class ScenarioItem(pytest.Item):
 
     def runtest(self) -> None:
         """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
-        from dpsim.registry import UnknownName
+        from dpsim.contract.registry import UnknownName
+        from dpsim.contract.world import BackendUnavailable, Unended
         from dpsim.scenario import ScenarioError, WorkloadMissing
         from dpsim.scenario.to_world import OnlySimulated
-        from dpsim.world import BackendUnavailable, Unended
 
         try:
             self._judge()

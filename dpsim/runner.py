@@ -18,12 +18,12 @@ from typing import Any, Literal, NamedTuple
 
 from dpsim import checks
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
+from dpsim.contract.ops import CAPTURE_WHAT, KIND, STEP
+from dpsim.contract.words import did_you_mean
+from dpsim.contract.world import Backend, BackendUnavailable, Gate, Run, World
 from dpsim.diagnose.injected import never_applied
-from dpsim.ops import CAPTURE_WHAT, KIND, STEP
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
-from dpsim.words import did_you_mean
-from dpsim.world import Backend, BackendUnavailable, Gate, Run, World
 
 
 class UnknownBackend(ValueError):

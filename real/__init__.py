@@ -52,6 +52,6 @@ Importing any of it does not import torch; using it does. The package imports `d
 share, never the other way round.
 """
 
-from dpsim.backend.call_site import own_code
+from dpsim.backend.journal.call_site import own_code
 
 own_code(__name__, "torch")

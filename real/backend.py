@@ -17,8 +17,8 @@ import os
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from dpsim.registry import protocol
-from dpsim.world import BackendUnavailable, Progress, Run, World
+from dpsim.contract.registry import protocol
+from dpsim.contract.world import BackendUnavailable, Progress, Run, World
 from real.pool import Pool
 
 NEEDED = ("torch", "msgspec")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from threading import Event
 from typing import NamedTuple
 
-from dpsim.backend.journal import RankJournal
-from dpsim.ops import RawRecord
-from dpsim.world import World
+from dpsim.backend.journal.journal import RankJournal
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.world import World
 from real.communicators import Group
 from real.mail import Mail
 from real.rank import Device, RealRank

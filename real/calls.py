@@ -15,7 +15,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-from dpsim.backend.issue import Issue
+from dpsim.backend.journal.issue import Issue
 
 
 class Sizes(NamedTuple):

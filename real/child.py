@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.backend.trouble import ENDS, is_stopped, limit
+from dpsim.backend.journal.trouble import ENDS, is_stopped, limit
 from real.fork_server import Forked, ForkServer, command
 
 REST_SECONDS = 60.0

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple, TypeAlias
 
-from dpsim.world import CommunicatorSpec
+from dpsim.contract.world import CommunicatorSpec
 from real.messages import worker_of
 
 TIMEOUT = timedelta(days=7)

@@ -22,12 +22,12 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.buffers import of_this_backend
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.issue import Issue
-from dpsim.backend.pools import GraphPool
-from dpsim.interface import Buffer, DeviceCommunicator, Stream
-from dpsim.world import CommunicatorSpec
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.memory.buffers import of_this_backend
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import Buffer, DeviceCommunicator, Stream
+from dpsim.contract.world import CommunicatorSpec
 from real import gloo_calls
 from real.abandoned import ended
 from real.communicators import Group

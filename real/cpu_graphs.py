@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 
-from dpsim.backend.buffers import of_this_backend
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.interface import Buffer
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.memory.buffers import of_this_backend
+from dpsim.contract.interface import Buffer
 from real.rank import RealBuffer
 
 

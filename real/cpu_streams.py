@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
-from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.kernel_call import KernelCall
-from dpsim.backend.streams import JournaledEvent, JournaledStream
-from dpsim.backend.threads import JournaledFlag
-from dpsim.backend.work import Outcome
-from dpsim.interface import Aborted, HostArray, Stream
-from dpsim.ops import DType
+from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
+from dpsim.backend.graphs.kernel_call import KernelCall
+from dpsim.backend.hosts.threads import JournaledFlag
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
+from dpsim.contract.interface import Aborted, HostArray, Stream
+from dpsim.contract.ops import DType
 from real.calls import torch_dtype
 from real.flags import RealFlag
 from real.rank import RealBuffer, RealRank, RealStream, arguments, was_written

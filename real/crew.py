@@ -24,8 +24,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpsim.backend.trouble import is_stopped
-from dpsim.world import BackendUnavailable, Lost
+from dpsim.backend.journal.trouble import is_stopped
+from dpsim.contract.world import BackendUnavailable, Lost
 from real.child import Child, speaking
 from real.clock import Clock
 from real.fork_server import LOOKS, POLL_SECONDS, ForkServer

@@ -27,10 +27,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.pools import GraphPool
-from dpsim.interface import DeviceCommunicator
-from dpsim.world import CommunicatorSpec, World
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import DeviceCommunicator
+from dpsim.contract.world import CommunicatorSpec, World
 from real.communicators import Group
 from real.cuda_calls import CudaCalls, Relaxed, mark_on
 from real.cuda_fused import communicator_class, stream_class

@@ -18,8 +18,8 @@ import ctypes
 import math
 from typing import Any, TypeAlias
 
-from dpsim.interface import HostArray
-from dpsim.ops import DTYPES
+from dpsim.contract.interface import HostArray
+from dpsim.contract.ops import DTYPES
 from real.calls import torch_dtype
 from real.cuda_errors import driver
 from real.cuda_flags import Words, wait_for_word

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 from functools import cache
 
-from dpsim.backend.journal import Journal
+from dpsim.backend.journal.journal import Journal
 
 SAID = {
     900: "operation not permitted when stream is capturing",

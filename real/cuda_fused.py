@@ -26,15 +26,15 @@ from types import FunctionType
 from typing import Any
 from zlib import crc32
 
-from dpsim.backend.arguments import count_of, reduction_name, unknown_dtype
-from dpsim.backend.buffers import check_buffers, of_this_backend, refs
-from dpsim.backend.issue import plan
-from dpsim.backend.journal import Journal
-from dpsim.backend.kernel_call import KernelError, WroteWhatItReads, check_kernel, refuse_result
-from dpsim.backend.plain import PLAIN, check_plain, shape_of, whole
-from dpsim.backend.work import Work
-from dpsim.interface import Buffer, Frozen, HostArray, Kernel, Stream
-from dpsim.ops import DTYPES, DType, ReduceOp
+from dpsim.backend.graphs.kernel_call import KernelError, WroteWhatItReads, check_kernel, refuse_result
+from dpsim.backend.hosts.arguments import count_of, reduction_name, unknown_dtype
+from dpsim.backend.hosts.work import Work
+from dpsim.backend.journal.issue import plan
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.plain import PLAIN, check_plain, shape_of, whole
+from dpsim.backend.memory.buffers import check_buffers, of_this_backend, refs
+from dpsim.contract.interface import Buffer, Frozen, HostArray, Kernel, Stream
+from dpsim.contract.ops import DTYPES, DType, ReduceOp
 from real.calls import reduction
 from real.communicators import Group
 from real.cuda_calls import Landing

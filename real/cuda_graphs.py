@@ -1,8 +1,8 @@
 """CUDA graphs of one rank, for one job: the device captures the calls and replays them by itself.
 
-While a stream is captured, what is put on it goes to CUDA as always, which keeps it (`dpsim.backend.capture` writes the
-journal and knows the law). A replay is one launch, after what the communicators of the graph did last: NCCL wants the
-operations of a communicator in one order, also those of graphs.
+While a stream is captured, what is put on it goes to CUDA as always, which keeps it (`dpsim.backend.graphs.capture`
+writes the journal and knows the law). A replay is one launch, after what the communicators of the graph did last: NCCL
+wants the operations of a communicator in one order, also those of graphs.
 
 Each graph begins with an addition to a number on the device, so that it can be told from what the host believes how
 often the graph has run (at its end, behind a collective, it would take 2.4 us instead of 1.5; beside the rest, 17):
@@ -22,13 +22,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, Protocol
 
-from dpsim.backend.buffers import of_this_backend
-from dpsim.backend.capture import Capture
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.kept import KeptCollective, KeptTransfers
-from dpsim.backend.pools import GraphPool
-from dpsim.backend.streams import JournaledEvent, JournaledStream
-from dpsim.ops import CaptureMode
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
+from dpsim.backend.graphs.capture import Capture
+from dpsim.backend.graphs.kept import KeptCollective, KeptTransfers
+from dpsim.backend.memory.buffers import of_this_backend
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.ops import CaptureMode
 from real.cuda_errors import refuse_captured
 from real.cuda_groups import CudaCommunicator
 from real.cuda_order import Order

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from dpsim.backend.buffers import of_this_backend
-from dpsim.backend.issue import Issue
-from dpsim.interface import Buffer, Stream
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.memory.buffers import of_this_backend
+from dpsim.contract.interface import Buffer, Stream
 from real import nccl_calls
 from real.communicators import Group
 from real.cuda_errors import refuse_captured

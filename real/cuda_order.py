@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from dpsim.interface import Aborted
+from dpsim.contract.interface import Aborted
 
 
 class Numbered(Protocol):

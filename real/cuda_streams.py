@@ -18,12 +18,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.kernel_call import KernelCall, KernelError
-from dpsim.backend.streams import JournaledEvent, JournaledStream
-from dpsim.backend.work import Outcome
-from dpsim.interface import HostArray, Stream
-from dpsim.ops import DType
+from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
+from dpsim.backend.graphs.kernel_call import KernelCall, KernelError
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
+from dpsim.contract.interface import HostArray, Stream
+from dpsim.contract.ops import DType
 from real.cuda_calls import CudaCalls, Landing
 from real.cuda_errors import refuse_captured
 from real.cuda_order import NOTHING, Behind, Order, after, settle

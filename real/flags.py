@@ -18,9 +18,9 @@ import threading
 from collections.abc import Callable, Generator
 from typing import Any, Protocol, TypeVar
 
-from dpsim.backend.journal import Journal
-from dpsim.backend.threads import JournaledFlag
-from dpsim.backend.work import Outcome
+from dpsim.backend.hosts.threads import JournaledFlag
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.journal import Journal
 from real.waiting import Patience
 
 

@@ -38,9 +38,9 @@ from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle, send_handle
 from typing import Any, NamedTuple
 
-from dpsim import registry
-from dpsim.backend.trouble import is_stopped, limit
-from dpsim.world import Lost
+from dpsim.backend.journal.trouble import is_stopped, limit
+from dpsim.contract import registry
+from dpsim.contract.world import Lost
 from real.clock import Clock
 
 OUTPUTS = 1, 2

@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from dpsim.backend.issue import Issue
-from dpsim.world import CommunicatorSpec
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.world import CommunicatorSpec
 from real.calls import Sizes, copy_as_fits, reduction, result_count, spreading, staged_output, staged_source
 from real.communicators import TIMEOUT, Group
 

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.host_communicators import JournaledHostCommunicator
-from dpsim.backend.issue import Issue
-from dpsim.backend.journal import Journal
-from dpsim.backend.work import Outcome
-from dpsim.interface import HostArray
+from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import HostArray
 from real import gloo_calls
 from real.abandoned import Unending, ended
 from real.communicators import Group

@@ -31,10 +31,10 @@ from sys import _getframe
 from types import FrameType, FunctionType, TracebackType
 from typing import Any, TypeVar
 
-from dpsim.backend.call_site import place_of
-from dpsim.backend.journal import Journal, RankJournal
-from dpsim.backend.misuse import CONTRACT
-from dpsim.ops import INJECTED_WHAT, KIND, MAIN, RawRecord
+from dpsim.backend.journal.call_site import place_of
+from dpsim.backend.journal.journal import Journal, RankJournal
+from dpsim.backend.journal.misuse import CONTRACT
+from dpsim.contract.ops import INJECTED_WHAT, KIND, MAIN, RawRecord
 from real.waiting import Unfinished
 
 T = TypeVar("T")

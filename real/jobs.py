@@ -11,9 +11,9 @@ import sys
 import traceback
 from typing import Any
 
-from dpsim import registry
-from dpsim.backend.trouble import trouble
-from dpsim.program import Program
+from dpsim.backend.journal.trouble import trouble
+from dpsim.contract import registry
+from dpsim.contract.program import Program
 from real.messages import Job, Refused
 
 

@@ -15,8 +15,8 @@ a message) goes through the strict writer of JSON, as does what MessagePack lack
 a surrogate pair): msgspec would take a set and give a list back. The first byte of a record tells the two apart.
 
     file = JournalFile(path)
-    file.write(("probe", 4, "main", "late", 0, "dpsim/ops.py:88"))
-    read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/ops.py:88")]
+    file.write(("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88"))
+    read_journal(path) == [("probe", 4, "main", "late", 0, "dpsim/contract/ops.py:88")]
 
 One thread writes at a time. A processor that reorders stores (not x86) may show a reader the length before the bytes,
 for nanoseconds; so what is read while the rank runs, the step for the progress line, may be missing once.
@@ -35,8 +35,8 @@ import struct
 import sys
 from collections.abc import Callable
 
-from dpsim.backend.plain import PLAIN
-from dpsim.ops import KIND, RawRecord
+from dpsim.backend.journal.plain import PLAIN
+from dpsim.contract.ops import KIND, RawRecord
 
 WINDOW = 1 << 20
 """So much of the file is mapped at a time."""

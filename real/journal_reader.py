@@ -9,7 +9,7 @@ of mapped memory at once.
     standing(path)              # where the rank stands, if it does not move
 
 Neither MessagePack nor JSON knows tuples: the writer turns them into arrays, and here all arrays become tuples again,
-which gives the record that was written, since records hold nothing but plain data (`dpsim.backend.plain`).
+which gives the record that was written, since records hold nothing but plain data (`dpsim.backend.journal.plain`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import mmap
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
-from dpsim.ops import (
+from dpsim.contract.ops import (
     FLAG_HOW,
     INJECTED_WHAT,
     KIND,

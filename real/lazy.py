@@ -14,9 +14,9 @@ off, and a communicator that an earlier job has made would be there already.
 
 from __future__ import annotations
 
-from dpsim.backend.communicators import JournaledDeviceCommunicator
-from dpsim.backend.issue import Issue
-from dpsim.backend.journal import Journal
+from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
 from real.communicators import Group
 from real.waiting import Patience
 

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.ops import COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, KIND, OP, TRANSFER_PEER, RawRecord
-from dpsim.world import World
+from dpsim.contract.ops import COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, KIND, OP, TRANSFER_PEER, RawRecord
+from dpsim.contract.world import World
 
 EVEN = ("all_reduce", "broadcast")
 """Collectives to which all members bring as much."""

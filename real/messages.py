@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from dpsim.world import End, World
+from dpsim.contract.world import End, World
 
 
 def worker_of(actor: int, size: int) -> int:

@@ -1,6 +1,6 @@
 """What a service has in the place of a device: nothing. It needs no GPU and has no part in any communicator.
 
-The contract refuses its streams (`dpsim.backend.rank`), so nobody comes to ask for what is not there.
+The contract refuses its streams (`dpsim.backend.calls.rank`), so nobody comes to ask for what is not there.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.pools import GraphPool
-from dpsim.interface import DeviceCommunicator
-from dpsim.world import CommunicatorSpec
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import DeviceCommunicator
+from dpsim.contract.world import CommunicatorSpec
 from real.communicators import Group
 from real.rank import Device, RealRank, RealStream
 

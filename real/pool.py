@@ -37,11 +37,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpsim.backend.trouble import free_descriptors
-from dpsim.backend.whereabouts import whereabouts
-from dpsim.registry import modules
-from dpsim.shared_state import SharedState
-from dpsim.world import CommunicatorSpec, Lost, Progress, Run, World
+from dpsim.backend.journal.trouble import free_descriptors
+from dpsim.backend.journal.whereabouts import whereabouts
+from dpsim.contract.registry import modules
+from dpsim.contract.rules.shared_state import SharedState
+from dpsim.contract.world import CommunicatorSpec, Lost, Progress, Run, World
 from real.child import Child, speaking
 from real.communicators import by_workers
 from real.crew import Crew, ProgramRefused

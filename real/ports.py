@@ -16,7 +16,7 @@ import socket
 from collections.abc import Generator, Iterable
 from ipaddress import IPv4Address
 
-from dpsim.world import Lost, Stranger
+from dpsim.contract.world import Lost, Stranger
 
 BACKLOG = 1024
 """Ranks that may knock at the same time; of a stranger, all that ever do."""

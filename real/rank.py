@@ -7,19 +7,19 @@ from collections.abc import Generator, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from dpsim.backend.buffers import JournaledBuffer, of_this_backend
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.issue import Issue
-from dpsim.backend.journal import Journal
-from dpsim.backend.kernel_call import KernelCall
-from dpsim.backend.pools import GraphPool
-from dpsim.backend.rank import JournaledRank
-from dpsim.backend.streams import JournaledStream
-from dpsim.backend.threads import JournaledFlag, JournaledThread, ThreadProgram
-from dpsim.backend.work import Outcome
-from dpsim.interface import Buffer, DeviceCommunicator, Frozen, Stream
-from dpsim.ops import DType
-from dpsim.world import CommunicatorSpec, Message, World, outside
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.calls.rank import JournaledRank
+from dpsim.backend.calls.streams import JournaledStream
+from dpsim.backend.graphs.kernel_call import KernelCall
+from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.memory.buffers import JournaledBuffer, of_this_backend
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import Buffer, DeviceCommunicator, Frozen, Stream
+from dpsim.contract.ops import DType
+from dpsim.contract.world import CommunicatorSpec, Message, World, outside
 from real.communicators import Group
 from real.flags import RealFlag
 from real.host_calls import GlooHostCommunicator

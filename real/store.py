@@ -18,7 +18,7 @@ import socket
 from datetime import timedelta
 from typing import Any
 
-from dpsim.world import Lost
+from dpsim.contract.world import Lost
 
 BACKLOG = 1024
 """Workers that may knock at the same time."""

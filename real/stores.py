@@ -34,10 +34,10 @@ import threading
 from collections.abc import Generator
 from typing import Any, Protocol
 
-from dpsim.backend.journal import Journal
-from dpsim.backend.stores import JournaledStore
-from dpsim.backend.work import Outcome
-from dpsim.interface import Frozen
+from dpsim.backend.hosts.stores import JournaledStore
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import Frozen
 from real.journal_reader import tuples
 from real.mail import receive
 from real.ports import listen, reach

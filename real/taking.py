@@ -9,9 +9,9 @@ from collections.abc import Generator
 from queue import Empty
 from typing import Any, Protocol
 
-from dpsim.backend.journal import Journal
-from dpsim.backend.work import Outcome
-from dpsim.interface import Frozen
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import Frozen
 from real.mail import Mail
 from real.waiting import Patience
 

@@ -29,16 +29,16 @@ from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from dpsim import registry
-from dpsim.backend.call_site import is_library, is_own_code, place_in
-from dpsim.backend.injection import RankDied, RankHung
-from dpsim.backend.journal import Journal, RankJournal
-from dpsim.backend.misuse import ForeignAwait
-from dpsim.backend.threads import JournaledThread, ThreadProgram
-from dpsim.backend.trouble import trouble
-from dpsim.backend.work import Outcome
-from dpsim.ops import MAIN, RawRecord
-from dpsim.world import World
+from dpsim.backend.hosts.threads import JournaledThread, ThreadProgram
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.call_site import is_library, is_own_code, place_in
+from dpsim.backend.journal.injection import RankDied, RankHung
+from dpsim.backend.journal.journal import Journal, RankJournal
+from dpsim.backend.journal.misuse import ForeignAwait
+from dpsim.backend.journal.trouble import trouble
+from dpsim.contract import registry
+from dpsim.contract.ops import MAIN, RawRecord
+from dpsim.contract.world import World
 from real.belongings import Belongings
 from real.issuing import ISSUING, OwnJournal, guarded, one_by_one
 from real.journal_file import NoJournal

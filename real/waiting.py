@@ -26,7 +26,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, NoReturn, Protocol, TypeVar
 
-from dpsim.interface import Frozen
+from dpsim.contract.interface import Frozen
 
 T = TypeVar("T")
 

@@ -32,9 +32,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from dpsim.backend.whereabouts import FEW
-from dpsim.ops import KIND, RawRecord
-from dpsim.world import End, Progress, World
+from dpsim.backend.journal.whereabouts import FEW
+from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.world import End, Progress, World
 from real.child import Child, speaking
 from real.clock import Clock
 from real.journal_reader import Standing, died_as_planned, journal_size, last_step, standing

@@ -32,12 +32,12 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-from dpsim import registry
-from dpsim.backend.injection import RankDied, RankHung
-from dpsim.backend.trouble import trouble
-from dpsim.program import Program
-from dpsim.shared_state import SharedState, refuse_changes, state_of
-from dpsim.world import End
+from dpsim.backend.journal.injection import RankDied, RankHung
+from dpsim.backend.journal.trouble import trouble
+from dpsim.contract import registry
+from dpsim.contract.program import Program
+from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
+from dpsim.contract.world import End
 from real.belongings import Belongings, lone_rank
 from real.communicators import TIMEOUT, Communicators, Group
 from real.gloo_calls import connect_gloo

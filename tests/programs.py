@@ -21,10 +21,10 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import CommunicatorSpec, Run, World
 
 Script: TypeAlias = Callable[[Rank], Coroutine[Any, Any, Any]]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from dpsim.ops import KIND, MAIN, RECORDS, RawRecord, as_record
+from dpsim.contract.ops import KIND, MAIN, RECORDS, RawRecord, as_record
 
 COMMON: dict[str, Any] = {"step": 0, "thread": MAIN, "ordinal": 0, "where": ""}
 """What every record has, where a test does not say it."""

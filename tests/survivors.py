@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Aborted, Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Aborted, Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 
 class PeerGone(RuntimeError):

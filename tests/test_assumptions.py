@@ -9,9 +9,9 @@ from typing import get_args
 import pytest
 
 from dpsim.campaign.assumed import assumed
+from dpsim.contract.world import Kill, World
 from dpsim.scenario import KillSpec, Limits
 from dpsim.scenario.faults import Alter, Die, Hang, Raise, Repeat, Skip
-from dpsim.world import Kill, World
 from tests import ROOT
 
 TEXT = (ROOT / "docs" / "assumptions.md").read_text()

@@ -16,7 +16,7 @@ from tests.house.tree import complaints
 NOT_NAMED = {
     "dpsim/checks/__init__.py: its docstring does not name steps.py",
     "dpsim/explore/strategies/__init__.py: its docstring does not name newest.py",
-    "dpsim/protocol/__init__.py: its docstring does not name largest/",
+    "dpsim/vllm/__init__.py: its docstring does not name largest/",
 }
 
 

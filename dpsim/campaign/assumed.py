@@ -11,15 +11,15 @@ simulation never does is not named here; docs/assumptions.md lists all of it.
 
 from __future__ import annotations
 
-from dpsim.words import ranks_text
-from dpsim.world import World
+from dpsim.contract.words import ranks_text
+from dpsim.contract.world import World
 
 
 def assumed(world: World, by_flags: bool = False, timeouts: bool = False) -> tuple[str, ...]:
     """Each in a few words; empty if the world has everything. `by_flags`: the program says so (`ordered_by_flags`).
     `timeouts`: somebody waited with one.
 
-    >>> from dpsim.world import Kill
+    >>> from dpsim.contract.world import Kill
     >>> for what in assumed(World(3, (), kills=(Kill(1), Kill(2, loses_mail=True))))[:2]:
     ...     print(what)
     only ranks 1, 2 die

@@ -30,9 +30,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from dpsim.backend.call_site import is_own_code, place_in
+from dpsim.backend.journal.call_site import is_own_code, place_in
 from dpsim.checks.finding import Culprit
-from dpsim.sim.rank import SimRank
+from dpsim.sim.calls.rank import SimRank
 
 SITE = "draws"
 MAKERS = ("random", "numpy")

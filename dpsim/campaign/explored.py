@@ -21,13 +21,13 @@ from dpsim.campaign.assumed import assumed
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import DELAY, Subject, identity
 from dpsim.checks.finding import Finding
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.words import counted
+from dpsim.contract.world import Lost, Run
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, switches
 from dpsim.explore.strategies.replay import Replay
-from dpsim.schedule import CutOff
-from dpsim.words import counted
-from dpsim.world import Lost, Run
 
 
 @dataclass

@@ -1,8 +1,8 @@
 """The same messages again: a run on another backend whose looks into mailboxes come to what they came to in this one.
 
 Whose message a look finds is a race. The simulation says of each look which message it took, so that makes a gate for
-it (`dpsim.world.Gate`), and on whatever backend a run at these gates takes the same ones. What else races (who has a
-port, what an event says) stays as it comes.
+it (`dpsim.contract.world.Gate`), and on whatever backend a run at these gates takes the same ones. What else races (who
+has a port, what an event says) stays as it comes.
 
     gates_of(run)                                      # of a run of the simulation
     again(scenario, run, "gloo").difference            # the first record of the other run that is not that of this one
@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dpsim.campaign.subject import Subject, kept
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Address, Gate, Run
 from dpsim.explore import search
-from dpsim.ops import ADDRESS, KIND, LEARNED_OUTCOME
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import Scenario
-from dpsim.schedule import CutOff
 from dpsim.trace import Difference, Trace, compare
-from dpsim.world import Address, Gate, Run
 
 
 def gates_of(run: Run) -> tuple[Gate, ...]:

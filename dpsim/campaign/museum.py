@@ -1,9 +1,9 @@
 """The museum as a table: what finds each known mistake, after how many schedules, and does its healthy twin hold?
 
 A check that has never caught anything proves nothing, and neither does one that also fires where nothing is wrong. So
-each registered variant (`dpsim.registry`, `dpsim/museum/`) has an *exhibit*: a scenario file with the smallest world
-that shows it, named after it in lower case (`scenarios/museum/m-dp-1.yaml` for M-DP-1; `dpsim run museum/m-dp-1` runs
-it). For each of them
+each registered variant (`dpsim.contract.registry`, `dpsim/vllm/museum/`) has an *exhibit*: a scenario file with the
+smallest world that shows it, named after it in lower case (`scenarios/museum/m-dp-1.yaml` for M-DP-1; `dpsim run
+museum/m-dp-1` runs it). For each of them
 
 * every strategy of exploration looks for a schedule whose primary finding is of the class that is registered. A
   strategy that draws random numbers does so with `SEEDS` seeds. Misses are part of the table, and so is the random
@@ -30,16 +30,16 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from dpsim import registry
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding, matches
+from dpsim.contract import registry
+from dpsim.contract.registry import VariantEntry
+from dpsim.contract.schedule import Strategy
 from dpsim.explore import STRATEGIES, Budget, Exploration, Picker, Problem, Search, explore, search
 from dpsim.explore.strategies.portfolio import Portfolio
-from dpsim.registry import VariantEntry
 from dpsim.scenario import Scenario, ScenarioError, load_scenario, scenario_from
 from dpsim.scenario.locate import ScenarioNotFound, bundled_scenarios, scenario_path
-from dpsim.schedule import Strategy
 
 FOLDER = "museum/"
 LIMIT = 200

@@ -29,14 +29,14 @@ from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from dpsim.backend.trouble import is_stopped, limit
+from dpsim.backend.journal.trouble import is_stopped, limit
 from dpsim.campaign.explored import Explored, concluded
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, UnitResult, do, lost_by, merge, portable
+from dpsim.contract.words import counted
+from dpsim.contract.world import Lost
 from dpsim.explore import Exploration, search
 from dpsim.explore.strategies.portfolio import ALONE
-from dpsim.words import counted
-from dpsim.world import Lost
 
 UNIT_SECONDS = 0.4
 SAMPLED = 16

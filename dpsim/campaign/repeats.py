@@ -31,11 +31,11 @@ from dpsim.campaign.subject import Subject, kept
 from dpsim.checks import nondeterminism
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import CutOff, OutOfTime, Unrepeatable
+from dpsim.contract.world import Run
 from dpsim.explore.strategies.replay import Replay
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.schedule import CutOff, OutOfTime, Unrepeatable
-from dpsim.world import Run
 
 
 class Unlike(NamedTuple):

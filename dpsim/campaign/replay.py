@@ -27,13 +27,13 @@ from dpsim.campaign.gates import gates_of
 from dpsim.campaign.subject import Subject, kept
 from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Run
 from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
-from dpsim.schedule import CutOff
 from dpsim.trace import Difference, Trace, TraceError, compare
-from dpsim.world import Run
 
 
 @dataclass

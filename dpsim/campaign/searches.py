@@ -14,18 +14,18 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
-from dpsim.backend.trouble import trouble
-from dpsim.backend.whereabouts import FEW, whereabouts
+from dpsim.backend.journal.trouble import trouble
+from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks import nondeterminism
+from dpsim.contract.ops import KIND, SITE, RawRecord
+from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
+from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
+from dpsim.contract.world import Lost
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
-from dpsim.ops import KIND, SITE, RawRecord
-from dpsim.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
-from dpsim.shared_state import SharedState, refuse_changes, state_of
-from dpsim.sim.environment import rare_collections
-from dpsim.world import Lost
+from dpsim.sim.graph.environment import rare_collections
 
 
 @rare_collections()  # around all runs, up to when what they leave is gone: after each it would look through that

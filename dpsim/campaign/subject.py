@@ -16,17 +16,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dpsim.backend.whereabouts import whereabouts
+from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.expected import HELD, Expected
 from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import Lost, Run, World
 from dpsim.explore import LONGEST, Planted, Problem
-from dpsim.program import Program
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
-from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Lost, Run, World
 
 DELAY = "delay"
 

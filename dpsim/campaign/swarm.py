@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpsim.backend.injection import IN_TIME
+from dpsim.backend.journal.injection import IN_TIME
 from dpsim.campaign.subject import Subject
-from dpsim.ops import KIND, MAIN, ORDINAL, SITE, THREAD
+from dpsim.contract.ops import KIND, MAIN, ORDINAL, SITE, THREAD
+from dpsim.contract.world import Run, World
 from dpsim.scenario import Scenario, ScenarioError
 from dpsim.scenario.swarm import Drawn, Place, Swarm, swarm_scenarios
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
 
 HOST_OPS = frozenset({"collective", "transfer", "launch", "read", "post", "take", "sleep", "store"})
 """Kinds of record of ops at which a rank can die."""

@@ -11,11 +11,11 @@ from __future__ import annotations
 import platform
 from pathlib import Path
 
-import dpsim
+from dpsim.contract.world import Run
 from dpsim.scenario import Scenario
 from dpsim.trace import Schedule, write_trace
 from dpsim.trace.header import Header
-from dpsim.world import Run
+from dpsim.version import version
 
 
 def write_judged(
@@ -28,6 +28,6 @@ def write_judged(
         scenario=scenario.model_dump(mode="json", by_alias=True),
         verdict="lost" if run.lost else "held" if klass is None else "violated",
         klass=klass,
-        versions={"dpsim": dpsim.__version__, "python": platform.python_version()},
+        versions={"dpsim": version(), "python": platform.python_version()},
         schedule=schedule,
     )

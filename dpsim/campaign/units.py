@@ -18,13 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.backend.trouble import trouble
+from dpsim.backend.journal.trouble import trouble
 from dpsim.campaign.searches import search_subject
 from dpsim.campaign.subject import Subject
+from dpsim.contract.world import Lost
 from dpsim.explore import Exploration, search
 from dpsim.explore.order import ClassKey, Labels
 from dpsim.explore.strategies.dpor import Dpor
-from dpsim.world import Lost
 
 
 @dataclass

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, decision, first_difference, split
-from dpsim.ops import DECISION_VALUE, STEP
-from dpsim.words import counted, ranks_text, short
+from dpsim.contract.ops import DECISION_VALUE, STEP
+from dpsim.contract.words import counted, ranks_text, short
 
 
 def check(run_index: RunIndex) -> list[Finding]:

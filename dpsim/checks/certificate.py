@@ -31,7 +31,7 @@ from typing import Any
 
 from dpsim.checks.graph_lint import agreed
 from dpsim.checks.memory.own_order import all_in_order
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     CALL,
     COLLECTIVE_SIZES,
@@ -52,7 +52,7 @@ from dpsim.ops import (
     TRANSFER_PEER,
     RawRecord,
 )
-from dpsim.world import Run, World
+from dpsim.contract.world import Run, World
 
 MEMORY = frozenset({"race", "stale"})
 

@@ -26,8 +26,8 @@ from typing import TypeAlias
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, by_step, call, split
-from dpsim.ops import COLLECTIVE_ROOT, SITE, STEP
-from dpsim.words import ranks_text
+from dpsim.contract.ops import COLLECTIVE_ROOT, SITE, STEP
+from dpsim.contract.words import ranks_text
 
 Sites: TypeAlias = tuple[str, ...]
 

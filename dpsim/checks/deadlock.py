@@ -29,9 +29,9 @@ from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.silence import GONE
 from dpsim.checks.stuck import Stuck, find_stuck
-from dpsim.ops import KIND, TAKE_MAILBOX, Collective, Transfer, as_record
-from dpsim.within import replay_at
-from dpsim.words import ranks_text
+from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, Transfer, as_record
+from dpsim.contract.rules.replay_frame import replay_at
+from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:

@@ -22,7 +22,7 @@ from dataclasses import replace
 from dpsim.checks import thread_hangs
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     LEARNED_OUTCOME,
@@ -38,8 +38,8 @@ from dpsim.ops import (
     RawRecord,
     posted,
 )
-from dpsim.words import ranks_text, short
-from dpsim.world import At
+from dpsim.contract.words import ranks_text, short
+from dpsim.contract.world import At
 
 
 def check(run_index: RunIndex, every: bool = False) -> list[Finding]:

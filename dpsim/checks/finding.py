@@ -74,14 +74,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from dpsim.ops import MAIN, Record
-from dpsim.words import did_you_mean
+from dpsim.contract.ops import MAIN, Record
+from dpsim.contract.words import did_you_mean
 
 
 @dataclass(frozen=True)
 class Culprit:
     """Who did it: rank, logical step, site of the op, its file:line (of the peers' op where the rank left it out), the
-    host thread, in which replay of a graph (`dpsim.within`), and the name of the rank if it is a service.
+    host thread, in which replay of a graph (`dpsim.contract.rules.replay_frame`), and the name of the rank if it is a
+    service.
     """
 
     rank: int

@@ -12,8 +12,8 @@ from __future__ import annotations
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.stuck import passed_on_streams
-from dpsim.ops import ABORT_COMMUNICATOR, ADDRESS, BROKEN_OFF, KIND, LEARNED_OUTCOME, STREAM, RawRecord
-from dpsim.words import ranks_text
+from dpsim.contract.ops import ABORT_COMMUNICATOR, ADDRESS, BROKEN_OFF, KIND, LEARNED_OUTCOME, STREAM, RawRecord
+from dpsim.contract.words import ranks_text
 
 ABORTED = "HANG:COLLECTIVE:ABORTED"
 

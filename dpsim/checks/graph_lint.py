@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex, first_difference
-from dpsim.ops import (
+from dpsim.contract.ops import (
     CAPTURE_WHAT,
     COMMUNICATOR,
     GRAPH,
@@ -39,8 +39,8 @@ from dpsim.ops import (
     WHERE,
     RawRecord,
 )
-from dpsim.within import UNCOUNTED
-from dpsim.words import counted, ranks_text, short
+from dpsim.contract.rules.replay_frame import UNCOUNTED
+from dpsim.contract.words import counted, ranks_text, short
 
 Line: TypeAlias = str | tuple[str, int, int]
 """What goes together in order: collectives of a communicator, or transfers there from one rank to another."""

@@ -25,9 +25,9 @@ from dpsim.checks import agreement, deadlock, fault, graph_lint, ledger, leftove
 from dpsim.checks.certificate import certified
 from dpsim.checks.finding import CLASSES, REUSE, Finding, can_match, covers, matches
 from dpsim.checks.run_index import RunIndex
-from dpsim.ops import ALLOC_PLACE, KIND
-from dpsim.words import with_services
-from dpsim.world import Run, World
+from dpsim.contract.ops import ALLOC_PLACE, KIND
+from dpsim.contract.words import with_services
+from dpsim.contract.world import Run, World
 
 
 class Check(NamedTuple):

@@ -46,9 +46,9 @@ from dpsim.checks.run_index import (
     split,
 )
 from dpsim.checks.usual_step import UsualStep
-from dpsim.ops import CALL, COLLECTIVE_SIZES, COUNT, GRAPH, KIND, OP, SITE, STEP, WHERE
-from dpsim.within import replay_at
-from dpsim.words import ranks_text, times
+from dpsim.contract.ops import CALL, COLLECTIVE_SIZES, COUNT, GRAPH, KIND, OP, SITE, STEP, WHERE
+from dpsim.contract.rules.replay_frame import replay_at
+from dpsim.contract.words import ranks_text, times
 
 
 def check(run_index: RunIndex) -> list[Finding]:

@@ -20,8 +20,8 @@ from collections.abc import Iterator, Sequence
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex
 from dpsim.checks.transfers import astray, summary
-from dpsim.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
-from dpsim.words import counted
+from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
+from dpsim.contract.words import counted
 
 LEARNS = frozenset({"read", "ask", "take", "sleep"})
 """Kinds of op that a host awaits; collectives and transfers are awaited in the host domain."""

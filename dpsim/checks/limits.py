@@ -20,10 +20,10 @@ from dataclasses import replace
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import KIND, RawRecord, as_record
-from dpsim.within import within
-from dpsim.words import counted
-from dpsim.world import Occupied
+from dpsim.contract.ops import KIND, RawRecord, as_record
+from dpsim.contract.rules.replay_frame import within
+from dpsim.contract.words import counted
+from dpsim.contract.world import Occupied
 
 FEW = 8
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import KIND, SITE, WHERE, as_record
-from dpsim.words import ranks_text
+from dpsim.contract.ops import KIND, SITE, WHERE, as_record
+from dpsim.contract.words import ranks_text
 
 KINDS = {
     "take": "LIVELOCK:POLL",

@@ -16,9 +16,9 @@ from typing import Any
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.silence import GONE
-from dpsim.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
-from dpsim.words import short
-from dpsim.world import Address, outside
+from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
+from dpsim.contract.words import short
+from dpsim.contract.world import Address, outside
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:

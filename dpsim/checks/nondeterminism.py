@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dpsim.checks.finding import Culprit, Finding
-from dpsim.ops import KIND, LEARNED_OUTCOME, STEP, RawRecord, as_record
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, STEP, RawRecord, as_record
 
 Journals = Sequence[Sequence[RawRecord]]
 

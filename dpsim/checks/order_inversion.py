@@ -14,7 +14,7 @@ still and nothing else explains it, by letting each rank start its collectives i
 Either way it is a graph: a collective waits for the one that a member of it stands in, if somebody in it needs that
 member. What waits for nothing unfired drops out, and what is left has a cycle.
 
-Members need not wait for all (`dpsim.awaited`), and the journals do not say whether they did.
+Members need not wait for all (`dpsim.contract.rules.wait_set`), and the journals do not say whether they did.
 What stands still without that is a proof. That each waits for all is looked at only where nothing else explains a hang.
 """
 
@@ -26,15 +26,15 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple, TypeAlias
 
-from dpsim.awaited import awaited
 from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.points import NullSink, Signal
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.run_index import Entry, RunIndex, split
 from dpsim.checks.stuck import passed_on_streams
-from dpsim.ops import CALL, COMMUNICATOR, KIND, OP, SEQ, STREAM, TRANSFER_PEER, RawRecord
-from dpsim.words import counted, ranks_text
+from dpsim.contract.ops import CALL, COMMUNICATOR, KIND, OP, SEQ, STREAM, TRANSFER_PEER, RawRecord
+from dpsim.contract.rules.wait_set import awaited
+from dpsim.contract.words import counted, ranks_text
 
 Key: TypeAlias = tuple[str, int]
 """A collective: communicator and sequence number. Or a transfer: communicator with both ends, and number."""

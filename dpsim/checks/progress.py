@@ -18,7 +18,7 @@ from __future__ import annotations
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.livelock import repeated, text
 from dpsim.checks.run_index import RunIndex
-from dpsim.ops import KIND
+from dpsim.contract.ops import KIND
 
 FEW = 8
 

@@ -27,8 +27,8 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access
 from dpsim.checks.memory.shadow import Memory, Pair
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import BUFFER, GRAPH, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
-from dpsim.within import replay_at, within
+from dpsim.contract.ops import BUFFER, GRAPH, KIND, ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord, as_record
+from dpsim.contract.rules.replay_frame import replay_at, within
 
 
 def check(run_index: RunIndex) -> list[Finding]:

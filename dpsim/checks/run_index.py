@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.silence import GONE, silenced
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
     CALL,
     COLLECTIVE_SIZES,
@@ -36,8 +36,8 @@ from dpsim.ops import (
     Record,
     as_record,
 )
-from dpsim.within import within
-from dpsim.world import CommunicatorSpec, End, Run, World
+from dpsim.contract.rules.replay_frame import within
+from dpsim.contract.world import CommunicatorSpec, End, Run, World
 
 K = TypeVar("K", bound=Hashable)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from dpsim.ops import KIND, POST_MAILBOX, POST_TO, STREAM, TAKE_MAILBOX, THREAD, RawRecord
-from dpsim.world import Run
+from dpsim.contract.ops import KIND, POST_MAILBOX, POST_TO, STREAM, TAKE_MAILBOX, THREAD, RawRecord
+from dpsim.contract.world import Run
 
 GONE = ("died", "raised")
 

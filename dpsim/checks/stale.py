@@ -27,8 +27,8 @@ from dpsim.checks.memory.freed import used_after_free
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord
-from dpsim.within import within
+from dpsim.contract.ops import ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord
+from dpsim.contract.rules.replay_frame import within
 
 
 @dataclass

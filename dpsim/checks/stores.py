@@ -11,8 +11,18 @@ from __future__ import annotations
 
 from dpsim.checks.finding import Culprit, Finding
 from dpsim.checks.run_index import RunIndex
-from dpsim.ops import ADDRESS, KIND, LEARNED_OUTCOME, STORE_HOW, STORE_KEY, STORE_NODE, STORE_PORT, RawRecord, Stored
-from dpsim.words import ranks_text, times
+from dpsim.contract.ops import (
+    ADDRESS,
+    KIND,
+    LEARNED_OUTCOME,
+    STORE_HOW,
+    STORE_KEY,
+    STORE_NODE,
+    STORE_PORT,
+    RawRecord,
+    Stored,
+)
+from dpsim.contract.words import ranks_text, times
 
 
 def waiting(run_index: RunIndex) -> list[Finding]:

@@ -16,7 +16,7 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.happens_before.flags import passings
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import FlagHistory, place
-from dpsim.ops import FLAG_AWAITED, STREAM, THREAD
+from dpsim.contract.ops import FLAG_AWAITED, STREAM, THREAD
 
 
 def check(run_index: RunIndex, waiting: Collection[int]) -> list[Finding]:

@@ -3,7 +3,7 @@
 rank 0   all_reduce on dp #3                      stands in dp #3
 rank 1   recv from rank 0 on pp #0                is missing there; rank 0 is missing in pp #0
 
-A member waits for those whose elements it gets, and for others perhaps (`dpsim.awaited`). So
+A member waits for those whose elements it gets, and for others perhaps (`dpsim.contract.rules.wait_set`). So
 does a sender, perhaps, for its receiver. What a rank perhaps waits for counts only if it did not end and waits in
 nothing for sure.
 """
@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from dpsim.awaited import awaited
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.ops import ADDRESS, CALL, COMMUNICATOR, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, THREAD, RawRecord
+from dpsim.contract.ops import ADDRESS, CALL, COMMUNICATOR, EVENT, KIND, LEARNED_OUTCOME, OP, STREAM, THREAD, RawRecord
+from dpsim.contract.rules.wait_set import awaited
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.limits import PLAIN
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.checks.thread_records import FlagHistory, awaited, is_idle, place, sets, waits, who
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     ENDED_MESSAGE,
     FLAG,
@@ -35,7 +35,7 @@ from dpsim.ops import (
     THREAD_HOW,
     THREAD_NAME,
 )
-from dpsim.words import ranks_text
+from dpsim.contract.words import ranks_text
 
 
 def check(run_index: RunIndex) -> list[Finding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dpsim.checks.run_index import Entry
-from dpsim.ops import FLAG, FLAG_HOW, KIND, STREAM, TAKE_HOW, THREAD, THREAD_HOW, RawRecord
+from dpsim.contract.ops import FLAG, FLAG_HOW, KIND, STREAM, TAKE_HOW, THREAD, THREAD_HOW, RawRecord
 
 
 def waits(raw: RawRecord) -> bool:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.ops import ADDRESS, COMMUNICATOR, KIND, LEARNED_OUTCOME, SEQ, STREAM, RawRecord
-from dpsim.world import SILENT, Run
+from dpsim.contract.ops import ADDRESS, COMMUNICATOR, KIND, LEARNED_OUTCOME, SEQ, STREAM, RawRecord
+from dpsim.contract.world import SILENT, Run
 
 
 def ops_until_told(journals: Sequence[Sequence[RawRecord]], gone: int) -> dict[int, int]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.run_index import Entry, Line, RunIndex, by_step
-from dpsim.ops import COUNT, DTYPE, RawRecord
+from dpsim.contract.ops import COUNT, DTYPE, RawRecord
 
 FIELDS = {"count": COUNT, "dtype": DTYPE}
 """What both sides say alike, and where a record has it."""

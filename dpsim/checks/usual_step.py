@@ -16,7 +16,7 @@ from collections.abc import Iterable
 from typing import TypeAlias
 
 from dpsim.checks.run_index import SIGNATURE, Entry, RunIndex, by_step, signatures
-from dpsim.ops import KIND, SITE, STEP
+from dpsim.contract.ops import KIND, SITE, STEP
 
 RankStep: TypeAlias = tuple[int, int]
 """A rank's step: (rank, step)."""

@@ -78,9 +78,9 @@ def _options(
 
 def _version(asked: bool) -> None:
     if asked:
-        import dpsim
+        from dpsim.version import version
 
-        say(f"dpsim {dpsim.__version__}")
+        say(f"dpsim {version()}")
         raise typer.Exit
 
 

@@ -43,10 +43,10 @@ def check_engine(
     """
     with one_line_errors():
         from dpsim.cli import check_engine_text as text
-        from dpsim.testing.engine import check
-        from dpsim.testing.engine.comparison import numbers
-        from dpsim.testing.engine.live.installed import installed
-        from dpsim.testing.engine.stored import folder
+        from dpsim.vllm.answers import check
+        from dpsim.vllm.answers.comparison import numbers
+        from dpsim.vllm.answers.live.installed import installed
+        from dpsim.vllm.answers.stored import folder
 
         with redirect_stdout(sys.stderr):  # vllm logs to standard output from its import on
             release = None if stored else installed()

@@ -19,9 +19,9 @@ from collections import defaultdict
 from typing import Any
 
 from dpsim.cli.console import columns
-from dpsim.testing.engine.check import Checked
-from dpsim.testing.engine.comparison import Compared
-from dpsim.words import counted, printable
+from dpsim.contract.words import counted, printable
+from dpsim.vllm.answers.check import Checked
+from dpsim.vllm.answers.comparison import Compared
 
 HEAD = ("kind", "release", "ours", "rows", "equal", "departures", "differing")
 

@@ -16,8 +16,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
+from dpsim.contract.words import printable
 from dpsim.trace import Difference, Trace, scenario_changes
-from dpsim.words import printable
 
 
 def as_text(a: Trace, b: Trace, difference: Difference | None) -> str:

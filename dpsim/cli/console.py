@@ -29,7 +29,7 @@ from typing import Any, NoReturn, Self, TextIO
 import typer
 
 from dpsim.cli.protocol_errors import raised_by_protocol
-from dpsim.words import printable
+from dpsim.contract.words import printable
 
 NOT_MET = 1
 BAD_INPUT = 2
@@ -101,7 +101,7 @@ def one_line_errors() -> Iterator[None]:
 
 def code_of(error: OSError) -> int:
     """That of a call of the system that failed: a full disk is trouble of the machine, a folder that is none is not."""
-    from dpsim.backend.trouble import trouble
+    from dpsim.backend.journal.trouble import trouble
 
     return CANNOT_RUN if trouble(error) else BAD_INPUT
 
@@ -109,15 +109,15 @@ def code_of(error: OSError) -> int:
 def _exit_code(error: Exception) -> int | None:
     """That of an error that a user can do something about; None for any other."""
     from dpsim.campaign.token import TokenError
-    from dpsim.registry import UnknownName
+    from dpsim.contract.registry import UnknownName
+    from dpsim.contract.rules.shared_state import SharedState
+    from dpsim.contract.world import BackendUnavailable, Unended
     from dpsim.runner import UnknownBackend
     from dpsim.scenario.errors import ScenarioError
     from dpsim.scenario.locate import ScenarioNotFound
-    from dpsim.shared_state import SharedState
-    from dpsim.testing.engine.comparison import UnreadableRow
-    from dpsim.testing.engine.stored import NoAnswers
     from dpsim.trace import TraceError
-    from dpsim.world import BackendUnavailable, Unended
+    from dpsim.vllm.answers.comparison import UnreadableRow
+    from dpsim.vllm.answers.stored import NoAnswers
 
     if isinstance(error, BackendUnavailable | Unended):
         return CANNOT_RUN

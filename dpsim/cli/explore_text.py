@@ -24,10 +24,10 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.expected import HELD, Expected
 from dpsim.cli.console import columns, painted
+from dpsim.contract.words import counted, with_services
 from dpsim.explore.explorer import Failure
 from dpsim.scenario import dump_scenario
 from dpsim.scenario.swarm import Swarm
-from dpsim.words import counted, with_services
 
 if TYPE_CHECKING:
     from dpsim.campaign.explored import Explored

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim import registry, runner
+from dpsim import runner
 from dpsim.cli.console import columns
+from dpsim.contract import registry
+from dpsim.contract.words import by_number
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
-from dpsim.words import by_number
 
 Entries = list[dict[str, Any]]
 MUSEUM = "museum/"

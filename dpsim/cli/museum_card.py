@@ -6,7 +6,7 @@ mistake   The early exit without scheduled tokens forgets the other ranks. ...
 shown by  An idle rank skips the step, and its peers wait for it in the agreement.
 made from dp_batch, form source-000
 caught as HANG:COLLECTIVE:MISSING_RANK
-source    dpsim.museum.batch.EarlyExit
+source    dpsim.vllm.museum.batch.EarlyExit
 run it    dpsim run museum/m-dp-1
 explore   dpsim museum --only M-DP-1
 """
@@ -21,7 +21,7 @@ from typing import Any
 
 from dpsim.campaign.museum import FOLDER, exhibit
 from dpsim.cli.console import columns
-from dpsim.registry import VariantEntry
+from dpsim.contract.registry import VariantEntry
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
 

@@ -14,8 +14,8 @@ def raised_by_protocol(error: Exception) -> str | None:
     """The line for an error that a registered protocol or variant raised; None for any other. Those that come with
     dpsim are dpsim, and their errors are bugs.
     """
-    from dpsim.backend.call_site import frames_of
-    from dpsim.registry import modules
+    from dpsim.backend.journal.call_site import frames_of
+    from dpsim.contract.registry import modules
 
     theirs = {module for module in modules() if not module.startswith("dpsim.")}
     if not any(_module(frame) in theirs for frame, _ in frames_of(error)):
@@ -25,8 +25,8 @@ def raised_by_protocol(error: Exception) -> str | None:
 
 def at_own_place(error: BaseException) -> str:
     """ ", at waves.py:12": the innermost place that is neither dpsim's nor a library's; "" if there is none."""
-    from dpsim.backend.call_site import frames_of, is_library, place_in
-    from dpsim.registry import packages
+    from dpsim.backend.journal.call_site import frames_of, is_library, place_in
+    from dpsim.contract.registry import packages
 
     known = packages()
     places = [

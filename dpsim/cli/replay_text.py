@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from dpsim.cli.console import painted
+from dpsim.contract.words import printable
 from dpsim.diagnose.report import report
 from dpsim.explore.normal_form import folded
-from dpsim.words import printable
 
 if TYPE_CHECKING:
     from dpsim.campaign.replay import Replayed

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.judge import counted, not_run, switched_off_text
 from dpsim.cli.console import columns, painted
+from dpsim.contract.words import actors_text, duration, printable, ranks_text
 from dpsim.diagnose.report import report
-from dpsim.words import actors_text, duration, printable, ranks_text
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
+    from dpsim.contract.world import Run
     from dpsim.runner import Result
     from dpsim.scenario import Scenario
-    from dpsim.world import Run
 
 RANKS_LISTED = 8
 WORST_RANKS = 3
@@ -177,7 +177,7 @@ def _graphs(result: Result) -> list[tuple[str, str]]:
 def _waits(run: Run, word: str) -> list[tuple[str, str]]:
     """How long each rank waited for others, or was blocked in calls that wait; of many ranks, the spread and the worst.
 
-    Which of the two is known depends on the backend (`dpsim.world.Run`).
+    Which of the two is known depends on the backend (`dpsim.contract.world.Run`).
     """
     waited_ns = run.waited_ns
     if len(waited_ns) <= RANKS_LISTED:

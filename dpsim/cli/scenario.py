@@ -44,7 +44,7 @@ def from_vllm(
     Says on stderr what was ignored, and why. What is unknown, or what vLLM would refuse, is an error.
     """
     with one_line_errors():
-        from dpsim.scenario import from_vllm as translation
+        from dpsim.vllm import from_vllm as translation
 
         try:
             text = sys.stdin.read() if command == "-" else command

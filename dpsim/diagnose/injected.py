@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     COMMUNICATOR,
     GRAPH,
@@ -28,9 +28,9 @@ from dpsim.ops import (
     RawRecord,
     posted,
 )
-from dpsim.within import MADE, replay_at, within
-from dpsim.words import did_you_mean, nearest
-from dpsim.world import At, Kill, Message, Run, World
+from dpsim.contract.rules.replay_frame import MADE, replay_at, within
+from dpsim.contract.words import did_you_mean, nearest
+from dpsim.contract.world import At, Kill, Message, Run, World
 
 REPLAYED = MADE | {"replay"}
 

@@ -6,7 +6,7 @@ scenario injected; the command that runs it again. Majorities are folded into on
 named, as NCCL's RAS does: a report on 64 ranks must fit a screen.
 
     VIOLATED  HANG:COLLECTIVE:MISSING_RANK  (nothing can move any more)
-    culprit   rank 1, step 5, dp.agree at dpsim/protocol/data_parallel/step.py:114
+    culprit   rank 1, step 5, dp.agree at dpsim/vllm/data_parallel/step.py:114
               rank 1 left out dp.agree (all_reduce on dp_cpu) in step 5; ranks 0, 2, 3 made it
 
 A run from which the machine took something away has no verdict. Then the report says what that was, what every rank
@@ -18,8 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dpsim.checks.finding import Finding
-from dpsim.diagnose.injected import injection_text
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
     CAPTURE_WHAT,
@@ -40,9 +39,10 @@ from dpsim.ops import (
     RawRecord,
     as_record,
 )
-from dpsim.within import replay_at
-from dpsim.words import actors_text, short, with_services
-from dpsim.world import At, Run
+from dpsim.contract.rules.replay_frame import replay_at
+from dpsim.contract.words import actors_text, short, with_services
+from dpsim.contract.world import At, Run
+from dpsim.diagnose.injected import injection_text
 
 LAST_OPS = 5
 SHOWN = (

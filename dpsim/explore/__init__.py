@@ -7,13 +7,14 @@
     strategies/     how schedules are chosen, one strategy a file
     explorer.py     the loop over runs, and the verdict
 
-All of it is pure: it knows ops by label, footprint and what came before them (`dpsim.schedule`), and neither the
-machine nor the checks. `dpsim.campaign.subject` puts these together; that is what scenarios, tests and the command line
-use.
+All of it is pure: it knows ops by label, footprint and what came before them (`dpsim.contract.schedule`), and neither
+the machine nor the checks. `dpsim.campaign.subject` puts these together; that is what scenarios, tests and the command
+line use.
 """
 
 from __future__ import annotations
 
+from dpsim.contract.words import did_you_mean
 from dpsim.explore.explorer import Budget, Exploration, Failure, Planted, Problem, explore
 from dpsim.explore.strategies.base import LONGEST, Picker, Search
 from dpsim.explore.strategies.dpor import Dpor
@@ -21,7 +22,6 @@ from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import Fifo, RandomWalk
-from dpsim.words import did_you_mean
 
 STRATEGIES: dict[str, type[Search]] = {kind.name: kind for kind in (Portfolio, Dpor, RandomWalk, Pct, Pos, Fifo)}
 """By name; the first is the default."""

@@ -25,10 +25,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from dpsim.contract.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable, site
+from dpsim.contract.words import counted
 from dpsim.explore.normal_form import fingerprint, normal_form
 from dpsim.explore.strategies.base import Picker, Search
-from dpsim.schedule import CutOff, Outgrown, OutOfTime, Strategy, Unrepeatable, site
-from dpsim.words import counted
 
 Verdict: TypeAlias = Literal["proven", "bounded", "sampled", "vacuous", "violated", "lost"]
 

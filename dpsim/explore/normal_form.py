@@ -20,9 +20,9 @@ import itertools
 import re
 from collections.abc import Sequence
 
+from dpsim.contract.schedule import actor
+from dpsim.contract.words import counted, times
 from dpsim.explore.order import Step
-from dpsim.schedule import actor
-from dpsim.words import counted, times
 
 NUMBERS = re.compile(r"(?<=[\[#])\d+")
 """Of a label: which visit of a site, which op of a communicator. Steps that differ in these alone are alike."""

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from dpsim.schedule import Footprint, Wait, conflict
+from dpsim.contract.schedule import Footprint, Wait, conflict
 
 ClassKey: TypeAlias = frozenset[tuple[int, int]]
 

@@ -13,7 +13,6 @@
     communicators.py   which groups of ranks a topology has, and what they are called
     edit.py            scenarios made and changed in Python
     yaml/              scenarios as files: reading with the place of every value, and writing
-    from_vllm/         from a command line of vLLM to a scenario
     errors.py          what is wrong with a scenario, as one exception
     to_world.py        what a backend is told: a world, a program, its arguments
     locate.py          from what a user types to a file
@@ -23,7 +22,7 @@
     swarm.py           scenarios like a given one, with other kinds of fault possible in each
     strategies.py      Hypothesis strategies: scenarios to draw
 
-The names below are the package's public face. `from_vllm`, `locate`, `modules`, `schema`, `small`, `swarm` and
+The names below are the package's public face. `locate`, `modules`, `schema`, `small`, `swarm` and
 `strategies` are imported by name, and only `strategies` imports Hypothesis.
 """
 

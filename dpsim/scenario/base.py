@@ -17,8 +17,8 @@ from typing import Annotated, Any, NamedTuple, TypeAlias
 from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
-from dpsim import config
 from dpsim.scenario.errors import path_text
+from dpsim.vllm import config
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the top of a scenario, or of a part, down to a value."""

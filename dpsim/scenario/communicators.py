@@ -31,9 +31,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dpsim.config import Topology
-from dpsim.ops import Domain
-from dpsim.world import CommunicatorSpec
+from dpsim.contract.ops import Domain
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.vllm.config import Topology
 
 
 def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorSpec, ...]:

@@ -26,10 +26,10 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
-from dpsim.ops import MAIN, DType
+from dpsim.contract.ops import MAIN, DType
+from dpsim.contract.world import At, Delay, Fault, Kill
 from dpsim.scenario.base import Actor, Flag, Index, Problem, RankNumber, StrictModel, Word, refuse
 from dpsim.scenario.duration import Duration, PositiveDuration
-from dpsim.world import At, Delay, Fault, Kill
 
 
 class OpAddress(StrictModel):

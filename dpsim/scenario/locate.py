@@ -15,7 +15,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dpsim.words import nearest, question
+from dpsim.contract.words import nearest, question
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NOT_SCENARIOS = ("calibration",)  # subfolders whose YAML files are measured costs

@@ -16,10 +16,10 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainValidator, WithJsonSchema
 
-from dpsim.ops import MAIN
+from dpsim.contract.ops import MAIN
+from dpsim.contract.world import At, Message
 from dpsim.scenario.base import Actor, Index, Problem, StrictModel, Word, refuse
 from dpsim.scenario.errors import shown
-from dpsim.world import At, Message
 
 
 def _content(value: Any) -> Any:

@@ -8,8 +8,8 @@ A `Scenario` that exists is valid: unknown keys, unknown names, ranks that the t
 contradictions were refused, each with its path. A scenario says *what* happens, never how it is run: the same one
 means the same on the simulation, on gloo and on NCCL.
 
-Sources: vLLM's parameter names (`dpsim.config`); the order of sections follows Jepsen (workload and nemesis apart,
-checker separate) and Chaos Mesh. A protocol is named, never imported (`dpsim.registry`).
+Sources: vLLM's parameter names (`dpsim.vllm.config`); the order of sections follows Jepsen (workload and nemesis apart,
+checker separate) and Chaos Mesh. A protocol is named, never imported (`dpsim.contract.registry`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
-from dpsim import registry
 from dpsim.checks.finding import matches, pattern_problem
-from dpsim.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
+from dpsim.contract import registry
+from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import Flag, KeyPath, Problem, RankKey, StrictModel, Word, refuse
 from dpsim.scenario.communicators import communicators
 from dpsim.scenario.errors import path_text
@@ -30,7 +30,7 @@ from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpe
 from dpsim.scenario.machine import Limits, TakenPort
 from dpsim.scenario.messages import Messages
 from dpsim.scenario.workload.model import Workload
-from dpsim.words import did_you_mean
+from dpsim.vllm.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
 
 MAX_INJECTIONS = 10_000
 

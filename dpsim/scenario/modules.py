@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from dpsim.registry import known_without_import, protocol, variant
+from dpsim.contract.registry import known_without_import, protocol, variant
 
 
 def import_named(word: str) -> None:

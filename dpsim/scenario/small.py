@@ -23,12 +23,12 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise, product
 from typing import Any, NamedTuple
 
-from dpsim.config import Topology
+from dpsim.contract.words import did_you_mean
 from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
-from dpsim.words import did_you_mean
+from dpsim.vllm.config import Topology
 
 LARGEST = 1_000_000
 INJECTED = ("faults", "delays", "messages")

@@ -19,10 +19,10 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dpsim.contract.words import did_you_mean
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.errors import ScenarioError
 from dpsim.scenario.model import Scenario
-from dpsim.words import did_you_mean
 
 KINDS = ("die", "kill", "delay", "skip", "repeat")
 """All that can be drawn; the first three are those that a protocol should stand."""

@@ -16,16 +16,16 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from dpsim.program import Arguments, Program, Request, Unsuitable
-from dpsim.registry import prepared
+from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+from dpsim.contract.registry import prepared
+from dpsim.contract.words import did_you_mean
+from dpsim.contract.world import CommunicatorSpec, World
 from dpsim.scenario.base import Problem
 from dpsim.scenario.communicators import communicators, named
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error, shown
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.workload.requests import requests_of
-from dpsim.words import did_you_mean
-from dpsim.world import CommunicatorSpec, World
 
 
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:

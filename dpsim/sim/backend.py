@@ -1,7 +1,7 @@
 """The simulation as a backend: all ranks in one process, on one machine, on SimPy's clock or under a chooser of
 schedules.
 
-    >>> from dpsim.world import World
+    >>> from dpsim.contract.world import World
     >>> SimBackend().unavailable(4096) is None
     True
 """
@@ -15,37 +15,37 @@ from typing import Any
 import numpy
 import simpy
 
-from dpsim.backend.journal import RankJournal
-from dpsim.backend.trouble import trouble
-from dpsim.backend.whereabouts import whereabouts
-from dpsim.ops import RawRecord
-from dpsim.program import Program, refuse_no_program
-from dpsim.registry import packages
-from dpsim.registry import prepared as prepare
-from dpsim.schedule import ByLabel, Choose, Strategy
-from dpsim.shared_state import refuse_changes, state_of
-from dpsim.sim.broken import AbortingMachine
-from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
-from dpsim.sim.costs import REFERENCE, Costs
-from dpsim.sim.device import Device
-from dpsim.sim.environment import rare_collections
-from dpsim.sim.groups import Group
-from dpsim.sim.host import Host
-from dpsim.sim.joint import JointGroup
-from dpsim.sim.lazy import Made
-from dpsim.sim.life import kill, live, live_beside
-from dpsim.sim.machine import Machine
-from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.membership import Membership
-from dpsim.sim.notices import Notices
-from dpsim.sim.parts import PartedGroup
-from dpsim.sim.ports import Ports
-from dpsim.sim.progress import OpBound, Overdue
-from dpsim.sim.rank import SimRank
-from dpsim.sim.residency import Slots
-from dpsim.sim.threads import Threads
-from dpsim.sim.watch import Endless, Watch
-from dpsim.world import End, Lost, Progress, Run, World
+from dpsim.backend.journal.journal import RankJournal
+from dpsim.backend.journal.trouble import trouble
+from dpsim.backend.journal.whereabouts import whereabouts
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.program import Program, refuse_no_program
+from dpsim.contract.registry import packages
+from dpsim.contract.registry import prepared as prepare
+from dpsim.contract.rules.shared_state import refuse_changes, state_of
+from dpsim.contract.schedule import ByLabel, Choose, Strategy
+from dpsim.contract.world import End, Lost, Progress, Run, World
+from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
+from dpsim.sim.calls.life import kill, live, live_beside
+from dpsim.sim.calls.rank import SimRank
+from dpsim.sim.collectives.broken import AbortingMachine
+from dpsim.sim.collectives.groups import Group
+from dpsim.sim.collectives.joint import JointGroup
+from dpsim.sim.collectives.lazy import Made
+from dpsim.sim.collectives.membership import Membership
+from dpsim.sim.collectives.parts import PartedGroup
+from dpsim.sim.collectives.residency import Slots
+from dpsim.sim.graph.costs import REFERENCE, Costs
+from dpsim.sim.graph.environment import rare_collections
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.hosts.progress import OpBound, Overdue
+from dpsim.sim.hosts.threads import Threads
+from dpsim.sim.hosts.watch import Endless, Watch
+from dpsim.sim.memory.device import Device
+from dpsim.sim.services.mailbox import Mailboxes
+from dpsim.sim.services.notices import Notices
+from dpsim.sim.services.ports import Ports
 
 
 class SimBackend:

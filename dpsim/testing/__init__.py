@@ -1,6 +1,6 @@
 """For tests: `holds` says whether a scenario holds in every schedule (`dpsim.testing.properties`), `same_on` whether a
 real backend does the same with it (`dpsim.testing.elsewhere`), and `check_backend` whether a backend keeps the contract
-of `dpsim.interface`. The latter judges sim, gloo and nccl, and backends of others.
+of `dpsim.contract.interface`. The latter judges sim, gloo and nccl, and backends of others.
 
     from dpsim.testing import CONFORMANCE, check_backend
 
@@ -20,7 +20,6 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     bench.py         runs a world on the backend and on the simulation, and compares
     programs.py      six steps, made of parts that a case picks: where faults are planted
     conformance/     every call of the contract, with results that a formula predicts: where nothing is planted
-    engine/          what the engine's own functions answer, held against ours
     properties.py    holds
     elsewhere.py     same_on
     saved.py         failures of holds that earlier runs left in files

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from typing import Any, get_args
 
 from dpsim.checks.judge import judge
-from dpsim.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, RawRecord, as_record
+from dpsim.contract.ops import ALLOC_PLACE, KIND, MAIN, TAKE_HOW, THREAD, WHERE, RawRecord, as_record
+from dpsim.contract.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.program import PARTS
 from dpsim.testing.programs import ODD
 from dpsim.trace.given_ports import given_ports, named
-from dpsim.world import Backend, CommunicatorSpec, Delay, End, Fault, Lost, Run, World
 
 STALL_NS = 2_000_000_000
 """Where a hang is planted, a real backend waits for so long until it says so; else longer, for a busy machine."""
@@ -143,7 +143,7 @@ class Bench:
         for rank, (journal, end) in enumerate(zip(run.journals, run.ends, strict=True)):
             self.require(end in get_args(End), f"rank {rank} ended as {end!r}, which is none of {get_args(End)}")
             for index, raw in enumerate(journal):
-                self.require(_is_record(raw), f"record {index} of rank {rank} is none of dpsim.ops: {raw!r}")
+                self.require(_is_record(raw), f"record {index} of rank {rank} is none of dpsim.contract.ops: {raw!r}")
             said = [raw[KIND] for raw in journal if raw[KIND] in ("finished", "raised")]
             idle = bool(journal) and journal[-1][KIND] == "take" and journal[-1][TAKE_HOW] == "idle"
             closed = said == [end] and journal[-1][KIND] == end if said else end != "finished" or idle

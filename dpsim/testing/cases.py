@@ -13,15 +13,15 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dpsim.campaign.gates import gates_of
-from dpsim.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
-from dpsim.program import Arguments, Request
+from dpsim.contract.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
+from dpsim.contract.program import Arguments, Request
+from dpsim.contract.world import At, Delay
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
 from dpsim.testing.conformance.mail import SLEEP_NS
 from dpsim.testing.conformance.services import SERVICES
 from dpsim.testing.lines import calls_of, line_of
 from dpsim.testing.programs import ODD
-from dpsim.world import At, Delay
 
 Case = Callable[[Bench], None]
 

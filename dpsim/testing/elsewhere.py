@@ -14,9 +14,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dpsim.campaign.gates import Again, again, runs_of
+from dpsim.contract.world import BackendUnavailable, Lost
 from dpsim.runner import find_backend
 from dpsim.scenario import Scenario
-from dpsim.world import BackendUnavailable, Lost
 
 
 def same_on(

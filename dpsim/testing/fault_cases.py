@@ -6,10 +6,10 @@ processes: it has to see a hang and to recover from it, which is the point.
 
 from __future__ import annotations
 
+from dpsim.contract.world import At, Fault
 from dpsim.testing.bench import Bench
 from dpsim.testing.cases import CONFORMANCE, case
 from dpsim.testing.programs import ODD, STEPS
-from dpsim.world import At, Fault
 
 # ---- something is planted
 

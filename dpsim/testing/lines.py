@@ -8,7 +8,7 @@ from __future__ import annotations
 import linecache
 import sys
 
-from dpsim.ops import KEPT_CALL, KEPT_FIELDS, KIND, OP, WHERE, RawRecord
+from dpsim.contract.ops import KEPT_CALL, KEPT_FIELDS, KIND, OP, WHERE, RawRecord
 
 CALLS = {
     "abort": "abort",

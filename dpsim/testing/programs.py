@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import HostArray, Kernel, Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import HostArray, Kernel, Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 STEPS = 6
 ODD = 3  # the step in which something is planted: not the first, so that there is a history, and not the last

@@ -77,15 +77,15 @@ def holds(
     expected is returned, and anything else raises.
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml; a
-    `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, `dpsim.world.Lost` if the
-    machine took away what a run needs, and ScenarioError for a workload that cannot be read
+    `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, `dpsim.contract.world.Lost`
+    if the machine took away what a run needs, and ScenarioError for a workload that cannot be read
     (`holds(Subject.of(scenario, folder))` says where its file is).
     """
     __tracebackhide__ = True
     from dpsim.campaign.explored import explore_subject
     from dpsim.campaign.subject import Subject
+    from dpsim.contract.world import Lost
     from dpsim.scenario import Scenario
-    from dpsim.world import Lost
 
     scenario = tested if isinstance(tested, Scenario) else None
     subject = tested if isinstance(tested, Subject) else Subject.of(tested)
@@ -144,7 +144,7 @@ def _tell_hypothesis(explored: Explored) -> tuple[bool, bool]:
     from hypothesis.control import current_build_context
     from hypothesis.errors import InvalidArgument
 
-    from dpsim.schedule import act
+    from dpsim.contract.schedule import act
 
     if not currently_in_test_context():
         return False, True

@@ -20,11 +20,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from dpsim.ops import KIND, LEARNED_OUTCOME, MAIN, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, MAIN, OP, ORDINAL, RECORDS, SITE, STEP, RawRecord, as_record
+from dpsim.contract.words import printable, ranks_text
 from dpsim.trace import fold
 from dpsim.trace.given_ports import Names, given_ports, named
 from dpsim.trace.read import Trace
-from dpsim.words import printable, ranks_text
 
 
 @dataclass(frozen=True)

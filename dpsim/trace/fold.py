@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from dpsim.ops import COMMUNICATOR, KIND, RECORDS, SITE, STREAM, THREAD, RawRecord
+from dpsim.contract.ops import COMMUNICATOR, KIND, RECORDS, SITE, STREAM, THREAD, RawRecord
 
 Sequences: TypeAlias = dict[str, list[RawRecord]]
 """Actor -> its records, in issue order. Actors are in order of their first record."""

@@ -2,7 +2,7 @@
 
 The body of a trace is what two runs of the same scenario must have in common, on whatever backend: for each rank,
 ascending, its journal in issue order, whatever host thread issued an op. A line holds the fields of the record's
-class in `dpsim.ops`, and the rank:
+class in `dpsim.contract.ops`, and the rank:
 
     {"communicator":"dp_cpu","count":8,"dtype":"int32","kind":"collective","op":"all_reduce","ordinal":4,"rank":1,"root":null,
     ...,"thread":"main",...}
@@ -28,8 +28,8 @@ from operator import index, itemgetter
 from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
-from dpsim.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
-from dpsim.words import printable
+from dpsim.contract.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
+from dpsim.contract.words import printable
 
 FORMAT = "dpsim-trace"
 VERSION = 3

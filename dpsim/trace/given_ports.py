@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from dpsim.ops import (
+from dpsim.contract.ops import (
     KIND,
     LEARNED_OUTCOME,
     ORDINAL,

@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple, get_args, get_type_hints
 
-from dpsim.ops import KIND
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import End, Run
 from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION
-from dpsim.world import End, Run
 
 PREFIX = f'{{"format":"{FORMAT}","version":{VERSION},"digest":"'
 """What a trace of this version begins with; the digest follows."""
@@ -84,7 +84,8 @@ def _object(value: Any) -> bool:
 class Header:
     """The fields in the order in which they are written, each with its form.
 
-    Tuples have one entry per rank. `klass`: of the primary finding, if any. Times: ns, as in `dpsim.world.Run`.
+    Tuples have one entry per rank. `klass`: of the primary finding, if any. Times: ns, as in
+    `dpsim.contract.world.Run`.
     """
 
     digest: Annotated[str, Field("64 hexadecimal digits", _digest)] = NO_DIGEST

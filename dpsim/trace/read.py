@@ -19,12 +19,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from dpsim.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.contract.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.contract.world import Run
 from dpsim.trace.form import FORMAT, UNWRITTEN, VERSION, TraceError, canonical, decode, digest, shown
 from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
 from dpsim.trace.schedule import Schedule
-from dpsim.world import Run
 
 _LONGEST = 1 << 26  # bytes of a line: a header holds a scenario, which may hold a workload
 _SECTION = b'{"section":'
@@ -77,7 +77,7 @@ class Trace:
         self._check(self)
 
     def place(self, kind: str, site: str) -> str:
-        """Where in the source a site lies, as far as it is known: "dpsim/protocol/data_parallel/step.py:114"."""
+        """Where in the source a site lies, as far as it is known: "dpsim/vllm/data_parallel/step.py:114"."""
         return " or ".join(self.places.get(kind, {}).get(site, ()))
 
     def run(self) -> Run:

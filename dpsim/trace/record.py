@@ -6,7 +6,7 @@ Line 1 is the header (`dpsim.trace.header`), then comes one line for each record
 that the digest does not cover, because they may differ between backends or after an edit elsewhere: where in the source
 each site lies, by kind of record, and what the exceptions of ranks said.
 
-    {"section":"places","places":{"collective":{"dp.agree":["dpsim/protocol/data_parallel/step.py:114"], ...}, ...}}
+    {"section":"places","places":{"collective":{"dp.agree":["dpsim/vllm/data_parallel/step.py:114"], ...}, ...}}
     {"section":"messages","messages":{"3":"the second dispatch pads 8 agreed tokens to 16 in mode FULL"}}
 
 A run of the simulation without time has one section more, and that has a digest of its own: the schedule, by which
@@ -31,12 +31,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dpsim.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.contract.ops import KIND, RAISED_MESSAGE, SITE, WHERE, RawRecord
+from dpsim.contract.world import Run
 from dpsim.trace.appearing import appearing, temporary
 from dpsim.trace.form import UNWRITTEN, lines
 from dpsim.trace.header import PREFIX, Header
 from dpsim.trace.schedule import Schedule
-from dpsim.world import Run
 
 
 def write_trace(

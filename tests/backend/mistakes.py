@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 from tests.programs import add, set_to
 
 PLAIN = "; it must be a number, a string, a truth value, None or a tuple of these"
@@ -396,7 +396,7 @@ ALLOC, HOST = "which Stream.alloc gives", "memory of the host goes through rank.
 STREAM = "a Stream of this backend is needed, not {} (str)"
 FOREIGN = (
     "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await what the calls of "
-    "dpsim.interface give and nothing else, rank.sleep in place of asyncio.sleep"
+    "dpsim.contract.interface give and nothing else, rank.sleep in place of asyncio.sleep"
 )
 ARRAY = "[0 0] (numpy.ndarray: write tuple(....tolist()))"
 
@@ -416,7 +416,7 @@ SAID = {
     "decides_a_set": ("TypeError", f"plan: the decision has {{2}} (set){PLAIN}"),
     "decides_what_is_not_there_yet": (
         "TypeError",
-        f"plan: the decision has a dpsim.backend.work.Work (did you forget await?){PLAIN}",
+        f"plan: the decision has a dpsim.backend.hosts.work.Work (did you forget await?){PLAIN}",
     ),
     "passes_an_array": (
         "TypeError",
@@ -516,7 +516,8 @@ SAID = {
     ),
     "reduces_what_is_not_there_yet": (
         "TypeError",
-        "dp_cpu: a numpy array is needed, not a dpsim.backend.work.Work (did you forget await?); its result is one",
+        "dp_cpu: a numpy array is needed, not a dpsim.backend.hosts.work.Work (did you forget await?); "
+        "its result is one",
     ),
     "reduces_an_array_on_the_device": (
         "TypeError",

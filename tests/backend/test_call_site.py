@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend.call_site import raised_at
-from dpsim.interface import Rank
-from dpsim.ops import RAISED_MESSAGE, SITE, WHERE
+from dpsim.backend.journal.call_site import raised_at
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import RAISED_MESSAGE, SITE, WHERE
 from tests.programs import run, set_to, world_of
 
 HERE = "tests/backend/test_call_site.py"

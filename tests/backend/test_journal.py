@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.backend.injection import RankDied
-from dpsim.backend.issue import plan
-from dpsim.backend.journal import Journal, RankJournal
-from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, SEQ, STEP, WHERE, RawRecord
-from dpsim.schedule import host_word, visit_label
-from dpsim.world import At, Delay, Fault, World
+from dpsim.backend.journal.injection import RankDied
+from dpsim.backend.journal.issue import plan
+from dpsim.backend.journal.journal import Journal, RankJournal
+from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, SEQ, STEP, WHERE, RawRecord
+from dpsim.contract.schedule import host_word, visit_label
+from dpsim.contract.world import At, Delay, Fault, World
 
 
 class Host:

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dpsim.backend.misuse import FOREIGN, said
-from dpsim.interface import Rank
-from dpsim.ops import KIND, SITE
-from dpsim.schedule import Choose
+from dpsim.backend.journal.misuse import FOREIGN, said
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, SITE
+from dpsim.contract.schedule import Choose
 from tests.programs import run, world_of
 
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend.plain import check_plain
+from dpsim.backend.journal.plain import check_plain
 from dpsim.checks.judge import judge
-from dpsim.ops import RAISED_MESSAGE, SITE, WHERE
+from dpsim.contract.ops import RAISED_MESSAGE, SITE, WHERE
+from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run
 from tests.backend.mistakes import KERNELS, LEFT, NO_MISTAKES, SAID, Mistakes
 from tests.programs import world_of
 

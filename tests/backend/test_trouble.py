@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.backend.kernel_call import KernelCall, KernelError
-from dpsim.backend.trouble import free_descriptors, is_stopped, limit, trouble
+from dpsim.backend.graphs.kernel_call import KernelCall, KernelError
+from dpsim.backend.journal.trouble import free_descriptors, is_stopped, limit, trouble
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsim.backend.whereabouts import whereabouts
+from dpsim.backend.journal.whereabouts import whereabouts
 from tests.records import raw
 
 

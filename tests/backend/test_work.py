@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend.journal import RankJournal
-from dpsim.backend.work import Work
-from dpsim.world import World
+from dpsim.backend.hosts.work import Work
+from dpsim.backend.journal.journal import RankJournal
+from dpsim.contract.world import World
 
 
 def made() -> Any:

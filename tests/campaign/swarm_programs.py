@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from dpsim.interface import Rank
-from dpsim.program import Arguments, Program
-from dpsim.registry import register_protocol, register_variant
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Arguments, Program
+from dpsim.contract.registry import register_protocol, register_variant
 
 SECOND = 1_000_000_000
 

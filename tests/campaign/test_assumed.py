@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dpsim.campaign.assumed import assumed
-from dpsim.interface import Rank
-from dpsim.world import Kill, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import Kill, World
 from tests.programs import Script, explored, touch
 
 LAYOUT = "allocations wait where this layout takes new memory"

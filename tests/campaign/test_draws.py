@@ -19,7 +19,7 @@ from dpsim.campaign.draws import generators
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from dpsim.sim.backend import SimBackend
 from tests.programs import Scripted, world_of
 

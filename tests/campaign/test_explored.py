@@ -13,11 +13,11 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.checks.expected import HELD, Expected
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from dpsim.diagnose.injected import never_applied
-from dpsim.interface import Rank
-from dpsim.program import Program
 from dpsim.testing import holds
-from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 
 
 class Looks(Program[Any]):

@@ -22,9 +22,9 @@ from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.units import Unit, do
 from dpsim.checks.expected import Expected
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import World
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import World
 from tests.worlds.cases import CASES
 
 pytestmark = pytest.mark.runs_once  # programs that count their runs or end their process
@@ -277,8 +277,8 @@ SCRIPT = """
     import multiprocessing, os, signal, sys
     from dpsim.campaign.subject import Subject
     from dpsim.campaign.processes import explore_all
-    from dpsim.program import Program
-    from dpsim.world import World
+    from dpsim.contract.program import Program
+    from dpsim.contract.world import World
 
     class Interrupts(Program):
         async def run(self, rank, prepared):

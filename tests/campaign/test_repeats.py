@@ -13,13 +13,13 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.repeats import Repeats
 from dpsim.campaign.subject import Subject
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import ByLabel
+from dpsim.contract.world import Run, World
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
-from dpsim.schedule import ByLabel
 from dpsim.testing import holds
-from dpsim.world import Run, World
 from tests.programs import Scripted, touch, world_of
 from tests.worlds.cases import CASES
 

@@ -13,7 +13,7 @@ from dpsim.scenario import Scenario, ScenarioError, scenario_from
 from dpsim.scenario.swarm import Place, Swarm
 from tests.campaign import swarm_programs  # noqa: F401  # registers t_asks
 from tests.cli.commands import dpsim_, write
-from tests.protocol.startup.worlds import start
+from tests.vllm.startup.worlds import start
 
 OFF = ["DEATH", "HANG"]
 WORK = {"requests": [{"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}]}

@@ -14,8 +14,8 @@ from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.ops import MAIN, RawRecord, Ref
-from dpsim.world import Run
+from dpsim.contract.ops import MAIN, RawRecord, Ref
+from dpsim.contract.world import Run
 from tests.programs import world_of
 from tests.records import raw
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dpsim.checks.certificate import certified
 from dpsim.checks.judge import CHECKS
 from dpsim.checks.run_index import RunIndex
-from dpsim.world import Run, World
+from dpsim.contract.world import Run, World
 
 ALL = frozenset(CHECKS)
 

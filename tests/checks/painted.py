@@ -14,8 +14,8 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from dpsim.awaited import is_idle
-from dpsim.ops import CALL, EVENT, KIND, OP, SMALL_BLOCK, STREAM, RawRecord, Ref
+from dpsim.contract.ops import CALL, EVENT, KIND, OP, SMALL_BLOCK, STREAM, RawRecord, Ref
+from dpsim.contract.rules.wait_set import is_idle
 from tests.checks.handmade import Made
 from tests.checks.happens_before.naive import Program
 from tests.records import changed, raw

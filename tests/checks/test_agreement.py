@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.programs import Script, judged, world_of
 
 Plan = dict[int, list[tuple[int, int]]]

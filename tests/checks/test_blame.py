@@ -9,11 +9,11 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
-from dpsim.program import Arguments, Request
+from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
+from dpsim.contract.program import Arguments, Request
+from dpsim.contract.words import ranks_text
+from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.words import ranks_text
-from dpsim.world import At, Delay, Fault, Run, World
 from tests.programs import world_of
 from tests.properties import examples
 

@@ -19,12 +19,12 @@ from dpsim.checks.certificate import certified
 from dpsim.checks.memory import own_order, touches
 from dpsim.checks.memory.own_order import all_in_order, in_order
 from dpsim.checks.run_index import RunIndex
-from dpsim.ops import KIND
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import Run, World
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
 from tests.checks.handmade import Made
 from tests.checks.held import ALL, found, held_against
 from tests.checks.memory.layouts import Layouts

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dpsim.checks.finding import Finding
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.checks.handmade import Made
 from tests.programs import Script, explored, judged, world_of
 from tests.records import changed

@@ -18,10 +18,10 @@ from dpsim.checks import judge as judging
 from dpsim.checks.finding import CLASSES, can_match, pattern_problem
 from dpsim.checks.judge import switch_off, switched_off_text
 from dpsim.cli.run_text import as_json, switched_off_lines
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, CommunicatorSpec, Fault, World
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import ScenarioError, dump_scenario, parse_scenario, scenario_from
-from dpsim.world import At, CommunicatorSpec, Fault, World
 from tests.checks.handmade import Made
 from tests.programs import Scripted, run, world_of
 

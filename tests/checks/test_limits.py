@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
-from dpsim.world import End, Occupied, Run, World
+from dpsim.contract.world import End, Occupied, Run, World
 from tests.checks.handmade import Made
 
 

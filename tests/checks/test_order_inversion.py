@@ -9,8 +9,8 @@ import pytest
 
 from dpsim.checks import Finding
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.world import CommunicatorSpec, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import CommunicatorSpec, World
 from tests.checks.handmade import Made
 from tests.programs import Script, run, set_to, world_of
 

@@ -10,8 +10,8 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
-from dpsim.interface import Rank
-from dpsim.world import At, Delay, Fault, Kill, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, Delay, Fault, Kill, World
 from tests.programs import Script, Scripted, explored, judged, world_of
 
 SECOND = 1_000_000_000

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from dpsim.checks.finding import Finding
+from dpsim.contract.world import CommunicatorSpec
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
-from dpsim.world import CommunicatorSpec
 from tests.checks.handmade import Made
 
 DEAD, SILENT = "HANG:MAILBOX:DEAD_RANK", "HANG:MAILBOX:NO_MESSAGE"

@@ -8,10 +8,10 @@ import pytest
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import Run, World
 from dpsim.diagnose.report import report
-from dpsim.interface import Rank
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
 from tests.programs import Script, world_of
 from tests.sim.test_threads import done, raises
 from tests.worlds.random_threads import threaded_case

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-from dpsim.ops import Ref
+from dpsim.contract.ops import Ref
 from tests.checks.handmade import Hand, Made
 from tests.records import changed, raw
 

@@ -11,7 +11,7 @@ from typing import Any
 from typer.testing import CliRunner
 
 from dpsim.cli.app import app
-from dpsim.world import BackendUnavailable, Progress, Run, World
+from dpsim.contract.world import BackendUnavailable, Progress, Run, World
 
 HEALTHY = """
 name: three

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Rank
-from dpsim.program import Arguments, Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Arguments, Program
+from dpsim.contract.registry import register_protocol
 
 SCENARIO = """
 name: {name}

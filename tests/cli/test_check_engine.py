@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.testing.engine import stored
-from dpsim.testing.engine.live import installed
-from dpsim.testing.engine.stored import VARIABLE
+from dpsim.vllm.answers import stored
+from dpsim.vllm.answers.live import installed
+from dpsim.vllm.answers.stored import VARIABLE
 from tests.cli.commands import dpsim_
-from tests.testing.engine.modules import LOGGED
-from tests.testing.engine.stand_in import check_engine, few, found, install
+from tests.vllm.answers.modules import LOGGED
+from tests.vllm.answers.stand_in import check_engine, few, found, install
 
 QUICK = ["decide", "dispatch_v1", "need_mask"]
 """Files whose questions need no torch."""
@@ -139,7 +139,7 @@ def test_an_answer_that_differs(tmp_path: Path) -> None:
     assert shown["question"].startswith('{"version": "0.33.0", "batch": 0, "num_computed_tokens": [')
     assert shown["engine"] != shown["dpsim"]
     assert shown["asked"] == "vllm.v1.worker.gpu.pp_utils.compute_need_sampled_mask"
-    assert shown["ours"].startswith("dpsim/protocol/pipeline/need_mask.py:")
+    assert shown["ours"].startswith("dpsim/vllm/pipeline/need_mask.py:")
 
 
 def test_a_release_that_nobody_knows(answers: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dpsim.cli import console
 from dpsim.cli.console import Progress, columns, painted
-from dpsim.words import duration
+from dpsim.contract.words import duration
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import typer
 from dpsim import runner
 from dpsim.cli import app as cli
 from dpsim.cli.app import app
-from dpsim.world import BackendUnavailable
+from dpsim.contract.world import BackendUnavailable
 from tests.cli.commands import HEALTHY, Fake, dpsim_, needs_torch, process, write
 
 
@@ -185,7 +185,7 @@ from dpsim.cli.app import main
 try:
     main()
 finally:
-    heavy = {"numpy", "pydantic", "simpy", "hypothesis", "yaml", "torch", "dpsim.ops", "dpsim.runner"}
+    heavy = {"numpy", "pydantic", "simpy", "hypothesis", "yaml", "torch", "dpsim.contract.ops", "dpsim.runner"}
     assert not heavy & set(sys.modules), heavy & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

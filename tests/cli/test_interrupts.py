@@ -17,7 +17,7 @@ PROTOCOLS = """
 import os
 import signal
 import numpy as np
-from dpsim.registry import Program, register_protocol
+from dpsim.contract.registry import Program, register_protocol
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
 NUMBER = getattr(signal, os.environ["SENDS"])

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dpsim import runner
-from dpsim.world import BackendUnavailable
+from dpsim.contract.world import BackendUnavailable
 from tests.cli.commands import Fake, dpsim_, needs_torch
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from dpsim import runner
 from dpsim.campaign import subject
+from dpsim.contract.world import Lost, Progress, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.trace import read_trace
-from dpsim.world import Lost, Progress, Run, World
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Fake, dpsim_, write
 from tests.cli.protocols import scenario
 

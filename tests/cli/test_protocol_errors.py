@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import registry
+from dpsim.contract import registry
 from tests.cli.commands import Answer, dpsim_, write
 from tests.cli.protocols import scenario
 
 MODULE = """
 import numpy as np
-from dpsim.registry import Program, register_protocol
+from dpsim.contract.registry import Program, register_protocol
 
 @register_protocol("t_own")
 class Own(Program):

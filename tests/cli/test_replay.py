@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from dpsim.scenario import parse_scenario
-from dpsim.sim import watch
+from dpsim.sim.hosts import watch
 from dpsim.testing import holds
 from dpsim.testing.properties import DoesNotHold
 from dpsim.trace import Schedule, read_trace

@@ -35,7 +35,7 @@ def test_a_planted_fault_that_is_found_is_a_success(planted: Path) -> None:
     answer = dpsim_("run", planted)
     assert answer.code == 0
     assert "\nVIOLATED  HANG:COLLECTIVE:MISSING_RANK" in answer.out
-    assert "\nculprit   rank 1, step 2, dp.agree at dpsim/protocol/data_parallel/step.py:" in answer.out
+    assert "\nculprit   rank 1, step 2, dp.agree at dpsim/vllm/data_parallel/step.py:" in answer.out
     assert f"replay: dpsim run {planted} --backend sim\n" in answer.out
     assert answer.out.splitlines()[-1] == (
         "expected: violated, HANG:COLLECTIVE:MISSING_RANK, culprit rank 1 in step 2; met"
@@ -205,7 +205,7 @@ def test_a_mismatch_is_told_with_the_settings_that_differ(tmp_path: Path) -> Non
 
 def test_a_module_of_your_own_brings_its_protocol(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_protocol_of_a_test.py").write_text(
-        "from dpsim.registry import Program, register_protocol\n"
+        "from dpsim.contract.registry import Program, register_protocol\n"
         "@register_protocol('mine_of_a_test')\n"
         "class Mine(Program):\n"
         "    async def run(self, rank, args):\n"

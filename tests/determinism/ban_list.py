@@ -1,7 +1,7 @@
 """What the simulation, the protocols and the checks may not use, since it is not the same in every process.
 
-    found = violations(source, "dpsim/sim/machine.py")
-    str(found[0])       # "dpsim/sim/machine.py:12: iterates over a set, whose order is not that of any other process"
+    found = violations(source, "dpsim/sim/lane.py")
+    str(found[0])       # "dpsim/sim/lane.py:12: iterates over a set, whose order is not that of any other process"
 
 Banned: `id` and `hash`; iteration over a set or frozenset, in whatever form; clocks and dates; random numbers, except
 of a generator that was given its seed; the environment; uuid and secrets. Allowed are uses of a set in which order

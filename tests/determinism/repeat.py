@@ -7,8 +7,8 @@ and names the first record that differs:
 
     the simulation is not deterministic: program "dp_batch" on 4 ranks (5 % of runs are repeated)
       rank 2, record 17
-      first:  ('decision', 3, 'plan', 3, 'dpsim/protocol/data_parallel/step.py:120', 'dp_cpu', 8)
-      second: ('decision', 3, 'plan', 3, 'dpsim/protocol/data_parallel/step.py:120', 'dp_cpu', 9)
+      first:  ('decision', 3, 'plan', 3, 'dpsim/vllm/data_parallel/step.py:120', 'dp_cpu', 8)
+      second: ('decision', 3, 'plan', 3, 'dpsim/vllm/data_parallel/step.py:120', 'dp_cpu', 9)
 
 A run under a strategy of exploration is repeated by replaying the schedule that it took, strictly: the strategy itself
 has gone on. It, and the backend that was asked, notice nothing of the second run.
@@ -32,11 +32,11 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.schedule import ByLabel
+from dpsim.contract.world import Progress, Run, World
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.replay import Mismatch, Replay
-from dpsim.ops import RawRecord
-from dpsim.schedule import ByLabel
-from dpsim.world import Progress, Run, World
 
 Runner = Callable[..., Run]
 MANY_RECORDS = 200_000

@@ -9,7 +9,7 @@ import pytest
 from tests import ROOT
 from tests.determinism.ban_list import SET_ORDER, violations
 
-FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/protocol", "dpsim/checks", "dpsim/museum")
+FOLDERS = ("dpsim/backend", "dpsim/sim", "dpsim/vllm", "dpsim/checks", "dpsim/vllm/museum")
 FILES = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 
 
@@ -22,12 +22,12 @@ def test_nothing_banned_is_used(path: Path) -> None:
 def test_the_files_are_found() -> None:
     names = {str(path.relative_to(ROOT)) for path in FILES}
     assert {
-        "dpsim/backend/journal.py",
-        "dpsim/backend/rank.py",
-        "dpsim/sim/machine.py",
-        "dpsim/protocol/data_parallel/batch.py",
+        "dpsim/backend/journal/journal.py",
+        "dpsim/backend/calls/rank.py",
+        "dpsim/sim/graph/machine.py",
+        "dpsim/vllm/data_parallel/batch.py",
     } <= names
-    assert {"dpsim/checks/ledger.py", "dpsim/museum/batch.py"} <= names
+    assert {"dpsim/checks/ledger.py", "dpsim/vllm/museum/batch.py"} <= names
 
 
 NAMES = {

@@ -66,10 +66,10 @@ def test_a_program_that_follows_the_order_of_a_set_is_caught() -> None:
 
 
 FAULTY = """
-from dpsim.program import Program
+from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from dpsim.trace import digest
-from dpsim.world import CommunicatorSpec, World
+from dpsim.contract.world import CommunicatorSpec, World
 
 class Faulty(Program):
     async def run(self, rank, prepared):

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import Candidate, Strategy
+from dpsim.contract.world import At, Delay, Run, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.schedule import Candidate, Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Delay, Run, World
 from tests import ROOT
 from tests.determinism.repeat import NotDeterministic, Repeats, captured, difference
 from tests.programs import Scripted, world_of

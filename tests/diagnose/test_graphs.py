@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from dpsim.backend.whereabouts import whereabouts
+from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.judge import judge
+from dpsim.contract.interface import Buffer, CaptureError, Rank, Stream
+from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.diagnose.report import report
-from dpsim.interface import Buffer, CaptureError, Rank, Stream
-from dpsim.world import At, Delay, Fault, Run, World
 from tests.programs import Script, copy, run, set_to, world_of
 
 WORLD = world_of(2, devices=["ep"])

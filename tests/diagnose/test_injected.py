@@ -8,7 +8,7 @@ import pytest
 
 from dpsim.diagnose.injected import SHOWN
 from dpsim.runner import run_scenario
-from tests.protocol.startup.worlds import start
+from tests.vllm.startup.worlds import start
 
 
 def said(**planted: Any) -> str:

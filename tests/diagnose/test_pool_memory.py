@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.diagnose.test_graphs import line, told
 from tests.programs import set_to
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from dpsim.checks.judge import judge
+from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.world import End, Run, World
 from dpsim.diagnose.report import report
-from dpsim.ops import KIND, RawRecord
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
-from dpsim.world import End, Run, World
 from tests.programs import world_of
 from tests.records import all_reduce, raw
 
@@ -132,9 +132,7 @@ def test_names_of_services_do_not_shift_columns() -> None:
     result = run_scenario(scenario_from({**document, "workload": {"requests": [REQUEST, REQUEST]}}))
     text = report(result.run, result.findings, "")
     assert "to events of coordinator" in text
-    places = [
-        line.index(" dpsim/protocol/") for line in text.partition("last 5 ops")[2].splitlines() if " dpsim/" in line
-    ]
+    places = [line.index(" dpsim/vllm/") for line in text.partition("last 5 ops")[2].splitlines() if " dpsim/" in line]
     assert len(places) > 5
     assert len(set(places)) == 1
 

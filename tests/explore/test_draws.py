@@ -10,11 +10,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from dpsim.contract.interface import Rank
+from dpsim.contract.schedule import Wait
 from dpsim.explore.strategies import dpor
-from dpsim.interface import Rank
-from dpsim.schedule import Wait
-from dpsim.sim.lines import Line
-from dpsim.sim.op import Op
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.lines import Line
 from tests.programs import explored, world_of
 
 

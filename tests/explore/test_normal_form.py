@@ -8,13 +8,13 @@ from collections import defaultdict
 
 import pytest
 
+from dpsim.contract.schedule import Strategy
 from dpsim.explore import Budget, Problem, explore
 from dpsim.explore.normal_form import fingerprint, folded, normal_form, switches
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.replay import Replay
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import Strategy
 from tests.explore.toy import Toy, at_random
 
 

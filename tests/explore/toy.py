@@ -25,7 +25,7 @@ import random
 from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
-from dpsim.schedule import Candidate, Footprint, Strategy, kill_label, visit_label
+from dpsim.contract.schedule import Candidate, Footprint, Strategy, kill_label, visit_label
 from tests.answers import Answers
 
 

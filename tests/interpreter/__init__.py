@@ -1,7 +1,8 @@
 """An interpreter of the contract that shares nothing with the machine, and random programs to compare the two on.
 
-Who wrote it read `dpsim/interface.py` and `dpsim/world.py`, and neither the machine nor the checks nor the explorer: a
-misreading of theirs is none of its. It is slow and has no cleverness: all states that the contract allows, one by one.
+Who wrote it read `dpsim/contract/interface.py` and `dpsim/contract/world.py`, and neither the machine nor the checks
+nor the explorer: a misreading of theirs is none of its. It is slow and has no cleverness: all states that the contract
+allows, one by one.
 
     language.py     scripts: what each rank does, as plain data
     meeting.py      collectives: whose elements a member gets, and what comes of it

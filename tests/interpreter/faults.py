@@ -12,21 +12,22 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from dpsim.backend.issue import Issue
+from dpsim.backend.journal.issue import Issue
 from dpsim.checks.happens_before.clocks import Point
 from dpsim.checks.happens_before.hosts import HostState
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.memory.reuse import Reuse
-from dpsim.ops import RawRecord
-from dpsim.sim import backend, parts
-from dpsim.sim.communicators import SimDeviceCommunicator
-from dpsim.sim.lines import Line
-from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.op import Op
-from dpsim.sim.residency import Places
-from dpsim.sim.streams import SimEvent
-from dpsim.world import Address
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.world import Address
+from dpsim.sim import backend
+from dpsim.sim.calls.communicators import SimDeviceCommunicator
+from dpsim.sim.calls.streams import SimEvent
+from dpsim.sim.collectives import parts
+from dpsim.sim.collectives.residency import Places
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.lines import Line
+from dpsim.sim.services.mailbox import Mailboxes
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
 Joins: TypeAlias = Callable[[Issue, frozenset[int]], bool]

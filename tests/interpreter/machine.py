@@ -15,13 +15,13 @@ import numpy as np
 
 from dpsim.checks.finding import matches
 from dpsim.checks.judge import judge
+from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, HostArray, HostCommunicator, Rank, Stream
+from dpsim.contract.ops import DECISION_VALUE, KIND
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import CommunicatorSpec, Kill, Run, World
 from dpsim.explore.strategies.dpor import Dpor
-from dpsim.interface import Buffer, DeviceCommunicator, Event, HostArray, HostCommunicator, Rank, Stream
-from dpsim.ops import DECISION_VALUE, KIND
-from dpsim.program import Program
-from dpsim.schedule import CutOff
 from dpsim.sim.backend import SimBackend
-from dpsim.world import CommunicatorSpec, Kill, Run, World
 from tests.interpreter import meeting
 from tests.interpreter.interpreter import Outcome, told
 from tests.interpreter.language import GONE, MODULUS, Instruction, Script, Shape, View, learned

@@ -12,8 +12,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.rank import SimRank
+from dpsim.sim.calls.rank import SimRank
+from dpsim.sim.services.mailbox import Mailboxes
 from tests.interpreter.comparison import compare
 from tests.interpreter.generator import random_script
 from tests.interpreter.language import Instruction, Script

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsim import registry, runner
+from dpsim import runner
+from dpsim.contract import registry
 
 # A session in this process forgets at its end what it imported. What it must share with us is imported here, once.
 registry.protocols()

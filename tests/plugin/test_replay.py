@@ -11,9 +11,9 @@ import pytest
 pytest_plugins = ["pytester"]
 
 VARIANT = """
-from dpsim.config import RuntimeMode
-from dpsim.protocol.data_parallel.batch import Source000
-from dpsim.registry import register_variant
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.batch import Source000
+from dpsim.contract.registry import register_variant
 from dpsim.scenario import scenario_from
 from dpsim.testing import holds
 
@@ -56,7 +56,7 @@ SAVED = "dpsim: failures that were saved and are tried first: 1"
 @pytest.fixture(autouse=True)
 def _variants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Registered in an inner session, and forgotten with it."""
-    from dpsim import registry
+    from dpsim.contract import registry
 
     registry.variants()
     monkeypatch.setattr(registry, "_variants", dict(registry._variants))
@@ -71,7 +71,7 @@ def write(pytester: pytest.Pytester, text: str) -> None:
 
 
 def run(pytester: pytest.Pytester, *words: str) -> pytest.RunResult:
-    from dpsim import registry
+    from dpsim.contract import registry
 
     registry._variants.pop("REPLAYED", None)
     return pytester.runpytest("-p", "no:cacheprovider", *words)

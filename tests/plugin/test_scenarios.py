@@ -382,11 +382,11 @@ def test_the_replay_names_the_module_that_registers(
     pytester: pytest.Pytester, scenario: Write, healthy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """That of a conftest, which the command line would not import."""
-    from dpsim import registry
+    from dpsim.contract import registry
 
     monkeypatch.setattr(registry, "_protocols", dict(registry._protocols))
     pytester.makeconftest("""
-        from dpsim.registry import Program, register_protocol
+        from dpsim.contract.registry import Program, register_protocol
 
         @register_protocol("from-conftest")
         class Mine(Program):

@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 SECOND = 1_000_000_000
 

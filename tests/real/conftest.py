@@ -9,8 +9,8 @@ from typing import cast
 
 import pytest
 
+from dpsim.contract.world import World
 from dpsim.runner import find_backend
-from dpsim.world import World
 from real.backend import TorchBackend
 from tests.real import worlds
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, CaptureError, DeviceCommunicator, Graph, Rank, Stream
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Buffer, CaptureError, DeviceCommunicator, Graph, Rank, Stream
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 WIDTH = 16
 LAYERS = 4

@@ -9,12 +9,12 @@ import os
 import time
 from pathlib import Path
 
-from dpsim.config import InitPorts
-from dpsim.protocol.startup import ports, rendezvous
-from dpsim.protocol.startup.engine import EngineCore
-from dpsim.protocol.startup.ports import FORMS
-from dpsim.protocol.startup.program import Startup
-from dpsim.registry import register_protocol
+from dpsim.contract.registry import register_protocol
+from dpsim.vllm.config import InitPorts
+from dpsim.vllm.startup import ports, rendezvous
+from dpsim.vllm.startup.engine import EngineCore
+from dpsim.vllm.startup.ports import FORMS
+from dpsim.vllm.startup.program import Startup
 
 SHORT_NS = 8_000_000_000
 ports.GROUP_NS = rendezvous.GROUP_NS = SHORT_NS  # type: ignore[attr-defined]  # as these modules know it

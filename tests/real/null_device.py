@@ -12,11 +12,11 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
-from dpsim.backend.graphs import JournaledGraph
-from dpsim.backend.pools import GraphPool
-from dpsim.interface import DeviceCommunicator
-from dpsim.ops import DTYPES, RawRecord
-from dpsim.world import CommunicatorSpec
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import DeviceCommunicator
+from dpsim.contract.ops import DTYPES, RawRecord
+from dpsim.contract.world import CommunicatorSpec
 from real.belongings import Belongings, lone_rank
 from real.calls import torch_dtype
 from real.communicators import Group

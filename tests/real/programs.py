@@ -15,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Buffer, Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 FILLS = "x" * (1 << 20)
 """More than a journal has room for without asking the disk."""

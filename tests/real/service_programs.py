@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import CaptureError, Rank, Store
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import CaptureError, Rank, Store
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 from tests.real.programs import fill
 
 SECOND = 1_000_000_000

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 SURPLUS, TOLD = 7, 42
 

@@ -21,7 +21,7 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from real.journal_file import JournalFile
 from real.threads import drive
 from tests import ROOT
@@ -151,13 +151,13 @@ def test_calls_of_an_op(rank: Rank, op: Callable[[Rank], Callable[[], object]], 
 
 def test_a_layer_more_is_seen(rank: Rank, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same op, with a function of ours around one that it calls."""
-    from dpsim.backend.journal import Journal
+    from dpsim.backend.journal.journal import Journal
 
     once = alloc(rank)
     once()
     before = called(once).total()
     source = "def number(self, what): return inner(self, what)"
-    code = compile(source, f"{ROOT}/dpsim/backend/journal.py", "exec")
+    code = compile(source, f"{ROOT}/dpsim/backend/journal/journal.py", "exec")
     names: dict[str, Any] = {"inner": Journal.number}
     exec(code, names)
     monkeypatch.setattr(Journal, "number", names["number"])

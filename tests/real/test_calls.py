@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.backend.issue import Issue
-from dpsim.world import CommunicatorSpec
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.world import CommunicatorSpec
 
 torch = pytest.importorskip("torch")
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import DECISION_VALUE, KIND, SITE, STREAM
-from dpsim.program import Arguments, Request
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STREAM
+from dpsim.contract.program import Arguments, Request
+from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
 from dpsim.testing.conformance.program import PARTS
-from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from real.backend import TorchBackend
 from tests.checks.held import held_against
 from tests.real import programs  # noqa: F401  # registers the test programs

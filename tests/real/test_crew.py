@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.world import At, Fault, World
+from dpsim.contract.world import At, Fault, World
 from real import fork_server, worker
 from real.backend import TorchBackend
 from real.child import Child

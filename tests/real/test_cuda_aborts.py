@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Aborted, Stream
+from dpsim.contract.interface import Aborted, Stream
 from real.rank import RealRank
 from tests.real.null_device import NullCalls, null_rank
 

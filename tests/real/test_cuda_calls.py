@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend.kernel_call import KernelError
-from dpsim.interface import Buffer, HostArray
-from dpsim.ops import DType
-from dpsim.world import At, Fault
+from dpsim.backend.graphs.kernel_call import KernelError
+from dpsim.contract.interface import Buffer, HostArray
+from dpsim.contract.ops import DType
+from dpsim.contract.world import At, Fault
 
 pytest.importorskip("torch")
 

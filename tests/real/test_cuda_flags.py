@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.interface import CaptureError
-from dpsim.ops import KIND, RawRecord
+from dpsim.contract.interface import CaptureError
+from dpsim.contract.ops import KIND, RawRecord
 from real.cuda_flags import DriverError
 from real.threads import drive
 from tests.real.null_device import NullCalls, null_rank

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import CaptureError, Graph
-from dpsim.world import At, Fault, World
+from dpsim.contract.interface import CaptureError, Graph
+from dpsim.contract.world import At, Fault, World
 
 pytest.importorskip("torch")
 

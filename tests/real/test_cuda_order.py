@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsim.interface import Event, Graph
+from dpsim.contract.interface import Event, Graph
 from real.threads import drive
 from tests.real.null_device import NullCalls, null_rank
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
-from dpsim.world import At, Fault, Run
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, RAISED_MESSAGE, SITE
+from dpsim.contract.world import At, Fault, Run
 from real.backend import TorchBackend
 from tests import survivors  # noqa: F401  # registers the test programs
 from tests.real import programs  # noqa: F401  # the same

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from dpsim.checks.told import told_text
-from dpsim.program import Arguments
-from dpsim.world import At, Fault, Run
+from dpsim.contract.program import Arguments
+from dpsim.contract.world import At, Fault, Run
 from real.backend import TorchBackend
-from tests.protocol.engine.watched_worlds import Seen, owed, watched
+from tests.vllm.engine.watched_worlds import Seen, owed, watched
 
 pytest.importorskip("torch")
 pytestmark = pytest.mark.xdist_group("gloo")

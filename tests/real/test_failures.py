@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
-from dpsim.registry import UnknownName
-from dpsim.shared_state import SharedState
+from dpsim.contract.ops import ADDRESS, INJECTED_WHAT, KIND, MAIN, ORDINAL, SITE, as_record
+from dpsim.contract.registry import UnknownName
+from dpsim.contract.rules.shared_state import SharedState
+from dpsim.contract.world import At, Fault, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend
 from real.crew import ProgramRefused
 from tests.backend.mistakes import KERNELS, LEFT, NO_MISTAKES, SAID

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import threading
 
-from dpsim.backend.journal import RankJournal
-from dpsim.ops import RawRecord
+from dpsim.backend.journal.journal import RankJournal
+from dpsim.contract.ops import RawRecord
 from real.flags import RealFlag
 from real.threads import drive
 from real.waiting import Patience

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dpsim.ops import KIND, RawRecord
-from dpsim.world import At, Delay, Fault
+from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.world import At, Delay, Fault
 
 pytest.importorskip("torch")
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.ops import KIND, SITE, as_record
+from dpsim.contract.ops import KIND, SITE, as_record
+from dpsim.contract.world import At, Fault, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Fault, Run, World
 from real.backend import TorchBackend
 from tests.real import graph_programs, programs  # noqa: F401  # registers the test programs
 from tests.real.test_conformance import decisions, on_both

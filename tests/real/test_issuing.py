@@ -13,9 +13,9 @@ import pytest
 
 pytest.importorskip("torch")
 
-from dpsim.backend.journal import Journal, RankJournal
-from dpsim.interface import Rank
-from dpsim.ops import KIND, MAIN, SITE, THREAD, WHERE, RawRecord
+from dpsim.backend.journal.journal import Journal, RankJournal
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, MAIN, SITE, THREAD, WHERE, RawRecord
 from real import cuda_calls, issuing, threads
 from real.belongings import Belongings
 from real.cpu import CpuDevice

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim.ops import RawRecord
+from dpsim.contract.ops import RawRecord
 from real import journal_file
 from real.journal_file import HEAD, LENGTH, WINDOW, JournalFile, NoJournal
 from real.journal_reader import journal_size, last_step, read_journal

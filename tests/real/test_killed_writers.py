@@ -12,8 +12,8 @@ import signal
 
 import pytest
 
-from dpsim.ops import KIND, ORDINAL, SITE, RawRecord
-from dpsim.world import World
+from dpsim.contract.ops import KIND, ORDINAL, SITE, RawRecord
+from dpsim.contract.world import World
 from real import pool
 from real.backend import TorchBackend
 from real.watch import Watch

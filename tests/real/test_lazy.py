@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import CaptureError
-from dpsim.ops import DECISION_VALUE, KIND, SITE
+from dpsim.contract.interface import CaptureError
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
+from dpsim.contract.world import CommunicatorSpec, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
-from dpsim.world import CommunicatorSpec, World
 from real.backend import TorchBackend
 from real.communicators import Group
 from real.lazy import Made

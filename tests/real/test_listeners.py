@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.world import BackendUnavailable, World
+from dpsim.contract.world import BackendUnavailable, World
 from real.backend import GlooBackend, TorchBackend
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.listeners import listeners, outside

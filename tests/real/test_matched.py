@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import DECISION_VALUE, KIND, RawRecord
-from dpsim.world import Run
+from dpsim.contract.ops import DECISION_VALUE, KIND, RawRecord
+from dpsim.contract.world import Run
 from real import pool
 from real.backend import TorchBackend
 from real.matched import all_matched

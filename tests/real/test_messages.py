@@ -8,10 +8,10 @@ import pytest
 
 from dpsim.campaign.gates import gates_of
 from dpsim.checks.judge import judge
-from dpsim.ops import KIND, LEARNED_OUTCOME, RawRecord, posted
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, RawRecord, posted
+from dpsim.contract.world import At, Delay, Gate, Message, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import program  # noqa: F401  # registers conformance_gates
-from dpsim.world import At, Delay, Gate, Message, Run, World
 from real.backend import TorchBackend
 from tests.real import service_programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world

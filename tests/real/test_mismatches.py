@@ -19,8 +19,8 @@ from dataclasses import replace
 import pytest
 
 from dpsim.checks.judge import judge
+from dpsim.contract.world import Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
 from real.backend import TorchBackend
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import make_world

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.world import At, BackendUnavailable, Kill, World
+from dpsim.contract.world import At, BackendUnavailable, Kill, World
 from real import backend as backends
 from real import folder as folders
 from real.backend import GlooBackend, NcclBackend

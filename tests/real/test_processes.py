@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.ops import KIND
-from dpsim.world import At, Fault, World
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import At, Fault, World
 from real import folder
 from real.backend import TorchBackend
 from real.folder import PoolFolder

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 import pytest
 
 from dpsim import runner
+from dpsim.contract.world import At, Backend, BackendUnavailable, CommunicatorSpec, Fault, Run, World
 from dpsim.scenario import Scenario
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance import services  # noqa: F401  # registers a program
-from dpsim.world import At, Backend, BackendUnavailable, CommunicatorSpec, Fault, Run, World
 from real import crew as crews
 from real import pool
 from real.backend import TorchBackend

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from dpsim.ops import DECISION_VALUE, KIND, SITE
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
+from dpsim.contract.world import BackendUnavailable, End, Lost, Run, Stranger, World
 from dpsim.sim.backend import SimBackend
 from dpsim.trace.given_ports import given_ports, named
-from dpsim.world import BackendUnavailable, End, Lost, Run, Stranger, World
 from real import pool, ports
 from real.backend import TorchBackend
 from real.journal_reader import read_journal

@@ -17,9 +17,20 @@ from zlib import crc32
 import numpy as np
 import pytest
 
-from dpsim.ops import FLAG_HOW, INJECTED_WHAT, KIND, LEARNED_OUTCOME, MAIN, SITE, THREAD, WHERE, RawRecord, as_record
+from dpsim.contract.ops import (
+    FLAG_HOW,
+    INJECTED_WHAT,
+    KIND,
+    LEARNED_OUTCOME,
+    MAIN,
+    SITE,
+    THREAD,
+    WHERE,
+    RawRecord,
+    as_record,
+)
+from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Delay, Fault, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
 from real.journal_reader import standing

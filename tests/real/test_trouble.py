@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.ops import KIND
-from dpsim.world import At, Fault, Lost, Run, World
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import At, Fault, Lost, Run, World
 from real.backend import TorchBackend
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.backend.issue import Issue
-from dpsim.world import CommunicatorSpec
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.world import CommunicatorSpec
 from real import waiting
 from real.communicators import Group
 from real.waiting import POLLS, SPIN_NS, Patience, Unfinished, Watched

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.ops import MAIN, SITE, RawRecord
-from dpsim.world import End, Run, World
+from dpsim.contract.ops import MAIN, SITE, RawRecord
+from dpsim.contract.world import End, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
 from real.journal_reader import Standing, standing

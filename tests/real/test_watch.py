@@ -11,8 +11,8 @@ from typing import Any, cast
 
 import pytest
 
-from dpsim.ops import MAIN, Injected
-from dpsim.world import Lost, World
+from dpsim.contract.ops import MAIN, Injected
+from dpsim.contract.world import Lost, World
 from real import clock, crew, watch
 from real.backend import GlooBackend
 from real.child import Child

@@ -10,7 +10,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.checks.told import told_text
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
-from tests.protocol.engine.watched_worlds import Seen, owed
+from tests.vllm.engine.watched_worlds import Seen, owed
 
 pytest.importorskip("torch")
 pytestmark = [pytest.mark.xdist_group("gloo"), pytest.mark.slow]

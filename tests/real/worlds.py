@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.world import World
+from dpsim.contract.world import World
 from real.backend import GlooBackend, TorchBackend
 from tests.programs import world_of
 

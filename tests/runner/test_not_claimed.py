@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 
 from dpsim import runner
 from dpsim.cli.app import app
-from dpsim.ops import ALLOC_PLACE, KIND, RawRecord
+from dpsim.contract.ops import ALLOC_PLACE, KIND, RawRecord
+from dpsim.contract.world import Progress, Run, World
 from dpsim.runner import Result, run_scenario
 from dpsim.scenario import load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Progress, Run, World
 
 REUSE, SAID = "RACE:REUSED_IN_FLIGHT", "not claimed on placeless, which does not tell where memory lies"
 

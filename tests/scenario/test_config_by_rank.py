@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from dpsim.config import EngineConfig, PartialConfig
-from dpsim.program import Arguments
+from dpsim.contract.program import Arguments
 from dpsim.scenario import Scenario, dump_scenario, parse_scenario, program_args, scenario_from
 from dpsim.scenario.small import scope, small_scenarios
+from dpsim.vllm.config import EngineConfig, PartialConfig
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.protocol.data_parallel.timeline import Timeline
-from dpsim.protocol.graphs.dispatcher import Dispatcher014
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, requests
+from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.graphs.dispatcher import Dispatcher014
 from tests import ROOT
 
 FOLDER = ROOT / "scenarios"

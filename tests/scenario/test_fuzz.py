@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpsim.program import Request
+from dpsim.contract.program import Request
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
 from dpsim.scenario.workload.azure_csv import read_azure_csv
 from tests import ROOT

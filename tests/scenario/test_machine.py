@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from dpsim.contract.world import Stranger, World
 from dpsim.scenario import Scenario, ScenarioError, parse_scenario, prepare, scenario_from, world
 from dpsim.scenario.to_world import only_simulated
-from dpsim.world import Stranger, World
 
 REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
+from dpsim.contract.world import At, Message
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, dump_scenario, parse_scenario, prepare, scenario_from, world
 from dpsim.scenario.small import scope, small_scenarios
 from dpsim.testing import holds
 from dpsim.testing.properties import DoesNotHold
-from dpsim.world import At, Message
 
 REQUEST = {"arrival": "0ms", "prompt_tokens": 1, "output_tokens": 1}
 BOTH: list[dict[str, Any]] = [

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from dpsim import registry
-from dpsim.config import EngineConfig, Topology
-from dpsim.interface import Rank
-from dpsim.program import Program, Request
-from dpsim.protocol.data_parallel.program import DataParallelBatch
-from dpsim.registry import register_protocol, register_variant
+from dpsim.contract import registry
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program, Request
+from dpsim.contract.registry import register_protocol, register_variant
+from dpsim.contract.world import At, Delay, Fault
 from dpsim.scenario import (
     Expect,
     RequestSpec,
@@ -33,7 +32,8 @@ from dpsim.scenario import (
     with_workload,
     world,
 )
-from dpsim.world import At, Delay, Fault
+from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.data_parallel.program import DataParallelBatch
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 

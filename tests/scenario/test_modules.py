@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim import registry
+from dpsim.contract import registry
 from dpsim.scenario.modules import import_named, names_to_import
 
 
@@ -67,7 +67,7 @@ def test_what_a_command_has_to_import(imports: Path, monkeypatch: pytest.MonkeyP
     for table in ("_protocols", "_variants"):
         monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
     assert names_to_import("dp_batch", "M-DP-1") == []
-    text = "from dpsim.registry import *\n@register_protocol('mine')\nclass Mine(Program):\n"
+    text = "from dpsim.contract.registry import *\n@register_protocol('mine')\nclass Mine(Program):\n"
     text += "    async def run(self, rank, prepared): ...\n"
     (imports / "tests").mkdir()
     (imports / "tests" / "plug_mine.py").write_text(text)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from dpsim.protocol.graphs.dispatcher import Dispatcher017
-from dpsim.protocol.graphs.managed import Managed
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario, scenario_from
 from dpsim.scenario.to_world import prepare
+from dpsim.vllm.graphs.dispatcher import Dispatcher017
+from dpsim.vllm.graphs.managed import Managed
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 

@@ -12,10 +12,10 @@ import pytest
 import yaml
 from hypothesis import given
 
-from dpsim.config import PartialConfig
 from dpsim.scenario import Scenario, dump_scenario, scenario_from
 from dpsim.scenario.schema import DRAFT, schema, schema_text
 from dpsim.scenario.strategies import scenarios
+from dpsim.vllm.config import PartialConfig
 from tests import ROOT
 
 FILE = ROOT / "docs" / "scenario.schema.json"

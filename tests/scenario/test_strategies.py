@@ -11,10 +11,10 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from dpsim.config import CUDAGraphMode, EngineConfig, Topology
-from dpsim.protocol.data_parallel.timeline import Timeline
 from dpsim.scenario import Scenario, requests, scenario_from, world
 from dpsim.scenario.strategies import configs, delays, faults, scenarios, topologies, workloads
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.vllm.data_parallel.timeline import Timeline
 
 MANY = settings(max_examples=150)
 SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.program import Request
-from dpsim.protocol.data_parallel.timeline import Timeline
+from dpsim.contract.program import Request
 from dpsim.scenario import Lengths, Scenario, ScenarioError, Synthetic, WorkloadMissing, requests, scenario_from
 from dpsim.scenario.workload import azure_csv as reader
 from dpsim.scenario.workload.azure_csv import read_azure_csv
 from dpsim.scenario.workload.requests import draw, find_file
+from dpsim.vllm.data_parallel.timeline import Timeline
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 ROW = "2023-11-16 18:17:03.9799600,4808,10"

@@ -30,10 +30,10 @@ import pytest
 
 from dpsim.checks.finding import Finding, matches
 from dpsim.checks.judge import judge
-from dpsim.interface import Buffer, HostArray, Rank, Stream
-from dpsim.ops import DECISION_VALUE, SITE, DType
-from dpsim.schedule import Choose
-from dpsim.world import CommunicatorSpec, Run, World
+from dpsim.contract.interface import Buffer, HostArray, Rank, Stream
+from dpsim.contract.ops import DECISION_VALUE, SITE, DType
+from dpsim.contract.schedule import Choose
+from dpsim.contract.world import CommunicatorSpec, Run, World
 from tests.programs import OWN, Script, run, world_of
 
 Switched = Callable[[Rank, bool], Coroutine[Any, Any, Any]]

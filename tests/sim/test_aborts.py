@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dpsim.checks.judge import judge
+from dpsim.contract.interface import Aborted, Rank
+from dpsim.contract.ops import BROKEN_OFF
+from dpsim.contract.world import Run, World
 from dpsim.explore.strategies.dpor import Dpor
-from dpsim.interface import Aborted, Rank
-from dpsim.ops import BROKEN_OFF
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
 from tests.programs import Script, Scripted, set_to, world_of
 from tests.worlds.brute import schedules
 from tests.worlds.case import Case, execute

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.sim.allocator import Block, CachingAllocator
+from dpsim.sim.memory.allocator import Block, CachingAllocator
 
 KIB, MIB = 1 << 10, 1 << 20
 

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import Buffer, CaptureError, Event, Rank, Stream
-from dpsim.ops import CAPTURE_WHAT, KIND
-from dpsim.schedule import Choose
-from dpsim.world import At, Fault, Kill
+from dpsim.contract.interface import Buffer, CaptureError, Event, Rank, Stream
+from dpsim.contract.ops import CAPTURE_WHAT, KIND
+from dpsim.contract.schedule import Choose
+from dpsim.contract.world import At, Fault, Kill
 from tests.programs import run, set_to
 from tests.sim.programs import filled, holds, numbers, told
 

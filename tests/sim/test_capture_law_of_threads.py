@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend import capture
+from dpsim.backend.graphs import capture
 from dpsim.checks.judge import judge
-from dpsim.interface import Aborted, CaptureError, Rank
-from dpsim.ops import CaptureMode
-from dpsim.program import Program
+from dpsim.contract.interface import Aborted, CaptureError, Rank
+from dpsim.contract.ops import CaptureMode
+from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import OWN, set_to
 from tests.sim.programs import filled, told

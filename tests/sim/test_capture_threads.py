@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import CaptureError, Rank
-from dpsim.ops import CaptureMode
-from dpsim.program import Program
+from dpsim.contract.interface import CaptureError, Rank
+from dpsim.contract.ops import CaptureMode
+from dpsim.contract.program import Program
 from dpsim.sim.backend import SimBackend
 from tests.programs import set_to
 from tests.sim.programs import filled, numbers, told

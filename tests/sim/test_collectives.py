@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.world import At, Delay
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, Delay
 from tests.programs import Script, set_to, touch
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 

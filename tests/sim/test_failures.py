@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.ops import KIND, SITE
-from dpsim.world import At, CommunicatorSpec, Fault, Kill
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, SITE
+from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill
 from tests.programs import run
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, seeded, told
 

@@ -9,11 +9,11 @@ import pytest
 
 from dpsim.campaign.gates import gates_of
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import At, Gate, Message, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.conformance.gates import GatesConformance
-from dpsim.world import At, Gate, Message, Run, World
 from tests.programs import world_of
 from tests.sim.programs import MODES
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Buffer, Rank
+from dpsim.contract.interface import Buffer, Rank
 from tests.programs import Script, set_to
 from tests.sim.programs import MODES, see, told
 

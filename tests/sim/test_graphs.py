@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.world import At, Fault
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, Fault
 from tests.programs import set_to
 from tests.sim.programs import Seen, Twins, filled, holds, numbers, see, told
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Buffer, Event, Rank, Stream
+from dpsim.contract.interface import Buffer, Event, Rank, Stream
 from tests.programs import Script, set_to
 from tests.sim.programs import MODES, Seen, see, told
 

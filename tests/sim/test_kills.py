@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, ORDINAL, SITE
+from dpsim.contract.world import At, End, Kill, Run, World
 from dpsim.diagnose.injected import never_applied
-from dpsim.interface import Rank
-from dpsim.ops import KIND, ORDINAL, SITE
-from dpsim.world import At, End, Kill, Run, World
 from tests.programs import explored, run, set_to, world_of
 from tests.soundness.worlds import all_ends
 from tests.worlds.brute import schedules

@@ -1,4 +1,4 @@
-"""Every label that the simulation writes is one of the grammar in `dpsim.schedule`, though it writes some by itself."""
+"""Every label that the simulation writes is one of the grammar of `schedule`, though it writes some by itself."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Callable
 import pytest
 
 from dpsim.campaign.subject import Subject
+from dpsim.contract.schedule import draw_word, kill_label, numbered_label, own_label, transfer_label, visit_label
 from dpsim.explore.strategies.walks import RandomWalk
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
-from dpsim.schedule import draw_word, kill_label, numbered_label, own_label, transfer_label, visit_label
 from tests.worlds.cases import CASES
 
 VERBS = "delivers|issues|is late for|comes to|passes"

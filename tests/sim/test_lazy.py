@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import World
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import World
 from tests.programs import Scripted, world_of
 from tests.sim.programs import everywhere, filled, numbers, told
 from tests.worlds.case import Case

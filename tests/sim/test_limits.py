@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from dpsim.checks.finding import Finding
-from dpsim.interface import Buffer, Rank, Stream
-from dpsim.ops import KIND, SITE
-from dpsim.world import At, Fault, Kill, World
+from dpsim.contract.interface import Buffer, Rank, Stream
+from dpsim.contract.ops import KIND, SITE
+from dpsim.contract.world import At, Fault, Kill, World
 from tests.programs import Script, explored, judged, run, set_to, world_of
 from tests.worlds.brute import schedules
 from tests.worlds.explored import missed

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.ops import KIND
-from dpsim.sim.allocator import CachingAllocator
-from dpsim.world import Run
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import Run
+from dpsim.sim.memory.allocator import CachingAllocator
 from tests.programs import run, world_of
 
 WORLD = world_of(2, ["dp_cpu"])

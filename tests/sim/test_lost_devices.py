@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.backend.kernel_call import KernelError
+from dpsim.backend.graphs.kernel_call import KernelError
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Buffer, Rank, Stream
+from dpsim.contract.schedule import Footprint, failing_word
+from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill, World
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.replay import Replay
-from dpsim.interface import Buffer, Rank, Stream
-from dpsim.schedule import Footprint, failing_word
-from dpsim.sim.device import Device
-from dpsim.sim.host import Host
-from dpsim.sim.lives import Lives
-from dpsim.world import At, CommunicatorSpec, Fault, Kill, World
+from dpsim.sim.graph.lives import Lives
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.memory.device import Device
 from tests.programs import Script, Scripted, run, set_to, world_of
 from tests.soundness.worlds import all_ends, filled
 from tests.worlds.explored import explored, missed

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.ops import KIND, RAISED_MESSAGE, WHERE
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, RAISED_MESSAGE, WHERE
+from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.costs import Costs
-from dpsim.sim.environment import Environment
-from dpsim.sim.machine import Machine
-from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.op import Op
-from dpsim.world import At, CommunicatorSpec, Delay, Fault, Run, World
+from dpsim.sim.graph.costs import Costs
+from dpsim.sim.graph.environment import Environment
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.services.mailbox import Mailboxes
 from tests.programs import Scripted, set_to, world_of
 
 FREE = Costs(*[0] * len(Costs._fields))

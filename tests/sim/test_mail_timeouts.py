@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import Kill
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import Kill
 from tests.programs import world_of
 from tests.sim.programs import Twins, everywhere, see
 from tests.worlds.brute import enumerate_schedules

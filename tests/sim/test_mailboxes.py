@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.world import CommunicatorSpec
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import CommunicatorSpec
 from tests.programs import set_to
 from tests.sim.programs import Twins, everywhere, filled, numbers, see, told
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.ops import ALLOC_PLACE, KIND, Place
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import ALLOC_PLACE, KIND, Place
 from tests.programs import copy, set_to
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 

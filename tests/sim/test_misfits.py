@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import HostArray, Rank
-from dpsim.ops import KIND
-from dpsim.world import At, Delay, Fault
+from dpsim.contract.interface import HostArray, Rank
+from dpsim.contract.ops import KIND
+from dpsim.contract.world import At, Delay, Fault
 from tests.programs import Script, add
 from tests.sim.programs import MODES, everywhere, filled, holds, numbers, see, told
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Buffer, Rank, Stream
-from dpsim.ops import ALLOC_PLACE, KIND
+from dpsim.contract.interface import Buffer, Rank, Stream
+from dpsim.contract.ops import ALLOC_PLACE, KIND
+from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run
 from tests.programs import Script, Scripted, run, set_to
 from tests.sim.programs import told
 

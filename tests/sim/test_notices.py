@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.world import At, Fault, Kill, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, Fault, Kill, World
 from tests.programs import Script, explored, run, world_of
 from tests.worlds.explored import missed
 from tests.worlds.test_machine_gaps import case_of, learned, runs

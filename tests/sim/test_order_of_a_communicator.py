@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.sim.programs import everywhere, filled, numbers, told
 
 LARGE = [1] * 40_000  # more than is sent before it is received

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import At, Fault, Run, World
 from dpsim.explore import search
 from dpsim.explore.explorer import Budget, explore
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.sim.turns import TOUCHED
-from dpsim.world import At, Fault, Run, World
+from dpsim.sim.hosts.turns import TOUCHED
 
 FLAGS = ("f", "g")
 ALONE = World(1, ())

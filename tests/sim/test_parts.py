@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.ops import KIND, LEARNED_OUTCOME
-from dpsim.sim import parts
-from dpsim.sim.parts import PartedGroup
-from dpsim.world import Run, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME
+from dpsim.contract.world import Run, World
+from dpsim.sim.collectives import parts
+from dpsim.sim.collectives.parts import PartedGroup
 from tests.programs import Script, Scripted, explored, set_to, world_of
 from tests.sim.programs import everywhere, filled, holds, numbers, told
 from tests.worlds.brute import schedules
@@ -145,7 +145,7 @@ def test_a_twin_that_gives_nothing_before_the_end_sends_what_came_later(monkeypa
 
     values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
     assert values == {((7,), (5,))}
-    monkeypatch.setattr("dpsim.sim.contribution.Contribution.keep", lambda self: None)
+    monkeypatch.setattr("dpsim.sim.collectives.contribution.Contribution.keep", lambda self: None)
     values = {tuple(seen.learned) for seen in everywhere(script, told(2)) if seen.run.finished}
     assert values == {((7,), (7,))}
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import CommunicatorSpec, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import CommunicatorSpec, World
 
 BOTH = (0, 1)
 

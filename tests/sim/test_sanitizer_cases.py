@@ -30,7 +30,7 @@ from typing import NamedTuple
 import pytest
 
 from dpsim.checks.finding import Finding
-from dpsim.interface import Event, Rank
+from dpsim.contract.interface import Event, Rank
 from tests.programs import Script, touch
 from tests.sim.programs import everywhere, see, told
 

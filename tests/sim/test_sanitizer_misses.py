@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.ops import SITE
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import SITE
 from tests.programs import touch
 from tests.sim.programs import everywhere, see, told
 

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.ops import DECISION_VALUE, KIND, Domain
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import DECISION_VALUE, KIND, Domain
+from dpsim.contract.program import Program
+from dpsim.contract.world import At, CommunicatorSpec, Fault, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, CommunicatorSpec, Fault, Run, World
 from tests.programs import world_of
 from tests.worlds.case import Case
 from tests.worlds.explored import missed
@@ -138,7 +138,7 @@ def test_what_a_service_does_wrong_is_told_by_its_name(program: Program[Any], kl
 
 
 def test_a_stranger_at_the_port_is_named_as_one() -> None:
-    from dpsim.world import Stranger
+    from dpsim.contract.world import Stranger
 
     class Asks(Served):
         async def last(self, rank: Rank) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank, Store
-from dpsim.program import Program
-from dpsim.world import Kill, Stranger, World
+from dpsim.contract.interface import Rank, Store
+from dpsim.contract.program import Program
+from dpsim.contract.world import Kill, Stranger, World
 from tests.programs import world_of
 from tests.sim.programs import Twins, everywhere, see, told
 from tests.worlds.brute import enumerate_schedules

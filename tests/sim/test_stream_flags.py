@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from dpsim.checks.finding import Finding
-from dpsim.interface import Buffer, Rank
-from dpsim.world import At, Delay
+from dpsim.contract.interface import Buffer, Rank
+from dpsim.contract.world import At, Delay
 from tests.programs import Script, copy, explored, judged, run, set_to
 from tests.sim.programs import filled, holds, numbers, told
 from tests.sim.test_threads import found

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.programs import add, copy, set_to, touch
 from tests.sim.programs import MODES, Twins, everywhere, filled, numbers, see, told
 

@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from dpsim.checks.judge import judge
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, SITE, THREAD
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import At, Delay, Fault, Run, World
 from dpsim.diagnose.injected import never_applied
-from dpsim.interface import Rank
-from dpsim.ops import KIND, LEARNED_OUTCOME, SITE, THREAD
-from dpsim.program import Program
-from dpsim.schedule import Strategy
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.mailbox import Mailboxes
-from dpsim.sim.threads import Threads
-from dpsim.sim.turns import TurningHost
-from dpsim.world import At, Delay, Fault, Run, World
+from dpsim.sim.hosts.threads import Threads
+from dpsim.sim.hosts.turns import TurningHost
+from dpsim.sim.services.mailbox import Mailboxes
 from tests.programs import Script, set_to, world_of
 from tests.worlds.brute import outcome_of
 from tests.worlds.random_threads import threaded_case

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.programs import set_to, touch
 from tests.sim.programs import Twins, everywhere, filled, holds, numbers, see, told
 

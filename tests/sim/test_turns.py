@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from dpsim.backend.journal import Journal
+from dpsim.backend.journal.journal import Journal
 from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Buffer, Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import World
 from dpsim.explore import search
 from dpsim.explore.explorer import Budget, explore
-from dpsim.interface import Buffer, Rank
-from dpsim.program import Program
-from dpsim.world import World
 from tests.programs import Script, set_to, world_of
 
 ALONE = world_of(1, hosts=["own"])

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.ops import KIND, LAUNCH_WRITES
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, LAUNCH_WRITES
 from dpsim.trace.form import decode, digest, encode
 from tests.programs import copy, set_to, touch
 from tests.sim.programs import Twins, numbers, see, told

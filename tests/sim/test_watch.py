@@ -14,13 +14,13 @@ from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.processes import explore_all
 from dpsim.campaign.subject import Subject
 from dpsim.checks.finding import Finding
+from dpsim.contract.interface import Rank
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import Kill, Unended, World
 from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.walks import Fifo, ordinary
-from dpsim.interface import Rank
-from dpsim.schedule import CutOff
-from dpsim.sim import watch
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Kill, Unended, World
+from dpsim.sim.hosts import watch
 from tests.programs import Script, Scripted, explored, judged, set_to, world_of
 
 HOST = world_of(2, hosts=["h", "own"], devices=["d"])

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 import numpy as np
 import pytest
 
-from dpsim.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Rank, Stream
+from dpsim.contract.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator, Rank, Stream
 from tests.programs import Script, copy, explored, world_of
 from tests.soundness.worlds import filled, shows
 

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from dpsim.backend.kernel_call import KernelError
-from dpsim.interface import Rank
-from dpsim.schedule import Strategy
-from dpsim.sim import communicators, machine
-from dpsim.sim.host import Host
-from dpsim.sim.op import Op
-from dpsim.world import At, Kill
+from dpsim.backend.graphs.kernel_call import KernelError
+from dpsim.contract.interface import Rank
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import At, Kill
+from dpsim.sim.calls import communicators
+from dpsim.sim.graph import machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
 from tests.programs import Script, world_of
 from tests.soundness.worlds import all_ends, filled
 from tests.worlds.brute import enumerate_schedules

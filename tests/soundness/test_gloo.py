@@ -10,7 +10,7 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.checks.judge import judge
-from dpsim.world import Backend
+from dpsim.contract.world import Backend
 from tests.programs import world_of
 from tests.soundness import programs
 

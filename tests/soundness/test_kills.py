@@ -7,11 +7,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
-from dpsim.sim import parts
-from dpsim.sim.host import Host
-from dpsim.sim.op import Op
-from dpsim.world import End, Kill
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import End, Kill
+from dpsim.sim.collectives import parts
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
 from tests.programs import Script, world_of
 from tests.soundness.worlds import all_ends, filled
 from tests.worlds.test_machine_gaps import fails

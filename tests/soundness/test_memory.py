@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.programs import copy, explored, judged, touch, world_of
 from tests.soundness.worlds import filled, shows
 

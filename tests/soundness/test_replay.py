@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Rank
 from dpsim.explore.strategies.replay import Mismatch, Replay
-from dpsim.interface import Rank
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
 from tests.programs import Script, explored, run, world_of

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from tests.programs import Script, explored, judged, set_to, world_of
 from tests.soundness.worlds import filled, shows
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from dpsim.campaign.explored import Explored
 from dpsim.checks.finding import Finding, matches
+from dpsim.contract.interface import Buffer, Stream
+from dpsim.contract.schedule import CutOff
+from dpsim.contract.world import End, World
 from dpsim.explore.strategies.dpor import Dpor
-from dpsim.interface import Buffer, Stream
-from dpsim.schedule import CutOff
-from dpsim.world import End, World
 from tests.programs import Script, run, set_to
 
 

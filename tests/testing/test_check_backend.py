@@ -15,30 +15,33 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend import capture, graphs, kept, kernel_call, plain, streams, work
-from dpsim.backend import rank as backend_rank
-from dpsim.backend.aborting import Abortable
-from dpsim.backend.buffers import untagged
-from dpsim.backend.kernel_call import KernelCall
-from dpsim.backend.planted import Planted
-from dpsim.backend.streams import JournaledStream
-from dpsim.interface import Stream
-from dpsim.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
-from dpsim.sim import buffers as sim_buffers
-from dpsim.sim import communicators as sim_communicators
-from dpsim.sim import flags as sim_flags
-from dpsim.sim import machine as sim_machine
-from dpsim.sim import rank as sim_rank
-from dpsim.sim import stores as sim_stores
-from dpsim.sim import streams as sim_streams
-from dpsim.sim.allocator import CachingAllocator
+from dpsim.backend.calls import graphs, streams
+from dpsim.backend.calls import rank as backend_rank
+from dpsim.backend.calls.streams import JournaledStream
+from dpsim.backend.graphs import capture, kept, kernel_call
+from dpsim.backend.graphs.kernel_call import KernelCall
+from dpsim.backend.hosts import work
+from dpsim.backend.hosts.aborting import Abortable
+from dpsim.backend.journal import plain
+from dpsim.backend.journal.planted import Planted
+from dpsim.backend.memory.buffers import untagged
+from dpsim.contract.interface import Stream
+from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
+from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.chain import Chain
-from dpsim.sim.contribution import Contribution
-from dpsim.sim.device import Device
-from dpsim.sim.op import Op
+from dpsim.sim.calls import communicators as sim_communicators
+from dpsim.sim.calls import flags as sim_flags
+from dpsim.sim.calls import rank as sim_rank
+from dpsim.sim.calls import streams as sim_streams
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.graph import machine as sim_machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.chain import Chain
+from dpsim.sim.memory import buffers as sim_buffers
+from dpsim.sim.memory.allocator import CachingAllocator
+from dpsim.sim.memory.device import Device
+from dpsim.sim.services import stores as sim_stores
 from dpsim.testing import CONFORMANCE, check_backend
-from dpsim.world import Backend, BackendUnavailable, CommunicatorSpec, End, Progress, Run, World
 from tests.records import changed
 
 # ---- backends that are right
@@ -531,7 +534,7 @@ TWINS: list[tuple[type[Twin], str, str]] = [
     (TakesNan, "basics", "NaN for a message was accepted"),
     (TakesNoKernel, "basics", "None for a kernel was accepted"),
     (TakesAttributes, "basics", "an attribute of the program's own was accepted"),
-    (GivesLists, "basics", "record 0 of rank 1 is none of dpsim.ops"),
+    (GivesLists, "basics", "record 0 of rank 1 is none of dpsim.contract.ops"),
     (CountsBackwards, "basics", "progress went backwards"),
     (DropsADecision, "agreement", r"of rank 1: expected plan\[0\].*came dp.padded_further\[0\]"),
     (KeepsNoEnd, "agreement", "rank 0 ended as finished, but its journal says nothing of an end"),

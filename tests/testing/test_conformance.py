@@ -17,15 +17,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dpsim.backend import buffers, rank, streams
-from dpsim.backend import communicators as journaled_groups
-from dpsim.backend.arguments import check_member
-from dpsim.backend.issue import Issue
-from dpsim.backend.kept import KeptFlagWait
-from dpsim.backend.replaying import Replaying
-from dpsim.backend.work import Work
-from dpsim.interface import Buffer, HostArray, Kernel, Stream
-from dpsim.ops import (
+from dpsim.backend.calls import communicators as journaled_groups
+from dpsim.backend.calls import rank, streams
+from dpsim.backend.graphs.kept import KeptFlagWait
+from dpsim.backend.graphs.replaying import Replaying
+from dpsim.backend.hosts.arguments import check_member
+from dpsim.backend.hosts.work import Work
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.memory import buffers
+from dpsim.contract.interface import Buffer, HostArray, Kernel, Stream
+from dpsim.contract.ops import (
     ASK_HOW,
     COLLECTIVE_REDUCE,
     COLLECTIVE_ROOT,
@@ -43,18 +44,18 @@ from dpsim.ops import (
     TAKE_HOW,
     TRANSFER_GROUP,
 )
+from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.buffers import SimBuffer
-from dpsim.sim.communicators import SimDeviceCommunicator, SimHostCommunicator
-from dpsim.sim.flags import SimFlag, Word
-from dpsim.sim.rank import SimRank
-from dpsim.sim.stores import SimStore
-from dpsim.sim.streams import SimEvent, SimStream
-from dpsim.sim.threads import SimThread
+from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
+from dpsim.sim.calls.flags import SimFlag, Word
+from dpsim.sim.calls.rank import SimRank
+from dpsim.sim.calls.streams import SimEvent, SimStream
+from dpsim.sim.hosts.threads import SimThread
+from dpsim.sim.memory.buffers import SimBuffer
+from dpsim.sim.services.stores import SimStore
 from dpsim.testing.conformance import ground
 from dpsim.testing.conformance.program import PARTS, THREADED
-from dpsim.world import CommunicatorSpec, Run, World
-from tests.protocol.data_parallel.batch_worlds import world
+from tests.vllm.data_parallel.batch_worlds import world
 
 
 def run(told: World, rounds: int = 1, parts: Sequence[str] = tuple(PARTS)) -> Run:

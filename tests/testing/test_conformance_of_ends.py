@@ -9,14 +9,14 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from dpsim.backend.aborting import Abortable
-from dpsim.ops import KIND, RAISED_MESSAGE
+from dpsim.backend.hosts.aborting import Abortable
+from dpsim.contract.ops import KIND, RAISED_MESSAGE
+from dpsim.contract.world import Run
 from dpsim.sim.backend import SimBackend
-from dpsim.sim.broken import AbortingMachine
-from dpsim.sim.membership import Membership
-from dpsim.sim.notices import Notices
+from dpsim.sim.collectives.broken import AbortingMachine
+from dpsim.sim.collectives.membership import Membership
+from dpsim.sim.services.notices import Notices
 from dpsim.testing.conformance.services import SERVICES
-from dpsim.world import Run
 from tests.programs import world_of
 
 Patch: TypeAlias = pytest.MonkeyPatch

@@ -18,17 +18,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpsim import registry
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.campaign.token import read_token
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract import registry
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import Lost
 from dpsim.scenario import ProtocolChoice, Scenario, dump_scenario, load_scenario, scenario_from
 from dpsim.scenario.strategies import scenarios
 from dpsim.testing import holds
 from dpsim.testing.properties import DoesNotHold, holds_again
-from dpsim.world import Lost
 from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
 

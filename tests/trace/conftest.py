@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.ops import RawRecord
-from dpsim.program import Request
-from dpsim.world import Run
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.program import Request
+from dpsim.contract.world import Run
 from tests.trace.runs import simulate
 
 

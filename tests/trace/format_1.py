@@ -14,7 +14,7 @@ import json
 import sys
 from pathlib import Path
 
-from dpsim.ops import MAIN
+from dpsim.contract.ops import MAIN
 
 
 def digest_in_format_1(path: Path) -> str:

@@ -8,12 +8,12 @@ from typing import Any, Literal, get_type_hints
 
 from hypothesis import strategies as st
 
-from dpsim.config import EngineConfig, Topology
-from dpsim.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
-from dpsim.program import Arguments, Request
+from dpsim.contract.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
+from dpsim.contract.program import Arguments, Request
+from dpsim.contract.world import At, Fault, Run, World
 from dpsim.scenario.communicators import communicators
 from dpsim.sim.backend import SimBackend
-from dpsim.world import At, Fault, Run, World
+from dpsim.vllm.config import EngineConfig, Topology
 
 RANKS = 3
 TOPOLOGY = Topology(data_parallel_size=RANKS)

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.ops import KIND, SEQ, RawRecord
-from dpsim.program import Request
+from dpsim.contract.ops import KIND, SEQ, RawRecord
+from dpsim.contract.program import Request
+from dpsim.contract.world import Run
 from dpsim.trace import Difference, Trace, TraceError, compare, digest, fold, read_trace, scenario_changes, write_trace
-from dpsim.world import Run
 from tests.records import all_reduce, changed, raw
 from tests.trace.runs import find, records, simulate
 
@@ -66,7 +66,7 @@ def test_a_decision(healthy: Run, edited: Edited) -> None:
     found = first(healthy, edited(1, change))
     assert (found.rank, found.actor, found.index, found.step) == (1, "decisions plan", 2, 2)
     assert "decided (False, (8, 8, 4), 2)" in found.b
-    assert "at dpsim/protocol/data_parallel/step.py:" in found.a
+    assert "at dpsim/vllm/data_parallel/step.py:" in found.a
     assert found.meaning == (
         "rank 1 learned the same before but decided otherwise: another configuration, form or variant?"
     )

@@ -16,10 +16,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpsim.checks.judge import judge
-from dpsim.ops import KIND, RawRecord
+from dpsim.contract.ops import KIND, RawRecord
+from dpsim.contract.world import Run
 from dpsim.trace import Trace, TraceError, check_writable, compare, digest, read_trace, write_trace
 from dpsim.trace.form import canonical
-from dpsim.world import Run
 from tests.records import raw
 from tests.trace.runs import make_world, records
 
@@ -75,7 +75,7 @@ def test_places_and_messages_come_after_the_body(write: Write, crashed: Run) -> 
     trace = read_trace(path)
     assert [json.loads(line)["section"] for line in lines_of(path)[-2:]] == ["places", "messages"]
     list(trace.journals())
-    assert trace.place("collective", "dp.agree").startswith("dpsim/protocol/data_parallel/step.py:")
+    assert trace.place("collective", "dp.agree").startswith("dpsim/vllm/data_parallel/step.py:")
     assert trace.place("collective", "nowhere") == ""
     assert any("the second dispatch" in text for text in trace.messages.values())
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from dpsim.ops import DECISION_VALUE, RawRecord, as_record
+from dpsim.contract.ops import DECISION_VALUE, RawRecord, as_record
 from dpsim.trace import TraceError, digest
 from dpsim.trace.form import canonical, decode, encode
 from tests.records import all_reduce, changed, raw

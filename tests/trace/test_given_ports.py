@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from dpsim.ops import RawRecord
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.world import Run
 from dpsim.trace import Trace, compare
 from dpsim.trace.given_ports import given_ports, named
-from dpsim.world import Run
 from tests.records import raw
 
 

@@ -22,8 +22,8 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from dpsim.schedule import Candidate, Footprint, Strategy, conflict
-from dpsim.world import Run
+from dpsim.contract.schedule import Candidate, Footprint, Strategy, conflict
+from dpsim.contract.world import Run
 from tests.answers import Answers
 from tests.worlds.case import Case, execute, faults
 

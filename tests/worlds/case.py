@@ -19,11 +19,11 @@ from typing import Any
 
 from dpsim.checks.finding import matches
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.schedule import Strategy
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import Run, World
 from dpsim.sim.backend import SimBackend
-from dpsim.world import Run, World
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import random
 import zlib
 from collections.abc import Sequence
 
-from dpsim.schedule import Candidate, Footprint
+from dpsim.contract.schedule import Candidate, Footprint
 from tests.worlds.brute import Order, Outcome, Recorder, conflicts, outcome_of
 from tests.worlds.case import Case, execute
 

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import CommunicatorSpec, Kill, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import CommunicatorSpec, Kill, World
 from tests.programs import add, copy, set_to, world_of
 from tests.worlds.case import Case
 from tests.worlds.kills import TOLERATED, VICTIM

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import Kill, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import Kill, World
 from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 from tests.worlds.pipeline import Pipeline, Scope, pipeline_world

@@ -19,9 +19,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from dpsim.interface import Buffer, Event, Rank, Stream
-from dpsim.program import Program
-from dpsim.world import CommunicatorSpec, World
+from dpsim.contract.interface import Buffer, Event, Rank, Stream
+from dpsim.contract.program import Program
+from dpsim.contract.world import CommunicatorSpec, World
 from tests.programs import set_to
 from tests.worlds.case import Case
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, Event, Rank, Thread
-from dpsim.program import Program
-from dpsim.world import At, Fault, Kill
+from dpsim.contract.interface import Buffer, Event, Rank, Thread
+from dpsim.contract.program import Program
+from dpsim.contract.world import At, Fault, Kill
 from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 from tests.worlds.random_world import STREAMS, Action, add

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from dpsim.backend.kernel_call import KernelError
-from dpsim.interface import Buffer, Event, Rank
-from dpsim.program import Program
-from dpsim.world import At, Fault, Kill
+from dpsim.backend.graphs.kernel_call import KernelError
+from dpsim.contract.interface import Buffer, Event, Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import At, Fault, Kill
 from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 

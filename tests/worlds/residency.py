@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.program import Program
-from dpsim.world import Kill
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.contract.world import Kill
 from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 

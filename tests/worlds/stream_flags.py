@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
 from tests.programs import set_to, world_of
 from tests.worlds.case import Case
 

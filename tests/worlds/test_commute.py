@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dpsim.schedule import Footprint
-from dpsim.sim.op import Op
+from dpsim.contract.schedule import Footprint
+from dpsim.sim.graph.op import Op
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.cases import CASES, COUNTED
 from tests.worlds.commute import complaints

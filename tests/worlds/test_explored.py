@@ -12,6 +12,7 @@ from statistics import median
 
 import pytest
 
+from dpsim.contract.schedule import Candidate, Strategy
 from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies import dpor as dpor_module
@@ -20,7 +21,6 @@ from dpsim.explore.strategies.dpor import Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import Candidate, Strategy
 from tests.worlds.case import Case, execute, faults
 from tests.worlds.cases import CASES, COUNTED, DRAWN
 

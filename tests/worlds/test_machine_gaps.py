@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Rank
-from dpsim.ops import KIND, LEARNED_OUTCOME
-from dpsim.world import Kill, Run, World
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME
+from dpsim.contract.world import Kill, Run, World
 from tests.programs import Script, Scripted, set_to, world_of
 from tests.worlds.brute import Found, enumerate_schedules, schedules
 from tests.worlds.case import Case

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.sim.chain import Chain
-from dpsim.sim.flags import Word
+from dpsim.sim.calls.flags import Word
+from dpsim.sim.hosts.chain import Chain
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.explored import explored, missed
 from tests.worlds.stream_flags import one_host, two_threads

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
 from tests.programs import world_of
 from tests.worlds.case import Case
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     EVENT,
     FLAG,

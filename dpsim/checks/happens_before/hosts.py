@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dpsim.awaited import is_idle
 from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.mailboxes import Box, Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.streams import Fire, StreamState
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     ASK_HOW,
     BUFFER,
@@ -37,6 +36,7 @@ from dpsim.ops import (
     TRANSFER_PEER,
     RawRecord,
 )
+from dpsim.contract.rules.wait_set import is_idle
 
 READS = {kind: cls._fields.index("reads") for kind, cls in RECORDS.items() if "reads" in cls._fields}
 WRITES = {kind: cls._fields.index("writes") if "writes" in cls._fields else None for kind, cls in RECORDS.items()}

@@ -41,7 +41,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
 from dpsim.checks.happens_before.points import Signal, Waiter
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     KIND,
     TAKE_MAILBOX,
@@ -51,7 +51,7 @@ from dpsim.ops import (
     RawRecord,
     posted,
 )
-from dpsim.world import outside
+from dpsim.contract.world import outside
 
 MANY = 256
 """Messages that are not accounted for, up to which they are counted."""

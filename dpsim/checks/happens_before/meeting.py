@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from dpsim.awaited import awaited
 from dpsim.checks.happens_before.clocks import Clocks, Point
 from dpsim.checks.happens_before.mailboxes import Mail
 from dpsim.checks.happens_before.points import Signal, Sink, Waiter
-from dpsim.ops import CALL, COMMUNICATOR, SEQ, RawRecord
+from dpsim.contract.ops import CALL, COMMUNICATOR, SEQ, RawRecord
+from dpsim.contract.rules.wait_set import awaited
 
 
 class Gathering:

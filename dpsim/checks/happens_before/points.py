@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Protocol, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock, Clocks
-from dpsim.ops import RawRecord, Refs
+from dpsim.contract.ops import RawRecord, Refs
 
 
 class Waiter(Protocol):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Signal, StreamPoint
-from dpsim.ops import (
+from dpsim.contract.ops import (
     COLLECTIVE_READS,
     COLLECTIVE_WRITES,
     COMMUNICATOR,

@@ -31,7 +31,7 @@ from dpsim.checks.happens_before.hosts import ISSUE, HostState
 from dpsim.checks.happens_before.mailboxes import Posts
 from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.streams import StreamState
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     FLAG,
     FLAG_HOW,

@@ -55,8 +55,8 @@ from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import Sink
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.threads import ThreadedHost
-from dpsim.ops import COMMUNICATOR, KIND, MAIN, STREAM, THREAD, TRANSFER_GROUP, RawRecord
-from dpsim.world import Run, World
+from dpsim.contract.ops import COMMUNICATOR, KIND, MAIN, STREAM, THREAD, TRANSFER_GROUP, RawRecord
+from dpsim.contract.world import Run, World
 
 STREAMED = {
     "collective": 1,

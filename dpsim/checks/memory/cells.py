@@ -17,7 +17,7 @@ from bisect import bisect_left
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dpsim.checks.happens_before.points import StreamPoint
-from dpsim.ops import Ref
+from dpsim.contract.ops import Ref
 
 
 class NoTag:

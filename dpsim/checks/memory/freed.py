@@ -9,7 +9,7 @@ tell both by themselves, in the order of issue.
 
 from __future__ import annotations
 
-from dpsim.ops import (
+from dpsim.contract.ops import (
     BUFFER,
     COLLECTIVE_READS,
     COLLECTIVE_WRITES,

@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterable
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
-from dpsim.awaited import is_idle
 from dpsim.checks.memory.touches import Point, Touches, join
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ADDRESS,
     ALLOC_COUNT,
     ALLOC_DTYPE,
@@ -50,6 +49,7 @@ from dpsim.ops import (
     Ref,
     Refs,
 )
+from dpsim.contract.rules.wait_set import is_idle
 
 Group: TypeAlias = tuple[int, list[Refs], list[Refs]]
 """A coalesced group: where its last transfer stands, and what its transfers read and write."""

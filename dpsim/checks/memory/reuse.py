@@ -31,7 +31,7 @@ from typing import NamedTuple
 from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
 from dpsim.checks.memory.cells import BY_POSITION, BY_STREAM, Cell, RawAccess, Segment
-from dpsim.ops import Ref
+from dpsim.contract.ops import Ref
 
 MANY = 256
 """Kept accesses from which on it is worth a look which of them can be forgotten."""

@@ -25,7 +25,7 @@ from dpsim.checks.happens_before.points import HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.walk import Walk
 from dpsim.checks.memory.cells import BY_HOW, BY_POSITION, BY_STREAM, Access, Cell, RawAccess, Segment
 from dpsim.checks.memory.reuse import Life, Reuse
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ALLOC_COUNT,
     ALLOC_DTYPE,
     ALLOC_PLACE,
@@ -37,7 +37,7 @@ from dpsim.ops import (
     Ref,
     Refs,
 )
-from dpsim.world import Run, World
+from dpsim.contract.world import Run, World
 
 
 class Pair(NamedTuple):

@@ -20,7 +20,7 @@ from bisect import bisect_left
 from typing import Any, Final, TypeAlias
 
 from dpsim.checks.memory.cells import NoTag
-from dpsim.ops import (
+from dpsim.contract.ops import (
     ALLOC_COUNT,
     ALLOC_DTYPE,
     ALLOC_PLACE,

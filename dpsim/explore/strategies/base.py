@@ -21,9 +21,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
+from dpsim.contract.schedule import Candidate, CutOff, Strategy, Wait, draw_word, failing_word
+from dpsim.contract.words import counted
 from dpsim.explore.order import Labels, Order
-from dpsim.schedule import Candidate, CutOff, Strategy, Wait, draw_word, failing_word
-from dpsim.words import counted
 
 LONGEST = 10_000
 """Steps after which a run is cut off, unless told otherwise: something polls for ever. The order of a run takes memory

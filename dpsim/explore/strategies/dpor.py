@@ -16,7 +16,7 @@ Three rules beyond the textbook, without which a proof was wrong (each has a wor
   what it can take away;
 * a draw is a place of its own, at which every option is tried. But that an op waits which need not (rendezvous, not
   eager) is tried only where a run has shown that the wait may last for ever. A wait that ends shows nothing new: it is
-  that the op ended late (`dpsim.sim.lines`).
+  that the op ended late (`dpsim.sim.hosts.lines`).
 
 Which waits may last: those of a run's ops such that for each the last of its peers did not come, or came *after* one of
 these ops (`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes
@@ -48,10 +48,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from dpsim.contract.schedule import Candidate, CutOff, Footprint, Unrepeatable, Wait
 from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate, CutOff, Footprint, Unrepeatable, Wait
 
 WHY = (
     "Something in the run is not a function of the schedule: a clock, an unseeded random number, state that outlives "

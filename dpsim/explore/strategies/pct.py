@@ -4,10 +4,10 @@ A bug of depth d (one that d ordering constraints bring about) is found with a c
 run, n actors and k steps; on shallow bugs it does far better. Its weakness is a bug that needs a low actor to come in
 between at one place while decoys abound.
 
-An actor is what goes on by itself: a rank ("rank 3", `dpsim.schedule.actor`), a communicator, and what a rank has sent
-off, each place for itself ("rank 3 delivers wake"): a message that is late does not hold up its sender, nor the
-sender's other messages. Under the sender's own priority no message would ever be late. k is the longest run so far; for
-the first run a guess.
+An actor is what goes on by itself: a rank ("rank 3", `dpsim.contract.schedule.actor`), a communicator, and what a rank
+has sent off, each place for itself ("rank 3 delivers wake"): a message that is late does not hold up its sender, nor
+the sender's other messages. Under the sender's own priority no message would ever be late. k is the longest run so far;
+for the first run a guess.
 
 Prior art: Burckhardt, Kothari, Musuvathi and Nagarakatte, "A Randomized Scheduler with Probabilistic Guarantees of
 Finding Bugs" (ASPLOS 2010); Shuttle's pct.rs.
@@ -17,10 +17,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.schedule import Candidate, goes_on
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST
 from dpsim.explore.strategies.walks import Sampling
-from dpsim.schedule import Candidate, goes_on
 
 FIRST_LENGTH = 16
 

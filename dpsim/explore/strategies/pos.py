@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dpsim.contract.schedule import Candidate
 from dpsim.explore.order import overlap
 from dpsim.explore.strategies.walks import Sampling
-from dpsim.schedule import Candidate
 
 
 class Pos(Sampling):

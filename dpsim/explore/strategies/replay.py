@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from dpsim.contract.schedule import Candidate, Unrepeatable, draw_word, failing_rank
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
-from dpsim.schedule import Candidate, Unrepeatable, draw_word, failing_rank
 
 
 class Mismatch(Unrepeatable):

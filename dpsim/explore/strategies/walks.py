@@ -12,9 +12,9 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
+from dpsim.contract.schedule import Candidate
 from dpsim.explore.order import Labels
 from dpsim.explore.strategies.base import LONGEST, Picker
-from dpsim.schedule import Candidate
 
 
 class Fifo(Picker):

@@ -22,9 +22,9 @@ from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import ConfigDict, Field, model_validator
 
-from dpsim.config import MAX_TOKENS
 from dpsim.scenario.base import Flag, Problem, StrictModel, Word, refuse
 from dpsim.scenario.duration import Duration, PositiveDuration, format_duration
+from dpsim.vllm.config import MAX_TOKENS
 
 MAX_REQUESTS = 1_000_000
 

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from dpsim.program import Request
+from dpsim.contract.program import Request
 from dpsim.scenario.errors import WorkloadMissing
 from dpsim.scenario.workload.azure_csv import read_azure_csv
 from dpsim.scenario.workload.model import Lengths, Synthetic, Workload

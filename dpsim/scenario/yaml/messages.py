@@ -23,10 +23,10 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
+from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import RANK_TAG, RULE, SERVICE_TAG, KeyPath, Problem
 from dpsim.scenario.errors import shown
 from dpsim.scenario.model import Scenario
-from dpsim.words import did_you_mean
 
 Models: TypeAlias = tuple[type[BaseModel], ...]
 

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.model import Scenario
@@ -33,7 +34,6 @@ from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
 from dpsim.scenario.yaml.writer import dump_scenario
-from dpsim.words import did_you_mean
 
 __all__ = ["dump_scenario", "load_scenario", "parse_scenario"]
 

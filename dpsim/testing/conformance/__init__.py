@@ -1,8 +1,9 @@
 """Every call of the contract at least once, with results that a formula predicts.
 
-Not a protocol of vLLM: the program by which a backend shows that it does what `dpsim.interface` says. Each rank knows
-what every other rank sends, so it can compute every result by itself and says at once which call gave something else,
-and which sentence of the contract that breaks. All numbers are exact in their type: "almost equal" does not occur.
+Not a protocol of vLLM: the program by which a backend shows that it does what `dpsim.contract.interface` says. Each
+rank knows what every other rank sends, so it can compute every result by itself and says at once which call gave
+something else, and which sentence of the contract that breaks. All numbers are exact in their type: "almost equal" does
+not occur.
 
     program.py       the program: rounds, made of the parts below
     basics.py        names, kernels, reads, the host running ahead, what is refused

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Aborted, Rank
-from dpsim.program import Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Aborted, Rank
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 LAW = "every later call on an aborted communicator, and every await of what was started before, raises Aborted"

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Buffer, Frozen
-from dpsim.ops import DType
+from dpsim.contract.interface import Buffer, Frozen
+from dpsim.contract.ops import DType
 from dpsim.testing.conformance.ground import (
     DTYPES,
     Round,

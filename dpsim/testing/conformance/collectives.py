@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpsim.interface import DeviceCommunicator, HostArray, HostCommunicator
-from dpsim.ops import DType, ReduceOp
+from dpsim.contract.interface import DeviceCommunicator, HostArray, HostCommunicator
+from dpsim.contract.ops import DType, ReduceOp
 from dpsim.testing.conformance.ground import DTYPES, Round, expect, increase
 
 REDUCTIONS: dict[ReduceOp, Callable[..., HostArray]] = {"sum": np.sum, "max": np.max, "min": np.min}

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.interface import Frozen, Rank
-from dpsim.program import Program
+from dpsim.contract.interface import Frozen, Rank
+from dpsim.contract.program import Program
 
 EACH = 2
 """So many messages has each actor for the first rank."""

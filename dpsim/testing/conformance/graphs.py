@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsim.interface import CaptureError, HostArray
+from dpsim.contract.interface import CaptureError, HostArray
 from dpsim.testing.conformance.ground import Round, copy_to, expect, increase, line
 from dpsim.testing.conformance.streams import SLOW_NS
 

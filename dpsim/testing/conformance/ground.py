@@ -19,8 +19,8 @@ import numpy as np
 from array_api_compat import array_namespace
 from array_api_compat import device as device_of
 
-from dpsim.interface import Buffer, HostArray, Rank, Stream
-from dpsim.ops import DType
+from dpsim.contract.interface import Buffer, HostArray, Rank, Stream
+from dpsim.contract.ops import DType
 
 DTYPES: tuple[DType, ...] = get_args(DType)
 WIDE: dict[DType, int] = {"int32": 1 << 16, "int64": 1 << 40, "float32": 1 << 8}

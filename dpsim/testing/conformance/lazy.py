@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpsim.interface import Buffer, CaptureError
+from dpsim.contract.interface import Buffer, CaptureError
 from dpsim.testing.conformance.ground import Round, expect
 
 NOT_PERMITTED = 900

@@ -6,7 +6,7 @@ writes to, and two backends learn the same; "polling" asks until there is someth
 
 from __future__ import annotations
 
-from dpsim.interface import Frozen, Rank
+from dpsim.contract.interface import Frozen, Rank
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 SLEEP_NS = 20_000_000

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from dpsim.interface import Rank
-from dpsim.program import Arguments, Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Arguments, Program
+from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance import mail
 from dpsim.testing.conformance.basics import basics
 from dpsim.testing.conformance.collectives import collectives

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dpsim.interface import Rank
-from dpsim.program import Arguments, Program
-from dpsim.registry import register_protocol
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Arguments, Program
+from dpsim.contract.registry import register_protocol
 from dpsim.testing.conformance.ground import expect, refused
 
 SERVICES = "desk", "clerk"

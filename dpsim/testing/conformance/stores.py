@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim.interface import Frozen, Store
+from dpsim.contract.interface import Frozen, Store
 from dpsim.testing.conformance.ground import Round, expect, refused
 
 MOMENT_NS = 20_000_000

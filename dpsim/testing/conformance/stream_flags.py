@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from dpsim.interface import Buffer, Flag
+from dpsim.contract.interface import Buffer, Flag
 from dpsim.testing.conformance.ground import Round, expect, increase, refused
 
 

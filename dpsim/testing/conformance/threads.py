@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.interface import Flag, HostArray, Rank
+from dpsim.contract.interface import Flag, HostArray, Rank
 from dpsim.testing.conformance.ground import Round, expect, increase, refused
 
 TURNS = 3

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dpsim.interface import Buffer
+from dpsim.contract.interface import Buffer
 from dpsim.testing.conformance.ground import Round, expect, line
 
 LARGE = 1 << 18

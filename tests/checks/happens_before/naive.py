@@ -2,7 +2,8 @@
 
 A program is written in an order in which it could have run: a host goes on behind what it learned only if that has
 happened. A point is of a host, of a stream, or of a member's way through a collective, which has two: it comes, and it
-is through. The edges are read off the docstrings of `dpsim.interface`; nothing here knows how the fold does it.
+is through. The edges are read off the docstrings of `dpsim.contract.interface`; nothing here knows how the fold does
+it.
 """
 
 from __future__ import annotations

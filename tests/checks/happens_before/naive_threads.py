@@ -2,7 +2,7 @@
 
 Each thread has a point of its own, and what it awaits. One of each rank's threads is the present one, by which all that
 the rank does is done; it can go on, so it does not wait for a flag or a thread. Flags are read off the docstring of
-`dpsim.interface.Flag`.
+`dpsim.contract.interface.Flag`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpsim.ops import MAIN
+from dpsim.contract.ops import MAIN
 from tests.checks.happens_before.naive import Program
 
 FLAGS = ("ready", "go")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dpsim.checks.judge import judge
-from dpsim.interface import Rank
+from dpsim.contract.interface import Rank
 from dpsim.sim.backend import SimBackend
 from tests.checks.handmade import Made
 from tests.programs import Scripted, run, set_to, touch, world_of

@@ -16,7 +16,7 @@ from dpsim.checks.happens_before.meeting import Meeting
 from dpsim.checks.happens_before.points import NullSink, Signal, StreamPoint
 from dpsim.checks.happens_before.threads import THREADED, FlagState, ThreadedHost
 from dpsim.checks.happens_before.walk import Walk
-from dpsim.ops import FLAG, FLAG_HOW, KIND, THREAD_HOW, RawRecord, Refs
+from dpsim.contract.ops import FLAG, FLAG_HOW, KIND, THREAD_HOW, RawRecord, Refs
 from tests.checks.happens_before.naive import Access, Program
 from tests.checks.happens_before.naive_threads import ThreadedProgram
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from dpsim.checks.happens_before.mailboxes import Mail
-from dpsim.ops import MAIN, Ref
+from dpsim.contract.ops import MAIN, Ref
 from tests.checks.handmade import Hand, Made
 
 

@@ -18,7 +18,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from dpsim.ops import SMALL_BLOCK, Ref
+from dpsim.contract.ops import SMALL_BLOCK, Ref
 from tests.checks.handmade import Made
 
 SCALE = {False: 1, True: SMALL_BLOCK // 4}

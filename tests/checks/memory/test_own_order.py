@@ -9,7 +9,7 @@ import pytest
 
 from dpsim.checks.memory import own_order
 from dpsim.checks.memory.own_order import all_in_order, in_order, outline
-from dpsim.ops import COMMUNICATOR, KIND, STEP, WHERE, RawRecord
+from dpsim.contract.ops import COMMUNICATOR, KIND, STEP, WHERE, RawRecord
 from tests.checks.painted import painted
 from tests.checks.twins import TWINS
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.contract.schedule import Candidate, Footprint, Strategy, conflict
 from dpsim.explore import Budget, Exploration, Problem, explore
 from dpsim.explore.order import Order, Step
 from dpsim.explore.strategies import dpor
@@ -21,7 +22,6 @@ from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import Candidate, Footprint, Strategy, conflict
 from tests.explore.toy import Seen, Toy, at_random, every
 
 MOST = 1_500  # schedules of a program that are enumerated

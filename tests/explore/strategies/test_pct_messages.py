@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dpsim.contract.interface import Rank
+from dpsim.contract.schedule import actor
 from dpsim.explore.strategies import pct
-from dpsim.interface import Rank
-from dpsim.schedule import actor
 from tests.programs import explored, world_of
 
 RUNS = 200

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from dpsim.contract.schedule import CutOff
 from dpsim.explore.strategies.replay import Mismatch, Replay
 from dpsim.explore.strategies.walks import RandomWalk
-from dpsim.schedule import CutOff
 from tests import ROOT
 from tests.explore.toy import Seen, Toy
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from dpsim.contract.schedule import Candidate, Strategy
 from dpsim.explore import STRATEGIES, Budget, Problem, explore, search
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.pos import Pos
 from dpsim.explore.strategies.walks import Fifo, RandomWalk, Sampling
-from dpsim.schedule import Candidate, Strategy
 from tests.explore.toy import Toy
 
 

@@ -1,0 +1,7 @@
+"""The device half of a rank, and the rank itself.
+
+communicators.py   device communicators
+streams.py         streams and events
+graphs.py          graphs: capture and replay
+rank.py            ranks and mailboxes
+"""

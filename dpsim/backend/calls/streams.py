@@ -1,0 +1,246 @@
+"""Streams and events: what is the same on every backend."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from sys import _getframe
+from types import FrameType, FunctionType
+
+from dpsim.backend.graphs.branches import CapturedPoint, captured_event
+from dpsim.backend.graphs.capture import Capture
+from dpsim.backend.graphs.kernel_call import KernelCall, check_kernel
+from dpsim.backend.hosts.arguments import unknown_dtype
+from dpsim.backend.hosts.threads import JournaledFlag
+from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.plain import PLAIN, check_plain, shape_of, whole
+from dpsim.backend.memory.buffers import JournaledBuffer, OwnStream, check_buffers, of_this_backend, refs
+from dpsim.contract.interface import (
+    Buffer,
+    Event,
+    Flag,
+    Frozen,
+    Kernel,
+    Stream,
+)
+from dpsim.contract.ops import DTYPES, DType
+
+INT = frozenset({int})
+
+
+class JournaledEvent(Event):
+    """A point in a stream; `number` counts the events of the rank."""
+
+    __slots__ = ("journal", "number", "point")
+
+    def __init__(self, journal: Journal, number: int) -> None:
+        self.journal = journal
+        self.number = number
+        self.point: CapturedPoint | None = None
+        """Where it was recorded, if that was in a capture."""
+
+    def query(self, site: str) -> Work:
+        if self.journal.turn is not None:
+            self.journal.come(site)
+        if self.point is not None:
+            raise captured_event(self, site, self.journal.shared.capture)
+        self.journal.note("ask", site, ("query", self.number))
+        return Work(self.journal, self._query())
+
+    def synchronize(self, site: str) -> Work:
+        if self.journal.turn is not None:
+            self.journal.come(site)
+        if self.point is not None:
+            raise captured_event(self, site, self.journal.shared.capture)
+        self.journal.note("ask", site, ("synchronize", self.number))
+        return Work(self.journal, self._synchronize())
+
+    def synchronize_at(self, site: str, frame: FrameType) -> Work:
+        """The same, in the name of the program at this frame."""
+        self.journal.note_at("ask", site, ("synchronize", self.number), frame)
+        return Work(self.journal, self._synchronize())
+
+    @abstractmethod
+    def _again(self, stream: JournaledStream) -> None:
+        """It is at the present end of that stream from now on."""
+
+    @abstractmethod
+    def _query(self) -> Outcome:
+        """Learn whether the point has passed."""
+
+    @abstractmethod
+    def _synchronize(self) -> Outcome:
+        """Wait for the point; learns None."""
+
+
+class JournaledStream(OwnStream):
+    """A stream of a rank."""
+
+    __slots__ = ("capture", "home", "journal")
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self.journal = journal
+        self.name = self.home = name
+        self.capture: Capture | None = None
+        """The one that keeps what is put on it."""
+
+    def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:
+        if type(shape) is int and shape >= 0:
+            shape = (shape,)
+        elif type(shape) is not tuple or not INT.issuperset(map(type, shape)) or min(shape, default=0) < 0:
+            shape = shape_of(shape, site)
+        if dtype not in DTYPES:
+            raise unknown_dtype(dtype, site)
+        if self.journal.turn is not None:
+            self.journal.come(site)
+        buffer, number = self._alloc(shape, dtype), self.journal.number("buffer")
+        self.journal.note("alloc", site, (self.home, number, buffer.count, dtype, buffer.place))
+        buffer.named(number, site, self.journal.ordinal)
+        if self.capture is not None:
+            self.capture.took(self, buffer, (site, self.journal.ordinal, self.journal.place(site)))
+        return buffer
+
+    def launch(
+        self,
+        site: str,
+        kernel: Kernel,
+        *,
+        reads: Sequence[Buffer] = (),
+        writes: Sequence[Buffer] = (),
+        args: tuple[Frozen, ...] = (),
+        cost: int | None = None,
+    ) -> None:
+        if type(kernel) is not FunctionType or kernel.__closure__ or kernel.__defaults__ or kernel.__kwdefaults__:
+            check_kernel(kernel, site)
+        if args and not PLAIN.issuperset(map(type, args)):
+            check_plain(tuple(args), "an argument of the kernel", site, compared=False)
+        if cost is not None and (type(cost) is not int or cost < 0):
+            cost = whole(cost, "the cost", site, 0)
+        if self.journal.turn is not None:
+            self.journal.come(site)
+        if self.capture is not None:
+            check_buffers(site, reads, writes)
+            self.capture.launch(self, site, kernel, reads, writes, args, cost)
+            return
+        journal = self.journal
+        try:
+            # Most launches read one buffer or none, and write one.
+            read = (reads[0].refs if len(reads) == 1 and not reads[0].freed else refs(reads)) if reads else ()  # type: ignore[attr-defined]
+            written = writes[0].refs if len(writes) == 1 and not writes[0].freed else refs(writes)  # type: ignore[attr-defined]
+            delay = journal.note("launch", site, (self.name, read, written))
+        except (AttributeError, LookupError, TypeError):
+            check_buffers(site, reads, writes)
+            raise
+        if delay:
+            self._spin(delay)
+        self._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
+
+    def record(self, event: Event | None = None) -> Event:
+        journal = self.journal
+        if journal.turn is not None:
+            journal.come("record")
+        if event is not None or self.capture is not None:
+            return self._record_else(event, _getframe(1))
+        number = next(journal.events)
+        point = self._record(number)
+        journal.note("mark", "record", (self.name, number))
+        return point
+
+    def wait(self, event: Event) -> None:
+        own: JournaledEvent = event if isinstance(event, JournaledEvent) else of_this_backend(event, JournaledEvent)
+        if self.journal.turn is not None:
+            self.journal.come("wait")
+        if own.point is not None or self.capture is not None:
+            self._wait_within(own, _getframe(1))
+            return
+        self.journal.note("wait", "wait", (self.name, own.number))
+        self._wait(own)
+
+    def wait_stream(self, other: Stream) -> None:
+        # As `record` and `wait`, and not by calling them: both records tell the program's line.
+        source: JournaledStream = other if type(other) is type(self) else of_this_backend(other, JournaledStream)
+        if source.journal.turn is not None:
+            source.journal.come("record")
+        if source.capture is not None:
+            event = source._record_else(None, _getframe(1))
+            number = event.number
+        else:
+            number = next(source.journal.events)
+            event = source._record(number)
+            source.journal.note("mark", "record", (source.name, number))
+        if self.journal.turn is not None:
+            self.journal.come("wait")
+        if event.point is not None or self.capture is not None:
+            self._wait_within(event, _getframe(1))
+            return
+        self.journal.note("wait", "wait", (self.name, number))
+        self._wait(event)
+
+    def wait_flag(self, flag: Flag, site: str) -> None:
+        own: JournaledFlag = of_this_backend(flag, JournaledFlag)
+        journal = self.journal
+        if own.journal.shared is not journal.shared:
+            raise ValueError(
+                f"{site}: stream {self.name} of rank {journal.rank} cannot wait for flag {own.name} of rank "
+                f"{own.journal.rank}; a stream waits for a flag of its own rank, which a host thread there has to set"
+            )
+        journal.about = "flag", own.name, "wait_flag"
+        if journal.turn is not None:
+            journal.come(site)
+        if self.capture is not None:
+            self.capture.wait_flag(self, own, site, _getframe(1))
+            return
+        delay = journal.note("flag_wait", site, (self.name, own.name))
+        if delay:
+            self._spin(delay)
+        self._wait_flag(own)
+
+    def _record_else(self, event: Event | None, frame: FrameType) -> JournaledEvent:
+        """Record an event that was recorded before, or one within a capture."""
+        if self.capture is not None:
+            self.capture.valid("record")
+        if event is None:
+            point = self._record(self.journal.number("event"))
+        else:
+            point = of_this_backend(event, JournaledEvent)
+            point._again(self)
+        if self.capture is not None:
+            self.capture.record(self, point, frame)
+        else:
+            point.point = None
+            self.journal.note_at("mark", "record", (self.name, point.number), frame)
+        return point
+
+    def _wait_at(self, event: JournaledEvent, frame: FrameType) -> None:
+        """Wait for an event, in the name of the program at this frame."""
+        self.journal.note_at("wait", "wait", (self.name, event.number), frame)
+        self._wait(event)
+
+    def _wait_within(self, event: JournaledEvent, frame: FrameType) -> None:
+        """Wait, where the event is of a capture or the stream is captured."""
+        point = event.point
+        capture = self.capture or (point.capture if point is not None and point.capture.under_way else None)
+        if capture is None:
+            raise captured_event(event, "wait", self.journal.shared.capture)
+        capture.wait(self, event, frame)
+
+    @abstractmethod
+    def _alloc(self, shape: tuple[int, ...], dtype: DType) -> JournaledBuffer:
+        """Take memory."""
+
+    @abstractmethod
+    def _launch(self, call: KernelCall) -> None:
+        """Put the call on the stream. An exception in the kernel is raised as KernelError with the address."""
+
+    @abstractmethod
+    def _record(self, number: int) -> JournaledEvent:
+        """An event at the stream's present end."""
+
+    @abstractmethod
+    def _wait(self, event: JournaledEvent) -> None:
+        """Hold later work until the event."""
+
+    @abstractmethod
+    def _wait_flag(self, flag: JournaledFlag) -> None:
+        """Hold later work until the flag is found set."""

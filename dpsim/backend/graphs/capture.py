@@ -1,0 +1,283 @@
+"""A capture under way: what it keeps, and what it forbids. Shared by every backend.
+
+The captured stream, and those that joined it, have `Stream.capture` set; their plain calls come here in place of the
+device. What is kept is in `dpsim.backend.graphs.kept`. Where the backend captures for real (CUDA) the call goes to the
+device as well, which keeps it too.
+
+What forbids calls is CUDA's (CUDA C++ Programming Guide, CUDA Graphs, "Prohibited and unhandled operations"), told by
+its error codes:
+
+    900  a call that learns, or that waits for what is captured        904  a stream that joined was not joined again
+    901  anything after such an error                                  905  waiting for an event from outside
+    902  a capture within a capture                                    907  an event of a capture used outside
+    908  the end of a capture that another host thread began
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from sys import _getframe
+from types import FrameType
+from typing import Any, NoReturn, Protocol
+
+from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Recorded
+from dpsim.backend.graphs.holdings import Holdings
+from dpsim.backend.graphs.kept import Kept, KeptCollective, KeptFlagWait, KeptLaunch, KeptMark, KeptTransfers, KeptWait
+from dpsim.backend.graphs.kernel_call import KernelCall
+from dpsim.backend.graphs.replaying import Communicator, Memory
+from dpsim.backend.hosts.threads import JournaledFlag
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.memory.buffers import INSTEAD
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import Buffer, CaptureError, Frozen, Kernel
+from dpsim.contract.ops import CaptureMode
+
+
+class Keeping(Protocol):
+    """What a capture needs of its graph."""
+
+    name: str
+    pool: GraphPool
+
+    @property
+    def captures(self) -> bool:
+        """Whether the device keeps the calls, too."""
+
+    def frozen(self, buffer: Buffer) -> Buffer:
+        """The buffer with the memory that it has now."""
+
+
+LEARNS = {
+    "read": "reads a buffer",
+    "ask": "asks for an event",
+    "take": "looks into a mailbox",
+    "look up": "looks into a store, or for one",
+}
+"""What each kind of awaited op that a capture forbids does, in words."""
+
+
+class Capture(Holdings):
+    """One capture of a graph."""
+
+    def __init__(self, graph: Keeping, journal: Journal, stream: Captured, mode: CaptureMode) -> None:
+        super().__init__(journal, graph.pool)
+        self.graph = graph
+        self.mode = mode
+        self.thread = journal.thread
+        self.origin = stream
+        self._invalid = False
+        self._branches = Branches(self)
+        self._seqs: dict[Any, int] = {}
+        self._group: KeptTransfers | None = None
+        self._branches.join(stream)
+
+    @cached_property
+    def size(self) -> int:
+        """How many records a replay makes, allocs and frees apart. Asked for when the capture is over."""
+        return sum(call.size for call in self.calls)
+
+    # ---- the law
+
+    def refuse(self, code: int, message: str, cure: str = "") -> NoReturn:
+        """Raise CaptureError, and let nothing more come into this graph."""
+        if self._invalid:
+            code, message, cure = 901, f"{message}; the capture is invalid since an error before", ""
+        self._invalid = True
+        raise CaptureError(code, f"{message}, while graph {self.graph.name} is captured{cure}")
+
+    def check(self, journal: Journal, call: str, site: str) -> None:
+        """Refuse a call that learns from the device or from a peer. In mode "thread_local" and "relaxed" that of
+        another host thread is its own matter. A second capture is refused in any mode, also to a thread that was held
+        up when it was about to begin one.
+        """
+        if call == "capture":
+            self.refuse(902, f"{site}: another capture begins")
+        if call not in LEARNS and not call.startswith("host "):
+            return
+        if journal.thread != self.thread and self.mode != "global":
+            return
+        if call in ("ask", "read") and self.mode == "relaxed":  # what is captured is refused by itself
+            return
+        what = LEARNS.get(call) or f"starts a {call}"
+        self.refuse(900, f"{site}: the host {what}", INSTEAD)
+
+    def valid(self, site: str) -> None:
+        if self._invalid:
+            self.refuse(901, f"{site}: nothing is kept any more")
+
+    def finish(self) -> None:
+        """The block is through: CaptureError if the graph cannot be had."""
+        self.valid("end")
+        if self.journal.thread != self.thread and self.mode != "relaxed":
+            cure = f"; end it in thread {self.thread}, which began it, or capture in mode relaxed"
+            self.refuse(908, f"the capture is ended by thread {self.journal.thread}", cure)
+        for name in self._branches.unjoined(self.origin.name):
+            last = next(call for call in reversed(self.calls) if call.stream == name)
+            where, own = f"its last call, {last.site} at {last.where}", self.origin.name
+            cure = f"; before the end, stream {own} has to wait for an event recorded on {name} after {where}"
+            self.refuse(904, f"stream {name} joined and was not joined again", cure)
+
+    def leave(self) -> None:
+        """It is over, whatever became of it."""
+        self.under_way = False
+        self._branches.leave()
+        self.release_late()
+
+    # ---- streams and events
+
+    def _add(self, stream: str, kept: Kept) -> None:
+        """A call more on a stream."""
+        self._branches.advance(stream)
+        self.calls.append(kept)
+
+    def record(self, stream: Captured, event: Recorded, frame: FrameType) -> None:
+        """An event is recorded on a stream of the capture."""
+        self.valid("record")
+        where, _ = self._keep(stream, "mark", "record", (stream.name, event.number), frame)
+        kept = KeptMark(stream.name, "record", where)
+        event.point = CapturedPoint(self, kept, self._branches.clock(stream.name))
+        self.calls.append(kept)
+
+    def wait(self, stream: Captured, event: Recorded, frame: FrameType) -> None:
+        """A stream waits for an event, and one of the two is of this capture."""
+        self.valid("wait")
+        point = event.point
+        if point is None or point.capture is not self:
+            where = "" if point is None else f" in the capture of graph {point.capture.graph.name}"
+            cure = "; wait before the capture begins, or for an event that is recorded within"
+            self.refuse(905, f"stream {stream.name} waits for an event that was recorded outside{where}", cure)
+        self._branches.wait(stream, point.clock)
+        where, _ = self._keep(stream, "wait", "wait", (stream.name, event.number), frame)
+        self.calls.append(KeptWait(stream.name, "wait", where, point.kept))
+        if self.graph.captures:
+            stream._wait(event)
+
+    def wait_flag(self, stream: Captured, flag: JournaledFlag, site: str, frame: FrameType) -> None:
+        """A stream of the capture waits for a flag: in each replay."""
+        self.valid(site)
+        where, delay = self._keep(stream, "flag_wait", site, (stream.name, flag.name), frame)
+        if self.graph.captures:
+            if delay:
+                stream._spin(delay)
+            stream._wait_flag(flag)
+        self._add(stream.name, KeptFlagWait(stream.name, site, where, flag, delay))
+
+    def _keep(
+        self, stream: Captured, call: str, site: str, fields: tuple[Any, ...], frame: FrameType
+    ) -> tuple[str, int]:
+        return self.journal.keep(stream.name, self.graph.name, call, site, fields, frame)
+
+    # ---- work
+
+    def launch(
+        self,
+        stream: Captured,
+        site: str,
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
+    ) -> None:
+        self.valid(site)
+        journal = self.journal
+        memory = Memory(reads), Memory(writes)
+        fields = stream.name, memory[0].now(), memory[1].now()
+        where, delay = self._keep(stream, "launch", site, fields, _getframe(2))
+        if self.graph.captures:
+            if delay:
+                stream._spin(delay)
+            stream._launch(KernelCall((journal.rank, site, journal.ordinal), kernel, reads, writes, args, cost))
+            reads = writes = ()  # the device keeps them
+        call = KernelCall(
+            (journal.rank, site, journal.ordinal),
+            kernel,
+            [self.graph.frozen(one) for one in reads],
+            [self.graph.frozen(one) for one in writes],
+            args,
+            cost,
+        )
+        memory[1].scratch = self.scratch(stream, site, where)
+        self._add(stream.name, KeptLaunch(stream.name, site, where, memory, call, delay))
+
+    def collective(
+        self,
+        communicator: Communicator,
+        issue: Issue,
+        output: Buffer,
+        source: Buffer,
+        stream: Captured,
+        site: str,
+        memory: tuple[Memory, Memory],
+    ) -> None:
+        self.valid(site)
+        name = communicator.name
+
+        def form(one: Issue) -> tuple[Any, ...]:
+            seq = self._next(name)
+            return (
+                stream.name, name, seq, one.op, one.count, one.dtype, one.root, one.reduce, one.sizes,
+                memory[0].now(), memory[1].now(),
+            )  # fmt: skip
+
+        where, issues = self.journal.keep_issue(
+            stream.name, self.graph.name, "collective", site, issue, form, _getframe(3)
+        )
+        if self.graph.captures:
+            communicator._put(issues, output, source, stream)
+            buffers = None
+        else:
+            frozen = self.graph.frozen(output)
+            buffers = frozen, frozen if source is output else self.graph.frozen(source)
+        memory[1].scratch = self.scratch(stream, site, where)
+        for one in issues:
+            self._add(stream.name, KeptCollective(stream.name, site, where, communicator, one, memory, buffers))
+
+    def transfer(
+        self,
+        communicator: Communicator,
+        issue: Issue,
+        buffer: Buffer,
+        stream: Captured,
+        site: str,
+        memory: tuple[Memory, Memory],
+    ) -> None:
+        self.valid(site)
+        name = communicator.name
+
+        def form(one: Issue) -> tuple[Any, ...]:
+            seq = self._next((name, one.op, one.peer))
+            return (
+                stream.name, name, seq, one.op, one.count, one.dtype, one.peer, one.group,
+                memory[0].now(), memory[1].now(),
+            )  # fmt: skip
+
+        where, issues = self.journal.keep_issue(
+            stream.name, self.graph.name, "transfer", site, issue, form, _getframe(3)
+        )
+        if self.graph.captures:
+            communicator._move(issues, buffer, stream)
+        kept = self._group
+        if kept is None:
+            kept = KeptTransfers(stream.name, site, where, communicator, grouped=False)
+        for one in issues:
+            frozen = None if self.graph.captures else self.graph.frozen(buffer)
+            kept.moves.append((site, where, one, memory, frozen))
+        if self._group is None and issues:
+            self._add(stream.name, kept)
+
+    def open(self, communicator: Communicator, stream: Captured) -> None:
+        """A coalesced group begins."""
+        self._group = KeptTransfers(stream.name, "group", "", communicator, grouped=True)
+
+    def close(self) -> None:
+        group, self._group = self._group, None
+        if group is not None and group.moves:
+            self._add(group.stream, group)
+
+    def _next(self, line: Any) -> int:
+        seq = self._seqs.get(line, 0)
+        self._seqs[line] = seq + 1
+        return seq

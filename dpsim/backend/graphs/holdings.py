@@ -1,0 +1,68 @@
+"""What a capture has of its graph's pool: the memory that it takes and gives back, and what its kernels take."""
+
+from __future__ import annotations
+
+from dpsim.backend.graphs.branches import Captured
+from dpsim.backend.graphs.kept import Kept, KeptAlloc, KeptFree
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.memory.buffers import JournaledBuffer
+from dpsim.backend.memory.pools import GraphPool, PoolMemory, Scratch
+
+
+class Holdings:
+    """The part of a `Capture` that buffers talk to."""
+
+    def __init__(self, journal: Journal, pool: GraphPool) -> None:
+        self.journal = journal
+        self.pool = pool
+        self.calls: list[Kept] = []
+        self.memories: list[PoolMemory] = []
+        self.under_way = True
+        self._shared: list[PoolMemory] = []
+        self._late: list[tuple[JournaledBuffer, PoolMemory]] = []
+        self._scratch: dict[str, list[Scratch]] = {}
+
+    def took(self, stream: Captured, buffer: JournaledBuffer, address: tuple[str, int, str]) -> None:
+        """A buffer was taken from the graph's pool."""
+        self.valid(address[0])
+        memory = buffer.held = PoolMemory(self, self.pool, stream.home, address).of(buffer)
+        memory.pool.take(memory, self.journal, new=True)
+        self.memories.append(memory)
+        self.calls.append(KeptAlloc(stream.name, address[0], address[2], memory))
+
+    def gave_back(self, buffer: JournaledBuffer, memory: PoolMemory, where: str) -> None:
+        """The program freed one of the graph's buffers. What other streams use the pool has when the capture is over:
+        the allocator cannot ask how far they are (c10's CUDACachingAllocator, `deferred blocks`).
+        """
+        memory.freed(where)
+        if memory in self._shared:
+            self._late.append((buffer, memory))
+        else:
+            memory.give_back()
+            buffer._release()
+            self.calls.append(KeptFree("", memory.site, where, memory))
+
+    def used(self, memory: PoolMemory) -> None:
+        """`record_stream` on memory of the graph."""
+        self._shared.append(memory)
+
+    def scratch(self, stream: Captured, site: str, where: str) -> list[tuple[Scratch, int]]:
+        """What a kernel takes for itself, and when, by the count of the pool. Those of a stream share it."""
+        scratch = self._scratch.get(stream.home)
+        if scratch is None:
+            address = site, self.journal.ordinal, where
+            scratch = [Scratch(self, self.pool, stream.home, address, small) for small in (True, False)]
+            self._scratch[stream.home] = scratch
+            self.memories += scratch
+            return [(one, one.first) for one in scratch]
+        now = self.pool.tick()
+        return [(one, now) for one in scratch]
+
+    def valid(self, site: str) -> None:
+        """Raise CaptureError if the capture is invalid."""
+
+    def release_late(self) -> None:
+        """The capture is over: the pool has what other streams use, too."""
+        for buffer, memory in self._late:
+            memory.give_back()
+            buffer._release()

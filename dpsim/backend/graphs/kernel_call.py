@@ -1,0 +1,113 @@
+"""A kernel with what it is called with: what a launch puts on a stream, on every backend.
+
+A call names buffers, not their memory, so it may be issued again later, when the buffers hold something else.
+
+A kernel is a plain function, and all it knows is in `reads`, `writes` and `args`. What else can be called, and a list
+as a default, may hold what the program changes before the stream comes to the kernel: a partial function, a method
+(also a built-in one, of a list), an object. No function of an array library is a kernel either: it returns its result.
+
+A kernel keeps to its footprint, on every backend: it may not write the arrays that it was given to read, also where
+the same buffer is named in `writes`, and it returns nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from types import FunctionType
+from typing import Any
+
+from dpsim.backend.journal.call_site import place_in
+from dpsim.backend.journal.plain import check_plain, told
+from dpsim.contract.interface import Buffer, Frozen, Kernel
+
+
+class KernelCall:
+    """`address`: rank, site and ordinal of the launch. `reads` come first among the kernel's arguments, then `writes`,
+    then `args`. `cost`: in ns, where the program says it.
+    """
+
+    __slots__ = ("address", "args", "cost", "kernel", "reads", "writes")  # made in half the time of a NamedTuple
+
+    def __init__(
+        self,
+        address: tuple[int, str, int],
+        kernel: Kernel,
+        reads: Sequence[Buffer],
+        writes: Sequence[Buffer],
+        args: tuple[Frozen, ...],
+        cost: int | None,
+    ) -> None:
+        self.address = address
+        self.kernel = kernel
+        self.reads = reads
+        self.writes = writes
+        self.args = args
+        self.cost = cost
+
+    def run(self, reads: Sequence[Any], writes: Iterable[Any], written: Callable[[Any], bool] | None = None) -> None:
+        """Call the kernel; `reads` and `writes` are the arrays of both. Raises KernelError for whatever it raises.
+
+        `written`: whether an array of `reads` was written; where the library refuses that by itself it is left out.
+        """
+        try:
+            result = self.kernel(*reads, *writes, *self.args)
+            if result is not None:
+                refuse_result(result)
+            if written is not None and any(map(written, reads)):
+                raise WroteWhatItReads
+        except (Exception, SystemExit) as error:
+            raise KernelError.of("rank {} {}[{}]".format(*self.address), self.kernel, error) from error
+
+
+def check_kernel(kernel: Any, site: str) -> None:
+    """Raise TypeError for what is no plain function, and for one that would read tomorrow's state: a closure, and one
+    with a default that is no plain data.
+    """
+    if not callable(kernel):
+        raise TypeError(f"{site}: the kernel is {told(kernel)}; a function is needed, as launch(site, kernel, ...)")
+    if type(kernel) is not FunctionType:
+        raise TypeError(
+            f"{site}: the kernel is {told(kernel)}, which may hold what changes before it runs; write a plain "
+            "function, and pass the values in args"
+        )
+    if kernel.__closure__:
+        raise TypeError(
+            f"{site}: the kernel {kernel.__qualname__} is a closure; it would read its variables when it runs, "
+            "not as they are now. Pass the values in args"
+        )
+    defaults = (*(kernel.__defaults__ or ()), *(kernel.__kwdefaults__ or {}).values())
+    check_plain(defaults, f"a default of the kernel {kernel.__qualname__}", site, compared=False)
+
+
+class KernelError(RuntimeError):
+    """A kernel raised, perhaps long after its launch; the message has the address of the launch."""
+
+    @staticmethod
+    def of(address: str, kernel: Kernel, error: BaseException) -> KernelError:
+        said = f"{type(error).__name__}: {error}"
+        if isinstance(error, WroteWhatItReads) or (isinstance(error, ValueError) and "read-only" in str(error)):
+            said = f"it writes an array that it was given to read{_line(kernel)}; name the buffer in writes"
+        elif isinstance(error, GaveResult):
+            said = f"it returns {error}{_line(kernel)}; a kernel writes its results to the arrays of writes"
+        name = getattr(kernel, "__qualname__", None) or type(kernel).__qualname__
+        return KernelError(f"kernel {name} of {address}: {said}")
+
+
+class WroteWhatItReads(Exception):
+    """A kernel wrote what it was given to read. Where arrays can be read-only, they raise an error of their own."""
+
+
+class GaveResult(Exception):
+    """A kernel returned something."""
+
+
+def refuse_result(result: Any) -> None:
+    """Raise GaveResult unless a kernel returned nothing."""
+    if result is not None:
+        raise GaveResult(f"something of type {type(result).__name__}")
+
+
+def _line(kernel: Kernel) -> str:
+    """Where the kernel stands in the source, for errors that are seen when it has returned."""
+    code = getattr(kernel, "__code__", None)
+    return "" if code is None else f" ({place_in(kernel.__module__, code, code.co_firstlineno)})"

@@ -1,0 +1,49 @@
+"""Communicators that a rank can abort: the public half, journaled, of those of hosts and of devices.
+
+communicator.abort(site="give_up")
+await communicator.barrier()            # Aborted
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import Aborted
+
+
+class Abortable:
+    """The part of a communicator that aborting needs. `aborted`: this rank has given it up."""
+
+    __slots__ = ()
+
+    journal: Journal
+    name: str
+    aborted: bool
+
+    def abort(self, *, site: str | None = None) -> None:
+        site = site or f"{self.name}.abort"
+        if not self.journal.shared.aborts:
+            raise RuntimeError(
+                f"{site}: the program does not say that it aborts communicators; write `aborts = True` in its class"
+            )
+        self.journal.about = "communicator", self.name, "abort"
+        self.journal.note("abort", site, (self.name,))
+        if not self.aborted:
+            self.aborted = True  # type: ignore[misc]  # the slot is in the classes that derive from this one
+            self._abort()
+
+    def refuse_aborted(self, site: str) -> None:
+        """Raise Aborted for a call, in the turn of its thread."""
+        if self.journal.turn is not None:
+            self.journal.about = "communicator", self.name, "call"
+            self.journal.come(site)
+        if self.aborted:
+            raise self.error(site)
+
+    def error(self, site: str) -> Aborted:
+        return Aborted(f"{site}: rank {self.journal.rank} has aborted {self.name}")
+
+    @abstractmethod
+    def _abort(self) -> None:
+        """Have what waits end, and the peers see that this rank has gone. Does not wait."""

@@ -1,0 +1,98 @@
+"""Stores: where ranks that share no communicator yet find one another. The public half, journaled.
+
+class MyStore(JournaledStore):
+    def _put(self, key, value): ...                        # send it; does not wait
+
+What a call learns is plain data in the journal: of an opened or joined store its port, of a key its value.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator
+from typing import Any
+
+from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.plain import PLAIN, check_plain, whole
+from dpsim.contract.interface import Frozen, Store
+
+MAX_PORT = 65535
+
+
+class JournaledStore(Store):
+    """A store as one rank has it: it listens itself, or is connected."""
+
+    __slots__ = ("closed", "journal")
+
+    def __init__(self, journal: Journal, node: int, port: int) -> None:
+        self.journal = journal
+        self.node = node
+        self.port = port
+        self.closed = False
+
+    def set(self, key: str, value: Frozen, site: str) -> None:
+        if value is None:
+            raise ValueError(f"{site}: None is what get gives when its time is up, and cannot be a value")
+        if type(value) not in PLAIN or value != value:
+            check_plain(value, "the value", site, named=False)
+        self._use(site, "set", key, value)
+        self._put(key, value)
+
+    def get(self, key: str, site: str, *, timeout_ns: int | None = None) -> Work:
+        wait = None if timeout_ns is None else whole(timeout_ns, "the time-out", site, 0)
+        look_up(self.journal, site)
+        self._use(site, "get", key, wait)
+        return Work(self.journal, self._get(key, wait))
+
+    def close(self, site: str) -> None:
+        self._use(site, "close", "", None)
+        self.closed = True
+        self._close()
+
+    def _use(self, site: str, how: str, key: str, value: Frozen) -> None:
+        if self.closed:
+            raise RuntimeError(f"{site}: the store at port {self.port} of node {self.node} was closed by this rank")
+        if type(key) is not str:
+            raise TypeError(f"{site}: the key {key!r} of a store is no text")
+        # The program called `set`, `get` or `close`, and these this: one frame more than `note` expects.
+        self.journal.note_above("store", site, (self.node, self.port, how, key, value))
+
+    @abstractmethod
+    def _put(self, key: str, value: Frozen) -> None:
+        """Send it; does not wait."""
+
+    @abstractmethod
+    def _get(self, key: str, timeout_ns: int | None) -> Outcome:
+        """Wait for a value; learns it, or None when the time is up."""
+
+    @abstractmethod
+    def _close(self) -> None:
+        """Leave it; who listens gives the port back."""
+
+
+class StoreWork(Work):
+    """What opening or joining awaits: a store or None. In the journal stands its port."""
+
+    __slots__ = ()
+
+    def __await__(self) -> Generator[Any, Any, Store | None]:
+        journal, site, ordinal = self._of
+        store: Store | None = yield from self._result()
+        journal.learned(site, ordinal, None if store is None else store.port)
+        return store
+
+
+def look_up(journal: Journal, site: str) -> None:
+    """The thread is about to learn of a store: CaptureError where a capture forbids it, in the turn of the thread."""
+    journal.come(site)
+    if journal.capture is not None:
+        journal.capture.check(journal, "look up", site)
+
+
+def checked_port(port: int, site: str) -> int:
+    """Raises ValueError for what is no port."""
+    port = whole(port, "the port", site, 0)
+    if port > MAX_PORT:
+        raise ValueError(f"{site}: port {port}: ports are 0 to {MAX_PORT}, and 0 stands for any that is free")
+    return port

@@ -1,0 +1,132 @@
+"""Host threads of a rank and the flags between them: the public half, journaled.
+
+The threads of a rank share all that it has. Each writes the rank's journal under its own name: a `Journal` is what one
+thread owns, and the objects of the contract hold a *front*, a journal that is always that of the thread which calls.
+How a front is made is the backend's: the simulation changes it when it lets another thread go on, real threads find
+their own by `threading.local`.
+
+    flag = rank.flag("baton.1")
+    thread = rank.start("ubatch.1", program)
+    flag.set("hand_over")
+    error = await thread.join("join")               # what it raised, in words, or None
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutinefunction
+from typing import Any, Protocol, TypeAlias
+
+from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.journal.call_site import is_word
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.interface import Flag, Rank, Thread
+from dpsim.contract.ops import MAIN
+
+ThreadProgram: TypeAlias = Callable[[Rank], Coroutine[Any, Any, None]]
+
+
+class JournaledFlag(Flag):
+    """A flag of a rank."""
+
+    __slots__ = ("journal",)
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self.journal = journal
+        self.name = name
+
+    def set(self, site: str) -> None:
+        self.journal.about = "flag", self.name, "set"
+        late_ns = self.journal.note("flag", site, (self.name, "set"))
+        if late_ns:
+            self._stand(late_ns)
+        self._set()
+
+    def clear(self, site: str) -> None:
+        self.journal.about = "flag", self.name, "clear"
+        late_ns = self.journal.note("flag", site, (self.name, "clear"))
+        if late_ns:
+            self._stand(late_ns)
+        self._clear()
+
+    def wait(self, site: str) -> Work:
+        self.journal.about = "flag", self.name, "wait"
+        late_ns = self.journal.note("flag", site, (self.name, "wait"))
+        return Work(self.journal, self._wait(late_ns))
+
+    def query(self, site: str) -> Work:
+        self.journal.about = "flag", self.name, "query"
+        late_ns = self.journal.note("flag", site, (self.name, "query"))
+        return Work(self.journal, self._query(late_ns))
+
+    @abstractmethod
+    def _stand(self, ns: int) -> None:
+        """Hold the thread up for so long: an injected delay."""
+
+    @abstractmethod
+    def _set(self) -> None:
+        """Set it."""
+
+    @abstractmethod
+    def _clear(self) -> None:
+        """Clear it."""
+
+    @abstractmethod
+    def _wait(self, late_ns: int) -> Outcome:
+        """Wait until it is set, and go on so much later; learns None."""
+
+    @abstractmethod
+    def _query(self, late_ns: int) -> Outcome:
+        """Learns whether it is set, so much later."""
+
+
+class JournaledThread(Thread):
+    """A host thread that was started. `heard`: somebody has joined it, so what it raised is known."""
+
+    __slots__ = ("heard", "journal")
+
+    def __init__(self, journal: Journal, name: str) -> None:
+        self.journal = journal
+        self.name = name
+        self.heard = False
+
+    def join(self, site: str) -> Work:
+        self.journal.about = "thread", self.name, "join"
+        self.journal.note("thread", site, (self.name, "join"))
+        return Work(self.journal, self._join())
+
+    @abstractmethod
+    def _join(self) -> Outcome:
+        """Wait for the end of the thread; learns what it raised, or None. Sets `heard` then."""
+
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """Whether the thread has ended."""
+
+
+class Starter(Protocol):
+    """What to start a thread takes of its rank."""
+
+    journal: Journal
+    started: dict[str, JournaledThread]
+
+
+def refuse_start(rank: Starter, name: str, program: Any) -> None:
+    """Raise what `Rank.start` raises."""
+    if not is_word(name) or name == MAIN:
+        raise ValueError(f"a thread cannot be named {name!r}: a name is printable ASCII without spaces, and not main")
+    if not iscoroutinefunction(program):
+        raise TypeError(f"thread {name}: {program!r} is no coroutine function; write `async def {name}(rank)`")
+    if rank.journal.shared.front is None:
+        raise RuntimeError(
+            f"thread {name}: the program does not say that it has threads; write `threaded = True` in its class"
+        )
+
+
+def refuse_again(rank: Starter, name: str) -> None:
+    """Raise RuntimeError if there is such a thread. Its starter is at its turn, so nobody else starts it meanwhile."""
+    earlier = rank.started.get(name)
+    if earlier is not None and not earlier.heard:
+        raise RuntimeError(f"a thread {name} was started before and was not joined; join it, or take another name")

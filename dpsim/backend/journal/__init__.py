@@ -1,0 +1,13 @@
+"""Journals: the address of every op, its record, and the faults that a scenario plants.
+
+issue.py           what a backend sends out on a communicator
+call_site.py       the place in the source where a program issues an op
+misuse.py          messages for mistakes that Python reports in words of its own
+plain.py           the checks of messages, decisions, arguments of kernels, and numbers
+injection.py       faults and delays of one rank, by address
+graph_records.py   the records of captures and replays
+planted.py         the records of faults and delays
+journal.py         the gate of every op: address, record, injected faults
+whereabouts.py     the op at which each rank stands
+trouble.py         failures of the machine itself, which are no verdict
+"""

@@ -1,0 +1,120 @@
+"""Where in the source an op was issued, and which code belongs to a backend and never to a program.
+
+A place is "dpsim/vllm/museum/batch.py:88". It is worked out once for each call in the source and then found again by
+the position in the bytecode: a journal asks for one at every op.
+
+A backend says which packages are its own in its `__init__`, for itself and for the libraries that it calls:
+
+    from dpsim.backend.journal.call_site import own_code
+
+    own_code(__name__, "torch")
+
+Where a program raised is the innermost frame of its own code (`raised_at`): not a backend's, and not that of a library
+that it called, as numpy.
+"""
+
+from __future__ import annotations
+
+import re
+import sysconfig
+import traceback
+from collections import defaultdict
+from collections.abc import Collection
+from types import CodeType, FrameType
+from typing import TypeAlias
+
+Places: TypeAlias = dict[int, tuple[CodeType, str]]
+"""Where calls came from, by position in the bytecode. The code object is compared, not looked up: its hash runs over
+all of its constants.
+"""
+
+_places: defaultdict[str, Places] = defaultdict(dict)
+"""By site, each of them a word. Shared by all journals of the process, so a place is worked out once."""
+
+_own = {"dpsim.backend"}
+
+_LIBRARY = re.compile(rf"<|{re.escape(sysconfig.get_path('stdlib'))}|.*[/\\](site|dist)-packages[/\\]")
+"""Begins the file names of Python's library, of packages that are installed, and of code that has no file."""
+
+_WORD = re.compile("[!-~]+")
+
+
+def is_word(name: object) -> bool:
+    """Whether it is printable ASCII without spaces."""
+    return isinstance(name, str) and _WORD.fullmatch(name) is not None
+
+
+class Site:
+    """What a thread's journal has of a site: how often the thread came there, and from where."""
+
+    __slots__ = ("count", "places")
+
+    def __init__(self, site: str) -> None:
+        """Raises ValueError for what is no word: labels and addresses could not tell it from other text."""
+        if type(site) is not str or (site not in _places and not is_word(site)):
+            raise ValueError(f"the site {site!r} is no word; a site is printable ASCII without spaces, e.g. dp.agree")
+        self.count = 0
+        self.places = _places[site]
+
+
+def place_of(site: str, frame: FrameType) -> str:
+    """The place of a frame that issues an op of a site."""
+    known = _places[site].get(frame.f_lasti)
+    if known is None or known[0] is not frame.f_code:
+        known = _places[site][frame.f_lasti] = frame.f_code, _place(frame, frame.f_lineno)
+    return known[1]
+
+
+def raised_at(error: BaseException, packages: Collection[str] = ()) -> str:
+    """The innermost place of the program in an error's traceback; "" if there is none. A kernel's own place is in the
+    cause of what its backend raised.
+
+    `packages`: those of protocols, which may be installed like any library. Where nothing else is the program's, it is
+    the outermost frame of a library.
+    """
+    frames = [(frame, line) for frame, line in frames_of(error) if not is_own_code(frame)]
+    its = [(frame, line) for frame, line in frames if not is_library(frame, packages)]
+    return _place(*(its[-1:] or frames[:1])[0]) if frames else ""
+
+
+def frames_of(error: BaseException) -> list[tuple[FrameType, int]]:
+    """The frames of an error's traceback with their lines, the outermost first; then those of its causes."""
+    frames: list[tuple[FrameType, int]] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        frames += traceback.walk_tb(cause.__traceback__)
+        cause = cause.__cause__
+    return frames
+
+
+def is_library(frame: FrameType, packages: Collection[str] = ()) -> bool:
+    """Whether a frame belongs to what programs call, Python's library or an installed package."""
+    package = str(frame.f_globals.get("__name__", "")).partition(".")[0]
+    file = frame.f_code.co_filename
+    return bool(_LIBRARY.match(file)) and (package not in packages or file.startswith("<"))
+
+
+def own_code(*packages: str) -> None:
+    """Say that the frames of these packages are a backend's and never a program's."""
+    _own.update(packages)
+
+
+def is_own_code(frame: FrameType) -> bool:
+    """Whether a frame belongs to a backend. The package `real` is one; a program's `realtime_protocol` is not."""
+    package = str(frame.f_globals.get("__name__", ""))
+    while package:
+        if package in _own:
+            return True
+        package = package.rpartition(".")[0]
+    return False
+
+
+def _place(frame: FrameType, line: int) -> str:
+    return place_in(frame.f_globals.get("__name__", "?"), frame.f_code, line)
+
+
+def place_in(module: str, code: CodeType, line: int) -> str:
+    """The module's name as a path, which is the same in a tree and in a wheel."""
+    if module == "__main__":
+        module = code.co_filename.rsplit("/", 1)[-1].removesuffix(".py")
+    return f"{module.replace('.', '/')}.py:{line}"

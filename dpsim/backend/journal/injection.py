@@ -1,0 +1,133 @@
+"""What a scenario plants at the ops of one rank: faults, which break the protocol, delays, which it has to stand, and
+messages from outside.
+
+    plan = Injections(rank=1, world=world)
+    plan.delay_ns("main", "dp.agree", 5)            # how late the op at that address is, in nanoseconds
+    plan.fault("main", "dp.agree", 5)               # the fault at that address, or None
+
+An op is found by its address, (thread, site, ordinal), and a collective by its second one too: (communicator, seq).
+What a fault makes of an issue is here as well, so that it is the same on every backend. The journal asks, and writes
+down what was applied (`dpsim.contract.ops.Injected`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.ops import ROOTED
+from dpsim.contract.world import At, Fault, Kill, Message, World
+
+Key: TypeAlias = tuple[str | None, str | int | None, int | None]
+"""(thread, site, ordinal), or (None, communicator, seq). No ordinal: every visit of the site."""
+
+IN_TIME = frozenset({"alloc", "decision", "probe", "used", "mark", "wait", "ask", "thread", "store", "watch", "abort"})
+"""Kinds of op that cannot be late: a delay there never happens."""
+
+
+class RankDied(BaseException):
+    """Raised at an op whose fault is `die`. A BaseException: no protocol may catch it."""
+
+
+class RankHung(BaseException):
+    """Raised at an op whose fault is `hang`: the rank goes no further, and is not gone. As above."""
+
+
+class InjectedError(RuntimeError):
+    """Raised in the program at an op whose fault is `raise`; a program may catch it like any other."""
+
+
+STOPS = frozenset({"die", "raise", "hang"})
+"""Kinds of fault by which the rank comes no further than to the op."""
+
+
+def stop(fault: Fault, at: str) -> BaseException:
+    """What is raised at an op by a fault of one of these kinds."""
+    if fault.kind == "raise":
+        return InjectedError(f"injected at {at}")
+    return RankDied(at) if fault.kind == "die" else RankHung(at)
+
+
+class Injections:
+    """The faults, delays and messages of a world that are planted at one rank."""
+
+    def __init__(self, rank: int, world: World) -> None:
+        self.rank = rank
+        self._faults: dict[Key, Fault] = {}
+        for fault in world.faults:
+            if fault.rank == rank:
+                self._faults[_key(fault.at)] = fault
+        self._kills: dict[Key, Kill] = {}
+        for kill in world.kills:
+            if kill.rank == rank and kill.at is not None:
+                self._kills[_key(kill.at)] = kill
+        self.doom: Callable[[Kill], None] = lambda kill: None
+        """Called when the rank comes to the op from which on it may be killed. The simulation hears of it; the others
+        refuse such a world.
+        """
+        self._delays: dict[Key, int] = {}
+        for delay in world.delays:
+            if delay.rank == rank:
+                self._delays[_key(delay.at)] = self._delays.get(_key(delay.at), 0) + delay.ns
+
+        self._messages: dict[Key, list[tuple[int, Message]]] = {}
+        for number, message in enumerate(world.messages):
+            if message.by == rank:
+                self._messages.setdefault(_key(message.at), []).append((number, message))
+        self.gates = {gate.at[1:]: gate for gate in world.gates if gate.at[0] == rank}
+        """By thread, site and ordinal."""
+        self.post: Callable[[int, Message], None] = lambda number, message: None
+        """Sends a message from outside. A backend says how."""
+
+    def __bool__(self) -> bool:
+        return bool(self._faults or self._delays or self._kills or self._messages)
+
+    def start_ns(self, thread: str) -> int:
+        """How late a thread starts."""
+        return self._delays.get((thread, None, None), 0)
+
+    def delay_ns(self, thread: str, site: str, ordinal: int) -> int:
+        """How late an op is, by its address."""
+        return self._delays.get((thread, site, ordinal), 0) + self._delays.get((thread, site, None), 0)
+
+    def collective_delay_ns(self, communicator: str, seq: int) -> int:
+        """How late a collective is, by its second address."""
+        return self._delays.get((None, communicator, seq), 0)
+
+    def fault(self, thread: str, site: str, ordinal: int) -> Fault | None:
+        """The fault at an op, by its address."""
+        return self._faults.get((thread, site, ordinal))
+
+    def collective_fault(self, communicator: str, seq: int) -> Fault | None:
+        """The fault at a collective, by its second address."""
+        return self._faults.get((None, communicator, seq))
+
+    def come(self, where: str | None, what: str, number: int) -> None:
+        """The rank comes to an op, by one of its addresses: (thread, site, ordinal) or (None, communicator, seq)."""
+        kills = self._kills
+        kill = kills.pop((where, what, number), None) or kills.pop((where, what, None), None)
+        if kill is not None:
+            self.doom(kill)
+
+    def messages(self, thread: str, site: str | None, ordinal: int | None) -> Sequence[tuple[int, Message]]:
+        """What is sent when the rank comes to an op, or to the start of a thread, with its number in the world."""
+        return self._messages.get((thread, site, ordinal), ())
+
+    def apply(self, fault: Fault, issue: Issue) -> list[Issue]:
+        """What becomes of an issue: nothing if it is skipped, two of it if it is repeated."""
+        if fault.kind == "skip" or fault.kind in STOPS:
+            return []
+        if fault.kind == "repeat":
+            return [issue, issue._replace(delay_ns=0)]
+        others = () if issue.peer is None else ("op", "root")  # which a transfer does not have
+        changed = issue._replace(**{key: value for key, value in fault.change.items() if key not in others})
+        if issue.peer is None:
+            root = changed.root if changed.root is not None else self.rank
+            changed = changed._replace(root=root if ROOTED[changed.op] else None)
+        altered = (changed.count, changed.dtype) != (issue.count, issue.dtype)
+        return [changed._replace(altered=altered)]
+
+
+def _key(at: At) -> Key:
+    return (None, at.communicator, at.seq) if at.communicator is not None else (at.thread, at.site, at.ordinal)

@@ -1,0 +1,82 @@
+"""What goes out on a communicator: one rank's part in a collective, or one side of a transfer.
+
+    issue = plan("all_reduce", 8, "int32")
+    issue.call                              # ("all_reduce", 8, "int32", None, None, ()), as records have it
+
+Most issues are the same in every step, and for all members of a group. So they are planned once, by their arguments,
+and whoever looks at one finds plain fields: it is looked at a dozen times in each collective, and a named tuple takes
+ten times as long to find one.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+
+class Issue:
+    """A collective or transfer as it is really to be issued; not to be changed.
+
+    `altered`: count or dtype are not those of the memory at hand. `group`: number of the coalesced group it belongs to.
+    `call`: what a collective asks for, in the order of its record (`dpsim.contract.ops.CALL`).
+    """
+
+    __slots__ = (
+        "altered",
+        "call",
+        "count",
+        "delay_ns",
+        "dtype",
+        "group",
+        "op",
+        "peer",
+        "reduce",
+        "root",
+        "sizes",
+    )
+
+    def __init__(
+        self,
+        op: str,
+        count: int,
+        dtype: str,
+        root: int | None = None,
+        reduce: str | None = None,
+        sizes: tuple[int, ...] = (),
+        peer: int | None = None,
+        group: int | None = None,
+        delay_ns: int = 0,
+        altered: bool = False,
+    ) -> None:
+        self.op = op
+        self.count = count
+        self.dtype = dtype
+        self.root = root
+        self.reduce = reduce
+        self.sizes = sizes
+        self.peer = peer
+        self.group = group
+        self.delay_ns = delay_ns
+        self.altered = altered
+        self.call = op, count, dtype, root, reduce, sizes
+
+    def _replace(self, **fields: Any) -> Issue:
+        """The same with other values for these fields."""
+        return Issue(*[fields.pop(name, value) for name, value in zip(_FIELDS, self._values(), strict=True)], **fields)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Issue) and self._values() == other._values()
+
+    __hash__ = object.__hash__  # nobody looks one up by what it says
+
+    def __repr__(self) -> str:
+        return f"Issue({', '.join(f'{name}={value!r}' for name, value in zip(_FIELDS, self._values(), strict=True))})"
+
+    def _values(self) -> tuple[Any, ...]:
+        return (*self.call, self.peer, self.group, self.delay_ns, self.altered)
+
+
+_FIELDS = ("op", "count", "dtype", "root", "reduce", "sizes", "peer", "group", "delay_ns", "altered")
+
+plan = lru_cache(4096)(Issue)
+"""An issue, made once for the same arguments."""

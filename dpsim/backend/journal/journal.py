@@ -1,0 +1,293 @@
+"""A rank's journal, and the gate through which all its ops go. Shared by every backend.
+
+`Journal` does for each op what must mean the same everywhere: it gives the op its address, writes its record, and
+applies the faults and delays of the scenario that name the address. A backend calls one method of it per op and
+then does what the answer says:
+
+    for issue in journal.collective("dp_cpu", Issue("all_reduce", 8, "int32"), None, "dp.agree"):
+        ...                                            # zero times: skipped; twice: repeated
+
+A rank has one journal, in the order in which its host threads issue ops, and each thread has its own view of it. A
+`RankJournal` is what the threads share: the records, the sequence numbers of communicators, the numbers of buffers and
+events, the injections. A `Journal` is what one thread owns: its step, and how often it came to each site.
+
+Rules, as on real hardware: a skipped collective uses an ordinal of its site but no sequence number, so the rank's
+next call pairs with its peers' skipped one. A skipped host collective returns its own input, a skipped device
+collective leaves the buffer.
+
+`look` is called at every 256th visit of a site, and at every 256th new site: a backend that ends what has no end by
+itself does so there.
+
+`sink` takes the records one by one: a list's `append` in the simulation; a file in a worker process, written
+through at once, so that the parent can read how far a rank came while the rank is stuck in a call that never
+returns.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from itertools import count
+from sys import _getframe
+from types import FrameType
+from typing import Any
+from zlib import crc32
+
+from numpy import ndarray
+
+from dpsim.backend.journal.call_site import Site, place_of, raised_at
+from dpsim.backend.journal.graph_records import Lawful
+from dpsim.backend.journal.injection import IN_TIME, Injections
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.misuse import said
+from dpsim.backend.journal.planted import Planted
+from dpsim.contract.ops import MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
+from dpsim.contract.world import World
+
+REST = "", "", ""
+
+
+class RankJournal:
+    """What the host threads of a rank share: where their records go, what is numbered, what is injected."""
+
+    def __init__(self, rank: int, world: World, sink: Callable[[RawRecord], None]) -> None:
+        self.rank = rank
+        self.world = world
+        self.sink = sink
+        self.look: Callable[[], None] = lambda: None
+        self.seqs: defaultdict[Any, int] = defaultdict(int)  # by communicator; transfers by direction and peer too
+        self.numbers: defaultdict[str, Iterator[int]] = defaultdict(count)
+        self.injections = Injections(rank, world)
+        self.threads: dict[str, Journal] = {}
+        self.front: Journal | None = None
+        """Of a rank with several threads: the journal that is always that of the thread which calls. Objects of the
+        contract hold it."""
+        self.capture: Lawful | None = None
+        """The capture that is under way."""
+        self.aborts = False
+        """Whether the program may abort communicators."""
+        self.issuing: AbstractContextManager[object] = nullcontext()
+        """What a thread holds while it issues, where threads run at the same time: for what is more than one call."""
+
+    def thread(self, name: str = MAIN) -> Journal:
+        """The journal as a host thread of that name writes it."""
+        journal = self.threads.get(name)
+        if journal is None:  # a name that comes again counts on
+            journal = self.threads[name] = Journal(self, name)
+        return journal
+
+    def capturing(self, capture: Lawful | None) -> None:
+        """A capture begins, or is over (None): while it lasts all threads look before what they do."""
+        self.capture = capture
+        for journal in self.threads.values():
+            journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
+
+
+class Journal(Planted):
+    """Addresses, records and injections of one host thread of a rank."""
+
+    def __init__(self, shared: RankJournal, thread: str) -> None:
+        self.rank = shared.rank
+        self.thread = thread
+        self.step = -1
+        self.site, self.ordinal = "start", -1  # of the op that was issued last
+        self._sites: dict[str, Site] = {}
+        self._sink = shared.sink
+        self.shared = shared
+        self._seqs = shared.seqs
+        self._numbers = shared.numbers
+        self.events = shared.numbers["event"]  # as `number("event")`, without a call: they are as frequent as waits
+        self._injections = shared.injections
+        self.looks = bool(shared.injections)
+        """Whether it has to look before each op: something is injected on this rank, a capture is under way, or there
+        may be other threads."""
+        self.turn: Callable[[str, int], None] | None = None
+        """Of a rank with several threads, where a backend has to know who goes on: called before the thread does
+        something at a site, with the ordinal. It may be held up there."""
+        self._has_turn = ""  # at which site it has come to its turn before its record
+        self.about = REST
+        """What the call that is journaled next is on (a flag or a thread, by name), and what it does to it."""
+
+    def come(self, site: str) -> None:
+        """The thread comes to an op that does something before it is journaled."""
+        if self.turn is not None:
+            known = self._sites.get(site)
+            self.turn(site, 0 if known is None else known.count)
+            self._has_turn = site
+
+    def _take_turn(self, site: str) -> None:
+        came, self._has_turn = self._has_turn, ""  # what was refused there has no record
+        if came != site and self.turn is not None:
+            self.turn(site, self.ordinal)
+        self.about = REST
+
+    @property
+    def capture(self) -> Lawful | None:
+        return self.shared.capture
+
+    @property
+    def injects(self) -> bool:
+        """Whether the scenario does anything to ops of this rank."""
+        return bool(self._injections)
+
+    @property
+    def seqs(self) -> dict[Any, int]:
+        """The next position of each communicator."""
+        return self._seqs
+
+    # ---- ops
+
+    def note(self, kind: str, site: str, fields: tuple[Any, ...]) -> int:
+        """Journal an op: `fields` are those of its record after `where`. The answer is its delay in ns."""
+        # `_arrive`, written out: most ops come here, and the call would cost a timed run a fortieth of its time.
+        known = self._sites.get(site) or self._first(site)
+        ordinal = self.ordinal = known.count
+        known.count = ordinal + 1
+        self.site = site
+        if ordinal & 255 == 255:
+            self.shared.look()
+        frame = _getframe(2)  # the program called a method of the contract
+        try:
+            code, where = known.places[frame.f_lasti]
+            if code is not frame.f_code:
+                where = place_of(site, frame)
+        except KeyError:
+            where = place_of(site, frame)
+        delay = self._look(kind, site, where) if self.looks else 0
+        self._sink((kind, self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005  # the star takes twice as long
+        return delay
+
+    def note_at(self, kind: str, site: str, fields: tuple[Any, ...], frame: FrameType) -> None:
+        """Journal an op that the program issued in this frame, of a kind that cannot be late."""
+        where = self._arrive(site, frame)
+        if self.looks:
+            self._look(kind, site, where)
+        self._sink((kind, self.step, self.thread, site, self.ordinal, where) + fields)  # noqa: RUF005
+
+    def note_above(self, kind: str, site: str, fields: tuple[Any, ...]) -> None:
+        """Journal an op that cannot be late, from a method that the method of the contract called."""
+        self.note_at(kind, site, fields, _getframe(3))
+
+    def collective(
+        self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
+    ) -> list[Issue]:
+        """Journal a collective and say what to issue."""
+        where = self._arrive(site, _getframe(3))  # the program called a method, which journals by another one
+        if self.turn is not None:
+            self._take_turn(site)
+        seq = self._seqs[communicator]
+        issues = self._admit(site, communicator, seq, where, issue, stream) if self.looks else [issue]
+        again = False
+        for out in issues:
+            at = self._again(site) if again else self.ordinal
+            op, elements, dtype, root, reduce, sizes = out.call
+            form = stream, communicator, seq, op, elements, dtype, root, reduce, sizes, reads, writes
+            self._sink(("collective", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
+            again = True
+            seq += 1
+        self._seqs[communicator] = seq
+        return issues
+
+    def transfer(
+        self, communicator: str, issue: Issue, stream: str | None, site: str, reads: Refs = (), writes: Refs = ()
+    ) -> list[Issue]:
+        """Journal a send or a receive and say what to issue. Transfers have no (communicator, seq) address for
+        faults.
+        """
+        where = self._arrive(site, _getframe(3))
+        if self.turn is not None:
+            self._take_turn(site)
+        issues = self._admit(site, None, 0, where, issue, stream) if self.looks else [issue]
+        again = False
+        for out in issues:
+            at = self._again(site) if again else self.ordinal
+            line = communicator, out.op, out.peer
+            seq = self._seqs[line]
+            self._seqs[line] = seq + 1
+            form = stream, communicator, seq, out.op, out.count, out.dtype, out.peer, out.group, reads, writes
+            self._sink(("transfer", self.step, self.thread, site, at, where) + form)  # noqa: RUF005
+            again = True
+        return issues
+
+    def free(self, stream: str, site: str, ordinal: int, buffer: int) -> str:
+        """A free has the address of its alloc, and came to its turn before. The answer is where it was called."""
+        where = place_of(site, _getframe(2))
+        self._sink(("free", self.step, self.thread, site, ordinal, where, stream, buffer))
+        return where
+
+    def learned(self, site: str, ordinal: int, result: Any) -> None:
+        """An awaited op returned: an array, or what else was learned."""
+        outcome = crc32(result.tobytes()) if isinstance(result, ndarray) else result
+        self._sink(("learned", self.step, self.thread, site, ordinal, "", outcome))
+
+    def number(self, what: str) -> int:
+        """The next number of a buffer, an event or a coalesced group of this rank."""
+        return next(self._numbers[what])
+
+    # ---- how the program ended
+
+    def finished(self) -> None:
+        self._sink(("finished", self.step, self.thread, "end", 0, ""))
+
+    def raised(self, error: BaseException, packages: Collection[str] = ()) -> None:
+        """The program raised: the innermost place of its own is where. `packages`: those of protocols."""
+        where = raised_at(error, packages)
+        self._sink(("raised", self.step, self.thread, type(error).__name__, 0, where, said(error)[:500]))
+
+    def ended(self, error: BaseException | None, packages: Collection[str] = ()) -> str:
+        """A thread other than main came to its end, or raised. The answer is what it raised, in words."""
+        self.about = "thread", self.thread, "end"
+        self.come("end")
+        self._has_turn, self.about = "", REST
+        message = "" if error is None else f"{type(error).__name__}: {said(error)[:500]}"
+        where = "" if error is None else raised_at(error, packages)
+        known = self._sites.get("end") or self._first("end")
+        self._sink(("ended", self.step, self.thread, "end", known.count, where, message))
+        known.count += 1
+        return message
+
+    def killed(self, last: RawRecord | None) -> None:
+        """The rank died after that record, its last, and no op of its own did it."""
+        thread, step, site, ordinal = self.thread, -1, "start", 0
+        if last is not None:
+            thread, step, site, ordinal = last[THREAD], last[STEP], last[SITE], last[ORDINAL]
+        fields = "kill", 0, (), None, None
+        self._sink(("injected", step, thread, site, ordinal, "") + fields)  # noqa: RUF005
+
+    # ---- inside
+
+    def _arrive(self, site: str, frame: FrameType) -> str:
+        """The thread comes to a site once more, by a call in this frame. The answer is the call's place."""
+        known = self._sites.get(site) or self._first(site)
+        self.site, self.ordinal = site, known.count
+        known.count += 1
+        if known.count & 255 == 0:
+            self.shared.look()
+        try:
+            code, where = known.places[frame.f_lasti]
+        except KeyError:
+            return place_of(site, frame)
+        return where if code is frame.f_code else place_of(site, frame)
+
+    def _first(self, site: str) -> Site:
+        """The thread comes to a site for the first time. Raises ValueError for a site that is no word."""
+        known = self._sites[site] = Site(site)
+        if len(self._sites) & 255 == 0:
+            self.shared.look()
+        return known
+
+    def _again(self, site: str) -> int:
+        """The ordinal of an op that is repeated."""
+        known = self._sites[site]
+        self.ordinal = known.count
+        known.count += 1
+        return self.ordinal
+
+    def _look(self, kind: str, site: str, where: str) -> int:
+        """Raise CaptureError for what a capture forbids; else the delay of the op in ns."""
+        if self.turn is not None:
+            self._take_turn(site)
+        if self.shared.capture is not None:
+            self.shared.capture.check(self, kind, site)
+        return self._meet(site, self.ordinal, where, kind not in IN_TIME) if self._injections else 0

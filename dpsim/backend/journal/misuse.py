@@ -1,0 +1,109 @@
+"""What is said of mistakes that Python, or a library, would tell of in words of its own.
+
+    rank.stpe = 3                   # a Rank has no attribute 'stpe'; did you mean 'step'? ...
+    await asyncio.sleep(1)          # the protocol awaited something that is not of its Rank ...
+
+Python names a backend's class where it means a class of the contract, so one mistake would be two sentences on two
+backends. Both are put into the contract's words when the error is journaled: until then nothing is spent on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from dpsim.contract.interface import (
+    Buffer,
+    DeviceCommunicator,
+    Event,
+    Flag,
+    Graph,
+    HostCommunicator,
+    Mailbox,
+    Rank,
+    Store,
+    Stream,
+    Thread,
+)
+from dpsim.contract.words import did_you_mean
+
+FOREIGN = (
+    "the protocol awaited something that is not of its Rank (a call of asyncio, perhaps); await what the calls of "
+    "dpsim.contract.interface give and nothing else, rank.sleep in place of asyncio.sleep"
+)
+
+PLAIN = (
+    "a call that only sends is plain (a launch, an event recorded, a device collective, the replay of a graph, a "
+    "message): write it without await"
+)
+
+CONTRACT: tuple[type, ...] = (
+    Buffer,
+    DeviceCommunicator,
+    Event,
+    Flag,
+    Graph,
+    HostCommunicator,
+    Mailbox,
+    Rank,
+    Store,
+    Stream,
+    Thread,
+)
+
+_AWAITED = re.compile(r"object (\w+) can't be used in 'await' expression")
+
+_ATTRIBUTE = re.compile(r"'(\w+)' object (has no attribute|attribute) '(\w+)'")
+
+
+class ForeignAwait(BaseException):
+    """Raised where a program suspends by an await that no backend can answer. A BaseException: a program that catches
+    it and awaits the same again would never come to an end.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(FOREIGN)
+
+
+def said(error: BaseException) -> str:
+    """What an error of a program says, in one line and in words of the contract."""
+    message = " ".join(str(error).split())
+    if isinstance(error, RuntimeError) and message == "no running event loop":
+        return f"{message}: {FOREIGN}"
+    awaited = _AWAITED.match(message) if isinstance(error, TypeError) else None
+    if awaited is not None:
+        given = _of_contract(awaited[1])
+        if given is not None or awaited[1] == "NoneType":
+            return f"{'nothing' if given is None else a_or_an(given)} was awaited; {PLAIN}"
+    match = _ATTRIBUTE.match(message) if isinstance(error, AttributeError) else None
+    kind = _of_contract(match[1]) if match is not None else None
+    if match is None or kind is None:
+        return message
+    if match[2] == "attribute":
+        return f"the attribute {match[3]!r} of {a_or_an(kind)} cannot be replaced"
+    there_are = [name for name in dir(kind) if not name.startswith("_")]
+    return (
+        f"{a_or_an(kind)} has no attribute {match[3]!r}{did_you_mean(match[3], there_are) or '.'} A protocol can add "
+        "none; keep what is its own in local variables of run"
+    )
+
+
+def a_or_an(kind: type) -> str:
+    """A class of the contract, in words.
+
+    >>> a_or_an(Rank), a_or_an(Event)
+    ('a Rank', 'an Event')
+    """
+    return f"a{'n' if kind is Event else ''} {kind.__name__}"
+
+
+def _of_contract(name: str) -> type | None:
+    """The class of the contract that a class of a backend stands for."""
+    return next((kind for kind in CONTRACT for one in _kinds(kind) if one.__name__ == name), None)
+
+
+def _kinds(kind: type) -> Iterator[type]:
+    yield kind
+    derived: list[type] = kind.__subclasses__()
+    for one in derived:
+        yield from _kinds(one)

@@ -1,0 +1,92 @@
+"""Plain data, and whole numbers: what the contract asks of values that a program hands over.
+
+Messages, decisions and the arguments of kernels are handed on, to other processes too, and compared between ranks. So
+they are of the types that mean the same everywhere: int, float, bool, str, None, and tuples of these. A number of numpy
+is refused as well. It overflows where an int does not, and a rank in another process would get an int. So is a named
+tuple in a message: a rank in another process would get one without names.
+
+    check_plain((1, "start"), "the message", "wake")
+    check_plain(np.int32(1), "the message", "wake")         # TypeError: ... write int(...)
+
+NaN is refused as well in what is compared (messages, decisions, tags): it equals nothing, not even itself, so ranks
+that all decide it would not agree.
+
+Numbers that dpsim itself counts with (steps, shapes, sizes, ranks, nanoseconds) may be of any integer type, and become
+an int.
+"""
+
+from __future__ import annotations
+
+import re
+from operator import index
+from typing import Any
+
+from dpsim.backend.journal.misuse import CONTRACT, a_or_an
+from dpsim.contract.words import short
+
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
+
+PLAIN = frozenset({int, float, bool, str, type(None)})
+"""The types of plain values that are no tuple. Types that derive from them are none: they do not survive a journal."""
+
+SETTLED = PLAIN - {float}
+"""Those of them of which each value equals itself."""
+
+
+def check_plain(value: Any, what: str, site: str, named: bool = True, compared: bool = True) -> None:
+    """Raise TypeError for a value that is no plain data, and ValueError for NaN where values are `compared`. `named`:
+    its tuples may be named ones.
+    """
+    if type(value) is tuple or (named and isinstance(value, tuple)):
+        if SETTLED.issuperset(map(type, value)):  # most tuples are a few integers
+            return
+        for item in value:
+            if type(item) not in PLAIN or item != item:
+                check_plain(item, what, site, named, compared)
+    elif type(value) not in PLAIN:
+        raise TypeError(
+            f"{site}: {what} has {told(value, cured=True)}; it must be a number, a string, a truth value, None or a "
+            "tuple of these"
+        )
+    elif compared and value != value:
+        raise ValueError(
+            f"{site}: {what} has NaN, which equals nothing, not even itself; say None or a word in its place"
+        )
+
+
+def whole(number: Any, what: str, site: str, least: int | None = None) -> int:
+    """The number as an int. Raises TypeError if it is no integer, ValueError if it is less than `least`."""
+    try:
+        value = int(index(number))
+    except TypeError:
+        raise TypeError(f"{site}: {what} is {told(number, cured=True)}; an integer is needed") from None
+    if least is not None and value < least:
+        raise ValueError(f"{site}: {what} is {value}; at least {least} is needed")
+    return value
+
+
+def shape_of(shape: Any, site: str) -> tuple[int, ...]:
+    """A shape as a tuple of ints, from 0."""
+    sizes = shape if isinstance(shape, tuple | list) else (shape,)
+    return tuple([whole(size, "a size of the shape", site, 0) for size in sizes])
+
+
+def told(value: Any, cured: bool = False) -> str:
+    """A value with its type; `cured`: and what plain data to write instead where that is known. Without addresses of
+    objects: what is told goes into journals, and a run made again has others.
+
+    >>> told(3.5), told([object()])
+    ('3.5 (float)', '[<object object>] (list)')
+    """
+    kind = type(value)
+    if issubclass(kind, CONTRACT):  # a backend's class would be another one on the next backend
+        return next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
+    name = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if hasattr(kind, "__await__"):
+        return f"a {name} (did you forget await?)"
+    cure = ""
+    if kind.__module__ == "numpy" and hasattr(value, "ndim"):
+        cure = f": write {'tuple(....tolist())' if value.ndim else 'int(...) or float(...)'}" if cured else ""
+    elif kind.__module__ != "builtins":
+        return f"a {name}"
+    return f"{short(_ADDRESS.sub('', str(value)))} ({name}{cure})"

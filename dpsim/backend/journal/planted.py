@@ -1,0 +1,116 @@
+"""What a journal makes of faults, delays and messages from outside: each is applied at its op, and written down.
+
+`Journal` asks for each op, by its address; what a fault makes of an issue is `Injections`'.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.backend.journal.graph_records import GraphRecords, Lawful
+from dpsim.backend.journal.injection import STOPS, stop
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.world import Address, At, Fault, Gate
+
+NOWHERE = At()
+
+
+class Planted(GraphRecords):
+    """The part of a `Journal` that faults, delays and messages use."""
+
+    rank: int
+
+    @property
+    def capture(self) -> Lawful | None:
+        """The capture that is under way on this rank."""
+        return None
+
+    def here(self) -> Address:
+        """The op that was issued last."""
+        return self.rank, self.thread, self.site, self.ordinal
+
+    def gate(self) -> Gate | None:
+        """That of the op that was issued last."""
+        gates = self._injections.gates
+        return gates.get((self.thread, self.site, self.ordinal)) if gates else None
+
+    def start_delay(self) -> int:
+        """How late the thread starts, in ns. What is sent from outside at its start is sent before that."""
+        if self._injections:
+            self._send(None, None, "")
+        late = self._injections.start_ns(self.thread)
+        if late:
+            self._inject("delay", "start", 0, "", late)
+        return late
+
+    def dies(self, site: str, ordinal: int) -> bool:
+        """Whether the rank is to die, or to hang, at an op of this thread, by its address: no thread of it goes on."""
+        fault = self._injections.fault(self.thread, site, ordinal) if self._injections else None
+        return fault is not None and fault.kind in ("die", "hang")
+
+    def _admit(
+        self, site: str, communicator: str | None, seq: int, where: str, issue: Issue, stream: str | None
+    ) -> list[Issue]:
+        """What the scenario makes of a collective or transfer."""
+        if self.capture is not None and stream is None:
+            self.capture.check(self, f"host {issue.op}", site)
+        if not self._injections:
+            return [issue]
+        ordinal, planted = self.ordinal, self._injections
+        delay = self._meet(site, ordinal, where)
+        fault = planted.fault(self.thread, site, ordinal)
+        if communicator is not None:
+            planted.come(None, communicator, seq)
+            late = planted.collective_delay_ns(communicator, seq)
+            if late:
+                self._inject("delay", site, ordinal, where, late, At(communicator=communicator, seq=seq))
+                delay += late
+            fault = fault or planted.collective_fault(communicator, seq)
+        if delay:
+            issue = issue._replace(delay_ns=delay)
+        if fault is None:
+            return [issue]
+        issues = planted.apply(fault, issue)
+        if issues != [issue]:  # a change to what it is already changes nothing
+            self._apply(fault, site, ordinal, where)
+        if fault.kind in STOPS:
+            raise stop(fault, str(fault.at))
+        return issues
+
+    def _meet(self, site: str, ordinal: int, where: str, late: bool = True) -> int:
+        """The delay of an op in ns, where it can be late. Stops here if the scenario says so."""
+        planted = self._injections
+        planted.come(self.thread, site, ordinal)
+        self._send(site, ordinal, where)
+        delay = planted.delay_ns(self.thread, site, ordinal) if late else 0
+        if delay:
+            self._inject("delay", site, ordinal, where, delay)
+        fault = planted.fault(self.thread, site, ordinal)
+        if fault is not None and fault.kind in STOPS:
+            self._apply(fault, site, ordinal, where)
+            raise stop(fault, f"{site}[{ordinal}]")
+        return delay
+
+    def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
+        """What comes from outside when the rank is here."""
+        for number, message in self._injections.messages(self.thread, site, ordinal):
+            told = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
+            self._inject("message", site or "start", ordinal or 0, where, change=told)
+            self._injections.post(number, message)
+
+    def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:
+        self._inject(fault.kind, site, ordinal, where, 0, fault.at, tuple(fault.change.items()))
+
+    def _inject(
+        self,
+        what: str,
+        site: str,
+        ordinal: int,
+        where: str,
+        ns: int = 0,
+        at: At = NOWHERE,
+        change: tuple[tuple[str, Any], ...] = (),
+    ) -> None:
+        """Write down what was applied. `at`: the address by which the scenario named the op."""
+        fields = what, ns, change, at.communicator, at.seq
+        self._sink(("injected", self.step, self.thread, site, ordinal, where) + fields)  # noqa: RUF005

@@ -1,0 +1,93 @@
+"""Trouble of the machine: what it takes away from a process says nothing of a protocol, so it is no verdict.
+
+    trouble(OSError(errno.ENOSPC, ...))     # "no space left on device": the run is lost, and nobody raised anything
+    trouble(ValueError("count"))            # "": a finding
+    is_stopped(4711)                        # SIGSTOP, a debugger: it will not answer
+    free_descriptors(80)                    # 17 of them: no start of a pool
+    limit(link.fileno(), 60.0)              # nobody waits longer for the rest of a message
+
+No memory, no room on a disk, no descriptor, no thread: whoever raised that was stopped by this machine, wherever in the
+chain of an exception it lies. A process that one of `ENDS` ended was ended from outside, by the out-of-memory killer, a
+limit or somebody; SIGABRT, SIGBUS, SIGSEGV, an exit status and an error of CUDA are what the program did. A backend
+says so in `Run.lost`, or raises `dpsim.contract.world.Lost` where there is no run yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import signal
+import socket
+import struct
+from pathlib import Path
+
+TAKEN_AWAY = (errno.ENOMEM, errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+"""Errors of calls that found the machine, or a limit on this process, exhausted."""
+
+ENDS = (signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+"""Signals with which somebody else ends a process: the system, a user, a terminal that closed, a limit on its time."""
+
+NO_THREAD = "can't start new thread"
+"""What Python says then, in an exception that has no type of its own."""
+
+
+def trouble(error: BaseException) -> str:
+    """What the machine lacked when this was raised; empty if it is no trouble of the machine."""
+    seen: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and not any(link is one for one in seen):
+        seen.append(link)
+        lacked = _lacked(link)
+        if lacked:
+            return lacked
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    return ""
+
+
+def _lacked(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "no memory"
+    if isinstance(error, OSError) and error.errno in TAKEN_AWAY:
+        return _words(error.errno) + (f": {error.filename}" if error.filename else "")
+    if type(error) is RuntimeError:  # libraries in C++ have no better one
+        if NO_THREAD in str(error):
+            return "no thread"
+        return next((_words(code) for code in TAKEN_AWAY if os.strerror(code) in str(error)), "")
+    return ""
+
+
+def _words(code: int | None) -> str:
+    return os.strerror(code or 0).lower()
+
+
+def is_stopped(process: int) -> bool:
+    """Whether a process was stopped and not continued. False where the system has no /proc to tell it."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] in "Tt"
+    except (OSError, IndexError):
+        return False
+
+
+def free_descriptors(most: int) -> int:
+    """How many descriptors this process can still open, counted up to `most`."""
+    with contextlib.ExitStack() as opened:
+        for count in range(most):
+            try:
+                descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE):
+                    raise
+                return count
+            opened.callback(os.close, descriptor)
+    return most
+
+
+def limit(descriptor: int, seconds: float) -> None:
+    """Have reads and writes of a socket fail with OSError after so long. A process that is stopped within a message
+    would hold the other side for ever.
+    """
+    time = struct.pack("ll", int(seconds), int(seconds % 1 * 1e6))
+    with socket.socket(fileno=os.dup(descriptor)) as same:
+        for option in (socket.SO_RCVTIMEO, socket.SO_SNDTIMEO):
+            same.setsockopt(socket.SOL_SOCKET, option, time)

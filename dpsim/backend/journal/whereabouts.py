@@ -1,0 +1,60 @@
+"""Where every rank stands, from its journal: what is told of a run that somebody stopped.
+
+    rank 0 in step 3: poll inbox at awake[7], waves.py:26
+    ranks 1, 2 in step 2: all_reduce int32[1] on dp_cpu #2 at agree[2], waves.py:29
+    rank 3 ended
+    rank 4 (u1) in step 3: wait flag baton.1 at turn[5], waves.py:40
+
+Ranks that stand at one place share a line. Of a rank that started host threads each one has a place, until it ends. On
+a machine that is stopped between two ops this is the last op that a thread issued: it stands there, or is on its way to
+the next one. A replay of a graph is one op.
+
+What is said by the way, of a run that was cut off, has at most FEW lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.contract.ops import KIND, MAIN, THREAD, THREAD_HOW, THREAD_NAME, RawRecord, as_record
+from dpsim.contract.rules.replay_frame import replay_at
+from dpsim.contract.words import counted, ranks_text, short
+
+NO_OPS = ("learned", "injected", "finished")
+FEW = 8
+
+
+def whereabouts(journals: Sequence[Sequence[RawRecord]], most: int | None = None) -> str:
+    """A line for each place; the first so many, and one that counts the ranks elsewhere."""
+    places: dict[str, list[int]] = {}
+    for rank, journal in enumerate(journals):
+        for place in _places(journal):
+            places.setdefault(place, []).append(rank)
+    lines = [f"{ranks_text(ranks)} {place}" for place, ranks in places.items()]
+    if most is not None and len(lines) > most:
+        elsewhere = sum(len(ranks) for ranks in [*places.values()][most:])
+        lines[most:] = [f"and {counted(elsewhere, 'rank')} elsewhere"]
+    return "\n".join(lines)
+
+
+def _places(journal: Sequence[RawRecord]) -> list[str]:
+    """That of main, then those of its other threads that have not ended."""
+    started = {raw[THREAD_NAME]: None for raw in journal if raw[KIND] == "thread" and raw[THREAD_HOW] == "start"}
+    if not started or journal[-1][KIND] == "finished":
+        return [_place(journal)]
+    own = {name: [raw for raw in journal if raw[THREAD] == name] for name in started}
+    places = [f"({name}) {_place(records)}" for name, records in own.items()]
+    main = _place([raw for raw in journal if raw[THREAD] == MAIN])
+    return [main, *[place for place in places if not place.endswith(" ended")]]
+
+
+def _place(journal: Sequence[RawRecord]) -> str:
+    if journal and journal[-1][KIND] in ("finished", "ended"):
+        return "ended"
+    last = next((at for at in range(len(journal) - 1, -1, -1) if journal[at][KIND] not in NO_OPS), None)
+    if last is None:
+        return "before the first op"
+    of = replay_at(journal, last)
+    record = as_record(journal[last if of is None else of])
+    what = short(record.describe(), 80)
+    return f"in step {record.step}: {what} at {record.site}[{record.ordinal}], {record.where}"

@@ -1,0 +1,5 @@
+"""Device memory.
+
+pools.py           the memory pools of graphs
+buffers.py         buffers and their views
+"""

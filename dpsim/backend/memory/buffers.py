@@ -1,0 +1,248 @@
+"""Device memory as journals name it: buffers and their views."""
+
+from __future__ import annotations
+
+import copy
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.backend.hosts.work import Outcome, Work
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.journal.journal import Journal
+from dpsim.backend.journal.misuse import CONTRACT, a_or_an
+from dpsim.backend.journal.plain import PLAIN, check_plain, told
+from dpsim.backend.memory.pools import PoolMemory
+from dpsim.contract.interface import (
+    Buffer,
+    Frozen,
+    HostArray,
+    Stream,
+)
+from dpsim.contract.ops import DType, Place, Ref, Refs
+
+INSTEAD = "; do it before the capture, or behind a replay"
+"""What to do, where a capture refuses what learns."""
+
+
+class OwnStream(Stream):
+    """What a buffer needs of a stream of its backend."""
+
+    __slots__ = ()
+
+    journal: Journal
+    home: str
+    """The pool that its memory comes from: that of its name, or a graph's."""
+
+    @abstractmethod
+    def _spin(self, ns: int) -> None:
+        """Hold the stream for so long: an injected delay."""
+
+
+class JournaledBuffer(Buffer):
+    """A buffer, or a view into one (`base`). `ref` is how records name its memory, with the tag if it has one; `refs`:
+    that alone, as records have it.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_ordinal",
+        "_site",
+        "base",
+        "count",
+        "freed",
+        "held",
+        "home",
+        "place",
+        "ref",
+        "refs",
+        "stream",
+    )
+
+    ref: Ref
+    refs: Refs
+
+    def __init__(self, stream: OwnStream, shape: tuple[int, ...], dtype: DType) -> None:
+        self.stream = stream
+        self.home = stream.home  # the pool that it comes from
+        self.shape = shape
+        self.dtype = dtype
+        self.count = math.prod(shape)
+        self.held: PoolMemory | None = None  # of a graph
+        self.place: Place | None = None
+        self.base: JournaledBuffer | None = None
+        self.freed: list[str] = []  # where in the source, once it is; views share it
+
+    def named(self, number: int, site: str, ordinal: int) -> None:
+        """Its place in the journal."""
+        self.ref = number, 0, self.count
+        self.refs = (self.ref,)
+        self._site = site
+        self._ordinal = ordinal
+
+    def view(self, start: int, stop: int) -> Buffer:
+        if not (self.shape and 0 <= start <= stop <= self.shape[0]):
+            raise IndexError(f"rows {start} to {stop} are not within a buffer of shape {self.shape}")
+        row = math.prod(self.shape[1:])
+        piece = self._view(start, stop)
+        [(number, first, _, *tag)] = refs([self])
+        piece.ref = number, first + start * row, first + stop * row, *tag
+        piece.refs = (piece.ref,)
+        piece.base, piece.freed = self.base or self, self.freed
+        if self.held is not None:
+            piece.held = self.held
+            self.held.named.add(piece)
+        return piece
+
+    def tagged(self, tag: Frozen) -> Buffer:
+        if type(tag) not in PLAIN or tag != tag:
+            check_plain(tag, "the tag", (self.base or self)._site)
+        named = copy.copy(self)
+        named.ref = *refs([self])[0][:3], tag
+        named.refs = (named.ref,)
+        named.base = self.base or self
+        if self.held is not None:
+            self.held.named.add(named)
+        return named
+
+    def read(self, site: str, stream: Stream | None = None) -> Work:
+        on = stream or self.stream
+        journal = self.stream.journal
+        try:
+            name = on.name
+        except AttributeError:
+            name = of_this_backend(on, OwnStream).name  # which says what is wrong
+        if journal.turn is not None:
+            journal.come(site)
+        if on.capture is not None:  # type: ignore[attr-defined]  # whatever the mode
+            on.capture.refuse(900, f"{site}: the host reads a buffer", INSTEAD)  # type: ignore[attr-defined]
+        delay = journal.note("read", site, (name, self.count, self.dtype, ref_of(self)))
+        if delay:
+            of_this_backend(on, OwnStream)._spin(delay)
+        return Work(journal, self._copy(on))
+
+    def record_stream(self, stream: Stream) -> None:
+        base = self.base or self
+        try:
+            name = stream.name
+        except AttributeError:
+            name = of_this_backend(stream, OwnStream).name
+        journal = self.stream.journal
+        if journal.turn is not None:
+            journal.come("record_stream")
+        journal.note("used", "record_stream", (name, refs([base])[0][0]))
+        if stream is base.stream:
+            return
+        if base.held is None:
+            base._hold(stream)
+        elif base.held.capture.under_way:
+            base.held.capture.used(base.held)
+
+    def free(self) -> None:
+        if self.base is not None:
+            raise RuntimeError(f"a view is not freed; it ends with its buffer {self.base._site}[{self.base._ordinal}]")
+        journal = self.stream.journal
+        if journal.turn is not None:
+            journal.turn(f"free.{self._site}", self._ordinal)
+        if self.held is not None:
+            self._give_back(self.held, journal.place(self._site))
+            return
+        if self.freed:
+            raise RuntimeError(f"the buffer {self._site}[{self._ordinal}] was freed twice, first at {self.freed[0]}")
+        self.freed.append(journal.free(self.home, self._site, self._ordinal, self.ref[0]))
+        self._release()
+
+    def _give_back(self, memory: PoolMemory, where: str) -> None:
+        """It is a graph's: the pool has it, and this is a weak reference from now on."""
+        if memory.capture.under_way:
+            memory.capture.gave_back(self, memory, where)
+        else:
+            memory.freed(where)
+            memory.give_back()
+            self._release()
+
+    def renumber(self, number: int) -> None:
+        """Its memory has begun another life, by a replay."""
+        self.ref = (number, *self.ref[1:])
+        self.refs = (self.ref,)
+
+    def gone(self) -> Ref:
+        """What a freed buffer has in the place of a `ref`: an error. One of a graph was lost, and is there again."""
+        if self.held is not None:
+            self.held.ref()
+            return self.ref
+        base = self.base or self
+        raise RuntimeError(f"the buffer {base._site}[{base._ordinal}] is used after it was freed at {self.freed[0]}")
+
+    @abstractmethod
+    def _view(self, start: int, stop: int) -> JournaledBuffer:
+        """Rows of the first axis, sharing memory."""
+
+    @abstractmethod
+    def _copy(self, stream: Stream) -> Outcome:
+        """Put a copy to the host on the stream, now; the answer waits for it."""
+
+    @abstractmethod
+    def _hold(self, stream: Stream) -> None:
+        """Tell the allocator that another stream uses the memory."""
+
+    @abstractmethod
+    def _release(self) -> None:
+        """Give the memory back. If it is a graph's, it can be used all the same."""
+
+
+def refs(buffers: Sequence[Buffer]) -> Refs:
+    """How records name the memory of these buffers. Raises RuntimeError for one that was freed, and AttributeError or
+    TypeError for what are none: `check_buffers` says so in words. Whether they are of this backend is seen where they
+    are used.
+    """
+    if not buffers:
+        return ()
+    if len(buffers) == 1:
+        [buffer] = buffers
+        if not buffer.freed:  # type: ignore[attr-defined]
+            own: Refs = buffer.refs  # type: ignore[attr-defined]
+            return own
+    return tuple([one.gone() if one.freed else one.ref for one in buffers])  # type: ignore[attr-defined]
+
+
+def ref_of(buffer: Buffer) -> Refs:
+    """The same for one buffer: it has the tuple at hand."""
+    refs: Refs = (buffer.gone(),) if buffer.freed else buffer.refs  # type: ignore[attr-defined]
+    return refs
+
+
+def check_buffers(site: str, reads: Any, writes: Any) -> None:
+    """Raise TypeError for what are no lists of buffers."""
+    for name, buffers in (("reads", reads), ("writes", writes)):
+        if not isinstance(buffers, list | tuple):
+            raise TypeError(f"{site}: {name} is {told(buffers)}; a list of buffers is needed, as {name}=[x]")
+        for one in buffers:
+            if not isinstance(one, JournaledBuffer):
+                raise TypeError(f"{site}: {name} has {told(one)}; a Buffer is needed, which Stream.alloc gives")
+
+
+def untagged(refs: Refs) -> Refs:
+    """The same memory, of whatever version."""
+    return tuple([ref[:3] for ref in refs])
+
+
+def of_this_backend(thing: Any, kind: type[Any]) -> Any:
+    """The thing, if it is of that class. Raises TypeError for one of another backend."""
+    if not isinstance(thing, kind):
+        wanted = next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
+        raise TypeError(f"{wanted} of this backend is needed, not {told(thing)}")
+    return thing
+
+
+def resized(array: HostArray, issue: Issue) -> HostArray:
+    """A flat copy of `array` with the count and type that an altered collective announces: cut, or filled with
+    zeros.
+    """
+    flat = np.zeros(issue.count, issue.dtype)
+    size = min(issue.count, array.size)
+    flat[:size] = array.reshape(-1)[:size]
+    return flat

@@ -1,0 +1,13 @@
+"""The contract between a program and what runs it: all that the other rooms build on.
+
+    interface.py       the calls that a program makes
+    ops.py             the records of a journal, and the addresses of ops
+    world.py           what a backend runs, and the run that it returns
+    program.py         the class of all programs: `prepare` once, `run` on every rank
+    registry.py        protocols and variants by name
+    schedule.py        the seam between the simulated machine and a search over schedules
+    words.py           small pieces of text: the nearest name, counts, durations
+    rules/             rules that machines and checks share
+
+This package imports no other part of dpsim.
+"""

@@ -1,0 +1,300 @@
+"""Protocols, their forms and their variants, by name.
+
+A scenario says `protocol: {name: dp_batch, form: "0.14", variant: M-DP-3}` and never an import path, so a scenario
+file cannot run code that nobody registered. A worker process is told the name and the module that registered it,
+and looks it up again there. Modules of yours are found through the entry point group `dpsim.protocols`, through
+`dpsim run --module`, or because a test imports them.
+
+    @register_protocol("hello", forms=("plain",))
+    class Hello(Program):
+        async def run(self, rank, args):
+            rank.decide("greeting", "hello in form " + args.form, "dp_cpu")
+
+A *form* is a published version of a protocol (`source-000`, `0.14`), equally healthy. A *variant* is a form with
+one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
+twin, with the class of finding that must catch it. A variant that is derived from the protocol's program runs in its
+place. Any other is a piece, for which `prepare` asks (`variant`, or `with_variant`):
+
+    @register_variant("HELLO-1", protocol="hello", expected="DISAGREEMENT:GREETING")
+    class Rude(Hello):
+        async def run(self, rank, args):
+            rank.decide("greeting", rank.rank, "dp_cpu")
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Any, Literal, TypeVar
+
+from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_program, refuse_unheeded
+from dpsim.contract.words import by_number, did_you_mean
+
+ENTRY_POINTS = "dpsim.protocols"
+"""Group of entry points whose modules register protocols when they are imported: those of dpsim are in its own
+pyproject.toml.
+"""
+
+
+class UnknownName(ValueError):
+    """A name that nobody registered. The message lists what there is."""
+
+
+@dataclass(frozen=True)
+class ProtocolEntry:
+    """A registered protocol. `forms`: the first is the default."""
+
+    name: str
+    program: type[Program[Any]]
+    forms: tuple[str, ...]
+    summary: str
+
+
+@dataclass(frozen=True)
+class VariantEntry:
+    """A registered variant of `protocol`, made by changing the healthy form `form`.
+
+    `make` is derived from the protocol's program, or from a piece of it. `expected` is the class pattern of the
+    finding that must catch it; for a variant that harms nothing but speed (or nothing at all) it is None and
+    `reason` says why. `twin`: another variant, healthy, from which this one differs in one thing; "" for the form.
+    """
+
+    name: str
+    protocol: str
+    form: str
+    make: type[Any]
+    expected: str | None
+    reason: str
+    summary: str
+    twin: str = ""
+
+
+_protocols: dict[str, ProtocolEntry] = {}
+_variants: dict[str, VariantEntry] = {}
+_asked: Counter[str] = Counter()  # how often somebody looked a variant up
+_heeded: set[tuple[str, str]] = set()  # (protocol, variant) of which `prepare` took notice: it may keep what it learned
+_loaded = False
+_failed: list[str] = []
+_found: set[str] = set()  # modules that need not be named: entry points, and what those imported
+
+ProgramClass = TypeVar("ProgramClass", bound=type[Program[Any]])
+VariantClass = TypeVar("VariantClass", bound=type[Any])
+
+
+def register_protocol(name: str, *, forms: tuple[str, ...] = ("default",)) -> Callable[[ProgramClass], ProgramClass]:
+    """Class decorator: make a `Program` known by name. Registering another class under a used name is a ValueError;
+    what cannot be run, and a name or forms that are none, are a TypeError.
+    """
+    if type(name) is not str:
+        raise TypeError('register_protocol needs a name: write `@register_protocol("my_name")` above the class')
+    if type(forms) is not tuple or not forms:
+        raise TypeError(f"protocol {name}: forms are a tuple of names, the first the default, not {forms!r}")
+
+    def register(program: ProgramClass) -> ProgramClass:
+        refuse_no_program(program)
+        _add(_protocols, name, ProtocolEntry(name, program, forms, _summary(program)), program)
+        return program
+
+    return register
+
+
+def register_variant(
+    name: str, *, protocol: str, form: str | None = None, expected: str | None, reason: str = "", twin: str = ""
+) -> Callable[[VariantClass], VariantClass]:
+    """Class decorator: make a variant known by name. One that no check has to catch (`expected=None`) must give a
+    reason. `form`: left out, the protocol's default. `twin`: the healthy variant that it was made from, where the
+    protocol alone has no such place.
+
+    Raises UnknownName if the form is left out and the protocol is not registered by now.
+    """
+    if type(name) is not str:
+        raise TypeError('register_variant needs a name: write `@register_variant("M-1", ...)` above the class')
+    if expected is None and not reason:
+        raise ValueError(f"variant {name}: expected=None needs a reason (equivalent? performance only?)")
+
+    def register(make: VariantClass) -> VariantClass:
+        if not isinstance(make, type):
+            raise TypeError(f"variant {name}: a class is registered, not {make!r}")
+        if issubclass(make, Program):
+            refuse_no_program(make)
+        of = (_protocols.get(protocol) or _find(_protocols, protocol, "protocol")).forms[0] if form is None else form
+        _add(_variants, name, VariantEntry(name, protocol, of, make, expected, reason, _summary(make), twin), make)
+        return make
+
+    return register
+
+
+def protocol(name: str) -> ProtocolEntry:
+    """The protocol of that name. Raises UnknownName with the nearest names."""
+    entry: ProtocolEntry = _find(_protocols, name, "protocol")
+    return entry
+
+
+def variant(name: str) -> VariantEntry:
+    """The variant of that name. Raises UnknownName with the nearest names."""
+    entry: VariantEntry = _find(_variants, name, "variant")
+    _asked[name] += 1
+    return entry
+
+
+def protocols() -> list[ProtocolEntry]:
+    _load()
+    return [_protocols[name] for name in sorted(_protocols)]
+
+
+def variants(protocol: str | None = None) -> list[VariantEntry]:
+    """All variants, or those of one protocol, by name: M-DP-2 before M-DP-10."""
+    _load()
+    chosen = [entry for entry in _variants.values() if protocol in (None, entry.protocol)]
+    _asked.update(entry.name for entry in chosen)
+    return sorted(chosen, key=lambda entry: by_number(entry.name))
+
+
+# ---- the program that runs
+
+
+def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
+    """The program of a protocol, or its variant's where that is derived from it, and what it made of the arguments.
+
+    Raises UnknownName, and Unsuitable, also for a variant of which `prepare` takes no notice: the healthy protocol
+    would run under its name.
+    """
+    healthy = protocol(name).program
+    word = args.variant if isinstance(args, Arguments) else None
+    if word is None:
+        return _prepare(name, healthy(), args)
+    made = variant(word).make
+    if issubclass(made, healthy):
+        return _prepare(name, made(), args)
+    before = _asked[word]
+    program, result = _prepare(name, healthy(), args)
+    if _asked[word] > before:
+        _heeded.add((name, word))
+    elif (name, word) not in _heeded:
+        raise Unsuitable(
+            f"the protocol {name} takes no notice of its variant {word}; make {made.__qualname__} a class derived "
+            f"from {healthy.__qualname__}, or look it up in {healthy.__qualname__}.prepare (registry.variant)"
+        )
+    return program, result
+
+
+def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
+    """Raises Unsuitable for settings that the program would take no notice of, of single ranks or of all."""
+    if isinstance(args, Arguments) and program.heeds is not None:
+        refuse_unheeded(name, args, program.heeds)
+    if isinstance(args, Arguments) and args.config_by_rank and not program.honours_config_by_rank:
+        of = type(program).__qualname__
+        raise Unsuitable(
+            f"config_by_rank: {of} gives all ranks the same config; remove it, or let {of}.prepare ask "
+            "Arguments.config_of(rank) and set honours_config_by_rank"
+        )
+    return program, program.prepare(args)
+
+
+def with_variant(
+    program: Program[Any], args: Arguments, pieces: Mapping[type[Any], type[Any]]
+) -> dict[type[Any], type[Any]]:
+    """For `prepare`: the pieces of a program, each under the class that it has to be derived from, the variant's in
+    place of the one that it replaces. Raises Unsuitable if it replaces none.
+    """
+    if args.variant is None:
+        return dict(pieces)
+    entry = variant(args.variant)
+    replaced = {base: entry.make for base in pieces if issubclass(entry.make, base)}
+    if not (replaced or isinstance(program, entry.make)):
+        known = ", ".join(base.__qualname__ for base in [*pieces, type(program)])
+        raise Unsuitable(
+            f"the variant {entry.name} is {entry.make.__qualname__}, which replaces nothing in {entry.protocol}; "
+            f"expected a class derived from one of {known}"
+        )
+    return {**pieces, **replaced}
+
+
+def modules() -> list[str]:
+    """The modules that registered something: what a worker process imports to know the same names."""
+    _load()
+    return sorted(_owners())
+
+
+def known_without_import(module: str) -> bool:
+    """Whether a module comes with dpsim or is found by entry points, so that nobody has to name it."""
+    return module.partition(".")[0] == "dpsim" or module in _found
+
+
+def packages() -> set[str]:
+    """The packages of what is registered by now, wherever they are installed: in a traceback, the protocols' own."""
+    owners = [entry.program for entry in _protocols.values()] + [entry.make for entry in _variants.values()]
+    return {owner.__module__.partition(".")[0] for owner in owners}
+
+
+def _load() -> None:
+    """Import what the entry points name. One that cannot be imported takes nothing from the others: what is wrong with
+    it is said to whoever asks for a name that is not there.
+    """
+    global _loaded
+    if not _loaded:
+        _loaded = True
+        before = _owners()
+        for point in entry_points(group=ENTRY_POINTS):
+            _found.add(point.module)
+            try:
+                point.load()
+            except Exception as error:
+                of = f" of {point.dist.name}" if point.dist is not None else ""
+                _failed.append(f"the entry point {point.name} = {point.value}{of}: {type(error).__name__}: {error}")
+        _found.update(_owners() - before)
+
+
+def _add(table: dict[str, Any], name: str, entry: Any, owner: type[Any]) -> None:
+    old = table.get(name)
+    if old is not None and (_owner(old).__module__, _owner(old).__qualname__) != (owner.__module__, owner.__qualname__):
+        raise ValueError(f"{name!r} is registered already, by {_owner(old).__module__}.{_owner(old).__qualname__}")
+    table[name] = entry
+
+
+def _owners() -> set[str]:
+    entries: list[ProtocolEntry | VariantEntry] = [*_protocols.values(), *_variants.values()]
+    return {_owner(entry).__module__ for entry in entries}
+
+
+def _owner(entry: ProtocolEntry | VariantEntry) -> type[Any]:
+    return entry.program if isinstance(entry, ProtocolEntry) else entry.make
+
+
+def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]) -> Any:
+    _load()
+    if name in table:
+        return table[name]
+    hint = did_you_mean(name, table)
+    failed = "".join(f"; could not be loaded: {one}" for one in _failed)
+    failed += "" if table or _failed else f"; nothing has entry points of the group {ENTRY_POINTS}: is dpsim installed?"
+    names = f": {', '.join(sorted(table))}" if len(table) <= 30 else f" {len(table)}; dpsim list names them"
+    cure = "if a module of yours registers it, import it (--module; in tests, conftest.py)"
+    raise UnknownName(f"no {what} is registered as {name!r}{hint} (there are{names}){failed}; {cure}")
+
+
+def _summary(owner: type[Any]) -> str:
+    return (owner.__doc__ or "").strip().partition("\n")[0]
+
+
+__all__ = [
+    "ENTRY_POINTS",
+    "Program",
+    "ProtocolEntry",
+    "UnknownName",
+    "Unsuitable",
+    "VariantEntry",
+    "known_without_import",
+    "modules",
+    "packages",
+    "prepared",
+    "protocol",
+    "protocols",
+    "register_protocol",
+    "register_variant",
+    "variant",
+    "variants",
+    "with_variant",
+]

@@ -1,0 +1,6 @@
+"""Rules of the contract that both the machines and the checks ask.
+
+wait_set.py        the ranks that a member of a collective waits for
+replay_frame.py    the replay of a graph that a record belongs to
+shared_state.py    what the ranks of one process share, which no run may change
+"""

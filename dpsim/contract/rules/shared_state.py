@@ -1,0 +1,136 @@
+"""What ranks share where they live in one process: the program, and what its `prepare` made. No run may change it.
+
+On real backends each rank has a process of its own, and with it a program of its own. A run that keeps something there
+would be right on the simulation and wrong elsewhere, so whoever runs a program compares before and after.
+
+    before = state_of(program, prepared)
+    ...                                        # the run
+    refuse_changes(program, prepared, before)  # raises SharedState, which names what changed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from copyreg import dispatch_table
+from functools import cache, cached_property
+from io import BytesIO
+from pickle import DEFAULT_PROTOCOL, Pickler
+from types import FunctionType
+from typing import Any
+
+from dpsim.contract.program import Program
+
+
+class SharedState(ValueError):
+    """`run` changed what its ranks share, where they share a process: the program, or what `prepare` made."""
+
+
+def refuse_changes(program: Program[Any], prepared: Any, before: Mapping[str, Any]) -> None:
+    """Runs must not change what ranks of one process share, since ranks of several processes do not. Raises SharedState
+    with a thing that is not as it was, by `state_of`.
+    """
+    after = state_of(program, prepared)
+    if after == before:
+        return
+    for name in sorted(after.keys() | before.keys()):
+        if before.get(name) != after.get(name):
+            run = type(program).run
+            place = f"{run.__module__.replace('.', '/')}.py:{run.__code__.co_firstlineno}"
+            raise SharedState(
+                f"{type(program).__qualname__}.run ({place}) changed {name}. Ranks in one process share it, and ranks "
+                "in processes of their own do not; keep what changes in local variables of run"
+            )
+
+
+def state_of(program: Program[Any], prepared: Any) -> dict[str, Any]:
+    """All that ranks share, by name: pickled, which tells whether anything in it has changed; what cannot change as it
+    is, or not at all. What refuses to be pickled (a lock, a lambda) stands for itself by its type and name, and what
+    lies around it is compared. What remembers results says by `__reduce__` that they are no part of it.
+    """
+    owners = [*map(vars, _classes(type(program))), vars(program)]
+    named = {f"self.{name}": value for owner in owners for name, value in owner.items()}
+    parts = vars(prepared) if hasattr(prepared, "__dict__") else {}
+    if parts:
+        named |= {f"prepared.{name}": value for name, value in parts.items()}
+    elif not _cannot_change(prepared):
+        named["prepared"] = prepared
+    state: dict[str, Any] = {}
+    for name, value in named.items():
+        if isinstance(value, _FIXED):
+            state[name] = value
+            continue
+        if name.startswith(_UNSEEN):
+            continue
+        for pickler in (_WithoutCaches, _ByName):  # the second is slow, and few need it
+            with suppress(Exception):  # whatever somebody's own way to be pickled raises
+                stream = BytesIO()
+                pickler(stream).dump(value)
+                state[name] = stream.getvalue()
+                break
+    return state
+
+
+_UNSEEN = ("self.__", "self._abc_impl")
+"""What Python puts into a class."""
+
+_FIXED = (int, float, str, type(None), type, FunctionType, staticmethod, classmethod, property)
+
+_VALUES = frozenset({int, float, bool, str, bytes, type(None)})
+
+_WALKED = _VALUES | {tuple, list, dict, set, frozenset}
+"""What a pickler goes into, or writes down, by itself."""
+
+_NAMED = (type, FunctionType)
+
+
+def _cannot_change(value: Any) -> bool:
+    """Whether nobody can change a value: numbers, text, and tuples of these, named or not."""
+    if isinstance(value, tuple) and not hasattr(value, "__dict__"):
+        return _VALUES.issuperset(map(type, value)) or all(map(_cannot_change, value))
+    return type(value) in _VALUES
+
+
+class _WithoutCaches(Pickler):
+    """Leaves out cached properties: they are filled in when somebody asks, and change nothing."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        kind: Any = type(obj)
+        cached = _cached(kind)
+        if not cached:
+            return NotImplemented
+        kept = {name: value for name, value in vars(obj).items() if name not in cached}
+        return kind, tuple(obj) if isinstance(obj, tuple) else (), kept
+
+
+class _ByName(_WithoutCaches):
+    """Puts the names of things in place of those that cannot be pickled, and of all functions and classes, which may
+    have been made within a function. Nobody reads what it writes.
+    """
+
+    def persistent_id(self, obj: Any) -> Any:
+        kind = type(obj)
+        if kind in _WALKED:
+            return None
+        if not isinstance(obj, _NAMED):
+            with suppress(Exception):
+                reduce = dispatch_table.get(kind)
+                if type(reduce(obj) if reduce else obj.__reduce_ex__(DEFAULT_PROTOCOL)) is tuple:
+                    return None  # and no name of something that may not be found
+        return f"{kind.__module__}.{kind.__qualname__} {getattr(obj, '__qualname__', '')}"
+
+
+@cache
+def _classes(kind: type[Program[Any]]) -> tuple[type[Any], ...]:
+    """A program's class and those that it inherits from, the first of them first; without `Program`."""
+    return tuple([one for one in reversed(kind.__mro__) if issubclass(one, Program) and one is not Program])
+
+
+@cache
+def _cached(kind: Any) -> frozenset[str]:
+    """The names of its cached properties."""
+    owners = [vars(owner) for owner in kind.__mro__]
+    return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))
+
+
+__all__ = ["SharedState", "refuse_changes", "state_of"]

@@ -1,0 +1,258 @@
+"""The communicators of one rank of the simulation: what connects the contract with the shared groups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from dpsim.backend.calls.communicators import JournaledDeviceCommunicator
+from dpsim.backend.hosts.host_communicators import JournaledHostCommunicator
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.memory.buffers import of_this_backend
+from dpsim.contract.interface import Buffer, HostArray, Stream
+from dpsim.contract.rules.wait_set import is_idle
+from dpsim.contract.schedule import numbered_label
+from dpsim.sim.calls.streams import SimStream
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.collectives.groups import Group
+from dpsim.sim.collectives.membership import Membership
+from dpsim.sim.collectives.residency import Slots
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.memory.buffers import flat_of, touched
+
+
+class SimHostCommunicator(JournaledHostCommunicator):
+    """Host collectives and transfers: each ends for its host alone."""
+
+    __slots__ = ("group", "host", "membership")
+
+    def __init__(self, host: Host, group: Group, membership: Membership | None = None) -> None:
+        super().__init__(host.journal, group.spec)
+        self.host = host
+        self.group = group
+        self.membership = membership
+
+    def _start(self, issues: list[Issue], array: HostArray, shape: tuple[int, ...]) -> Outcome:
+        host, machine = self.host, self.host.machine
+        count = math.prod(shape)
+        source = _flat_copy(array)
+        result = source
+        last: Op | None = None
+        for issue in issues:
+            host.issue()
+            late = host.issued
+            if issue.delay_ns:
+                late = host.op(host.address("is late for"), issue.delay_ns, host=True)
+                machine.submit(late)
+            if last is not None:  # a repeated one has memory of its own: both are under way at the same time
+                source = _flat_copy(array)
+            result = source.copy() if source.size == count else _as_far_as_it_fits(source, count)
+            own = Contribution(issue, result, source, (late,) if late is not None else (), machine.env._now)
+            last = (self.group.join if issue.peer is None else self.group.move)(host, own)
+        if last is None:
+            result = _as_far_as_it_fits(source, count)
+        wanted = result if result.shape == shape else result.reshape(shape)
+
+        if last is None:
+            return lambda: _at_once(wanted)
+        if self.membership is not None:
+            return partial(self._unless_aborted, self.membership, host.journal.site, last, issues[-1], wanted)
+        if machine.partial:
+            return lambda: host.wait(self._served(last, issues[-1]), wanted)
+        if machine.timed:
+            return lambda: host.wait(last, wanted)
+        return lambda: host.wait(self.group.ended(host, last), wanted)
+
+    def _unless_aborted(
+        self, membership: Membership, site: str, last: Op, issue: Issue, wanted: HostArray
+    ) -> Generator[Any, Any, HostArray]:
+        """The result, where it is not aborted before."""
+        if membership.aborted:
+            raise self.error(site)
+        part = membership.part(self.host, self._served(last, issue))
+        yield from self.host.wait(part.over)
+        if part.broken:
+            raise self.error(site)
+        return wanted
+
+    def _abort(self) -> None:
+        if self.membership is not None:
+            self.membership.abort(self.host)
+
+    def _served(self, last: Op, issue: Issue) -> Op:
+        """What a host waits for that awaits this end, where it may be lost with one of the others."""
+        host, group = self.host, self.group
+        end = last if host.machine.timed else group.ended(host, last)
+        if not host.machine.partial:
+            return end
+        others = group.spec.ranks if issue.peer is None else (issue.peer,)
+        return host.parts(group.spec.name, others, end, on_device=False)
+
+
+def _at_once(wanted: HostArray) -> Generator[Any, Any, HostArray]:
+    """A skipped collective: nothing to wait for."""
+    return wanted
+    yield
+
+
+def _flat_copy(array: HostArray) -> HostArray:
+    return np.array(array) if array.ndim == 1 else np.array(array).reshape(-1)
+
+
+def _as_far_as_it_fits(source: HostArray, count: int) -> HostArray:
+    """The beginning of a result: the input, then zeros."""
+    result = np.zeros(count, source.dtype)
+    size = min(count, source.size)
+    result[:size] = source[:size]
+    return result
+
+
+class SimDeviceCommunicator(JournaledDeviceCommunicator):
+    """Device collectives and transfers: each holds its stream until it ends for this rank."""
+
+    __slots__ = ("_before", "_heads", "_moves", "_parts", "_started", "group", "host", "membership", "slots")
+
+    def __init__(
+        self, host: Host, group: Group, slots: Slots | None = None, membership: Membership | None = None
+    ) -> None:
+        super().__init__(host.journal, group.spec)
+        self.host = host
+        self.group = group
+        self.slots = slots
+        self.membership = membership
+        self._parts = 0
+        self._started: Op | None = None
+        self._moves: list[Op] | None = None
+        self._before: Op | None = None
+        self._heads: Sequence[Op] = ()
+
+    def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
+        on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
+        if self.aborted:  # in a replay
+            raise self.error(self.name)
+        host, machine = self.host, self.host.machine
+        if self.group.made is not None:
+            self.group.made.meet(host, self.ranks)
+        for issue in issues:
+            if issue.delay_ns:
+                on._spin(issue.delay_ns)
+            if (issue.sizes or not issue.count) and is_idle(issue.call):
+                self._pass(Contribution(issue, flat_of(output), flat_of(source), (), machine.env._now))
+                continue
+            if on.chain.queue is not None:
+                on.chain.make_room(host)
+            heads = self._start(on.chain.heads(host))
+            own = Contribution(issue, flat_of(output), flat_of(source), heads, machine.env._now)
+            if machine.memory:
+                root = issue.root
+                reads = [source] if root is None or root == host.rank else []
+                own.touches = touched(reads, [output] if root != host.rank else [])
+            end = self.group.join(host, own)
+            if machine.partial:
+                members = self.group.spec.ranks
+                end = self.group.last[host.rank] = host.parts(self.group.spec.name, members, end, on_device=True)
+            if self.membership is not None:
+                end = self.group.last[host.rank] = self.membership.part(host, end, own).over
+            on.chain.tail = self._end(end)
+            if on.chain.queue is not None:
+                on.chain.queue.append(on.chain.tail)
+
+    def _pass(self, own: Contribution) -> None:
+        """A collective in which this rank has no part is dropped when it is issued, as NCCL does: it stands on no
+        stream and has no turn on the communicator.
+        """
+        last, rank = self.group.last, self.host.rank
+        before = last.pop(rank, None)
+        self.group.join(self.host, own)
+        del last[rank]
+        if before is not None:
+            last[rank] = before
+
+    def _move(self, issues: list[Issue], buffer: Buffer, stream: Stream) -> None:
+        on = stream if type(stream) is SimStream else of_this_backend(stream, SimStream)
+        if self.aborted:
+            raise self.error(self.name)
+        host, group, chain = self.host, self.group, on.chain
+        for issue in issues:
+            if group.made is not None:
+                group.made.meet(host, self._makes(issue))
+            if issue.delay_ns:
+                on._spin(issue.delay_ns)
+            if chain.queue is not None and not self._moves:  # a group takes one place
+                chain.make_room(host)
+            array = flat_of(buffer)
+            if not self._moves:
+                self._heads = self._start(chain.heads(host))
+            own = Contribution(issue, array, array, self._heads, host.machine.env._now)
+            if host.machine.memory:
+                own.touches = touched([buffer], []) if issue.op == "send" else touched([], [buffer])
+            end = group.move(host, own, group.last.get(host.rank) if self._moves is None else self._before)
+            if host.machine.partial and issue.peer is not None:
+                end = host.parts(group.spec.name, (issue.peer,), end, on_device=True)
+            if self.membership is not None:
+                end = self.membership.part(host, end, own).over
+            if self._moves is None:
+                chain.tail = self._end(end)
+                group.last[host.rank] = chain.tail
+                if chain.queue is not None:
+                    chain.queue.append(chain.tail)
+            else:
+                self._moves.append(end)
+
+    def _abort(self) -> None:
+        if self.membership is not None:
+            self.membership.abort(self.host)
+
+    def _open(self, stream: Stream) -> None:
+        self._moves, self._before = [], self.group.last.get(self.host.rank)
+
+    def _close(self, stream: Stream) -> None:
+        on, moves, host = of_this_backend(stream, SimStream), self._moves or [], self.host
+        self._moves = None
+        end = host.op(host.address("ends a group after"))
+        host.machine.edges(moves, end)
+        self.group.last[host.rank] = end
+        host.machine.mark(end)
+        on.chain.append(end)
+        if moves:
+            on.chain.tail = self._end(end)
+        if on.chain.queue is not None and moves:
+            on.chain.queue.append(end)
+
+    def _makes(self, issue: Issue) -> tuple[int, ...]:
+        """Whose communicator a transfer goes out on, where they are made at first use."""
+        pair = self.host.rank, self.host.rank if issue.peer is None else issue.peer
+        return self.ranks if issue.group is not None or issue.peer is None else (min(pair), max(pair))
+
+    def unmade(self, issue: Issue) -> bool:
+        made = self.group.made
+        return made is not None and not made.knows(self.host.rank, self._makes(issue))
+
+    # ---- where residency is finite
+
+    def _start(self, heads: Sequence[Op]) -> Sequence[Op]:
+        """What a part comes after; a group of transfers is one."""
+        if self.slots is None:
+            return heads
+        host = self.host
+        last = self.group.last.get(host.rank)
+        self._started = self.slots.start(host, self._label("starts"), heads, last, self.places)
+        return (self._started,)
+
+    def _end(self, end: Op) -> Op:
+        """The end of a part, with its slot given back: what comes next on this stream and communicator waits for it."""
+        if self.slots is None or self._started is None:
+            return end
+        end = self.group.last[self.host.rank] = self.slots.leave(self.host, self._label("leaves"), self._started, end)
+        self._parts += 1
+        return end
+
+    def _label(self, what: str) -> str:
+        visible = self.host.machine.visible
+        return numbered_label(f"{what} {self.group.spec.name}", self._parts, self.host.word) if visible else ""

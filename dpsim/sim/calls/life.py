@@ -1,0 +1,144 @@
+"""The life of a rank on the simulated machine: its program, then an implied device synchronise; and its death.
+
+`ends` is where the end of each rank is written down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import suppress
+from typing import Any
+
+from dpsim.backend.graphs.kernel_call import KernelError
+from dpsim.backend.hosts.threads import ThreadProgram
+from dpsim.backend.journal.injection import RankDied, RankHung
+from dpsim.backend.journal.misuse import ForeignAwait
+from dpsim.backend.journal.trouble import trouble
+from dpsim.contract.program import Program
+from dpsim.contract.registry import packages
+from dpsim.contract.schedule import kill_label, own_label
+from dpsim.contract.world import End, Kill, Lost
+from dpsim.sim.calls.rank import SimRank
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Death
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.hosts.threads import SimThread
+
+
+async def live(rank: SimRank, program: Program[Any], prepared: Any, ends: list[End]) -> None:
+    """The life of one rank: its program, then an implied device synchronise."""
+    journal, host, device = rank.journal, rank.host_thread, rank.own_device
+    if host.killed:
+        return
+    late_ns = journal.start_delay()
+    if late_ns:
+        await _Await(host.pause(late_ns, own_label(rank.rank, "starts")))
+    try:
+        await (program.serve(rank, prepared) if rank.name else program.run(rank, prepared))
+        if rank.threads is not None:
+            lost = await _Await(rank.threads.all_over())
+            if lost is not None:
+                ends[rank.rank] = "raised"
+                lost.host.own_journal.raised(lost.error, packages())
+                rank.stop()
+                return
+        host.drains = True
+        for chain in device.chains.values():
+            end = chain.end(host)
+            if end is not None:
+                await _Await(host.wait_for_device(end))
+        if host.gate is not None:
+            await _Await(host.get_through())
+        if host.lives is not None:
+            await _Await(host.settle())
+    except RankDied:
+        with suppress(KernelError):
+            await _Await(host.get_through())
+        ends[rank.rank] = "died"
+        rank.stop()
+        device.die(host)
+        return
+    except RankHung:
+        rank.hang()
+        await _Await(_for_ever(host))
+    except KeyboardInterrupt as error:  # SimPy would let the other ranks go on first, for ever perhaps
+        raise host.machine.halt(error) from error
+    except (Exception, SystemExit, ForeignAwait) as error:  # to leave the process is to break off this rank alone
+        raised: BaseException = error
+        if rank.threads is not None:
+            rank.threads.main.breaks()
+        try:
+            await _Await(host.get_through())
+        except KernelError as earlier:
+            raised = earlier
+        ends[rank.rank] = "raised"
+        journal.raised(raised, packages())
+        rank.stop()
+        lacked = trouble(raised)
+        if lacked:
+            raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
+        return
+    ends[rank.rank] = "finished"
+    journal.finished()
+    rank.gone()
+
+
+async def live_beside(rank: SimRank, thread: SimThread, program: ThreadProgram, ends: list[End]) -> None:
+    """The life of another host thread of a rank."""
+    host, journal = thread.host, thread.host.own_journal
+    error: BaseException | None = None
+    host.starts()
+    late_ns = journal.start_delay()
+    if late_ns:
+        await _Await(host.pause(late_ns, own_label(host.word, "is late")))
+    try:
+        await program(rank)
+    except RankDied:
+        ends[rank.rank] = "died"
+        rank.stop()
+        rank.own_device.die(host)
+        return
+    except RankHung:
+        rank.hang()
+        await _Await(_for_ever(host))
+    except KeyboardInterrupt as broken:
+        raise host.machine.halt(broken) from broken
+    except (Exception, SystemExit, ForeignAwait) as raised:
+        error = raised
+        lacked = trouble(raised)
+        if lacked:
+            raise host.machine.halt(Lost(f"{lacked} (rank {rank.rank} in step {journal.step})")) from raised
+    thread.error, thread.message = error, journal.ended(error, packages())
+    thread.end(host)
+
+
+def kill(machine: Machine, rank: SimRank, kill: Kill, ends: list[End]) -> None:
+    """From now on the rank may die: at a time, or whenever the chooser says so."""
+    number = rank.rank
+
+    def effect() -> None:
+        if ends[number] == "blocked":
+            ends[number] = "died"
+            rank.died(op)
+
+    # Not in the midst of the call by which the host came here, which has yet to be journaled.
+    ns = kill.ns if kill.at is None else max(kill.ns, 1)
+    op = Death(kill_label(number), ns, effect, machine.end_of(number, sure=False))
+    op.strikes = lambda: ends[number] == "blocked"
+    if not machine.timed:
+        rank.host_thread.before(op)
+    machine.submit(op)
+
+
+def _for_ever(host: Host) -> Generator[Any, Any, None]:
+    yield host.machine.env.waiter()  # which is never due
+
+
+class _Await:
+    """Await a generator of the machine, without a record."""
+
+    def __init__(self, outcome: Any) -> None:
+        self._outcome = outcome
+
+    def __await__(self) -> Any:
+        return self._outcome

@@ -1,0 +1,186 @@
+"""The contract on the simulated machine: one rank, as the program on its host thread sees it.
+
+What the thread knows and issues is in `dpsim.sim.hosts.host`, the device in `dpsim.sim.memory.device`, `streams` and
+`buffers`, the communicators in `dpsim.sim.calls.communicators`. Here are messages and sleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+
+from dpsim.backend.calls.graphs import JournaledGraph
+from dpsim.backend.calls.rank import JournaledRank
+from dpsim.backend.hosts.threads import JournaledFlag, JournaledThread, ThreadProgram
+from dpsim.backend.hosts.work import Outcome
+from dpsim.backend.memory.pools import GraphPool
+from dpsim.contract.interface import Frozen, Stream
+from dpsim.contract.schedule import visit_label
+from dpsim.contract.world import Message, outside
+from dpsim.sim.calls.flags import SimFlag
+from dpsim.sim.calls.graphs import SimGraph
+from dpsim.sim.calls.streams import SimStream
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.hosts.threads import SimThread, Threads
+from dpsim.sim.memory.device import Device
+from dpsim.sim.services.mailbox import Mailboxes
+from dpsim.sim.services.notices import Notices
+from dpsim.sim.services.ports import Ports
+from dpsim.sim.services.stores import join_store, open_store
+
+Begin: TypeAlias = Callable[["SimRank", SimThread, ThreadProgram], Coroutine[Any, Any, None]]
+"""The life of a host thread that a program starts."""
+
+
+class SimRank(JournaledRank):
+    """One rank of the simulation. `host_thread`: its host, or the front of several (`threads`)."""
+
+    __slots__ = ("_begin", "_boxes", "_notices", "_ports", "host_thread", "own_device", "threads")
+
+    def __init__(
+        self,
+        host: Host,
+        device: Device,
+        boxes: Mailboxes,
+        notices: Notices,
+        ports: Ports,
+        threads: Threads | None = None,
+        begin: Begin | None = None,
+    ) -> None:
+        super().__init__(host.journal if threads is None else threads.journal)
+        self.host_thread = host if threads is None else threads.host
+        self.own_device = device
+        self.threads = threads
+        self._boxes = boxes
+        self._notices = notices
+        self._ports = ports
+        self._begin = begin
+
+    def died(self, by: Op) -> None:
+        """The rank was killed: its host and its device."""
+        if self.threads is None:
+            self.host_thread.died()
+        else:
+            self.threads.died()
+        self.own_device.lose()
+        self._ports.left(self.host_thread, by)
+        self._notices.gone(self.rank, partial(self._behind_death, by))
+
+    def cut(self) -> bool:
+        """Take back what its hosts journaled and did not come to. Whether one stands in a plain call."""
+        return self.host_thread.cut() if self.threads is None else any(host.stands for host in self.threads.hosts)
+
+    def stop(self) -> None:
+        """The rank has ended before its time: none of its threads goes on."""
+        if self.threads is not None:
+            self.threads.over = True
+        self._ports.left(self.host_thread, None)
+        self.gone()
+
+    def hang(self) -> None:
+        """None of its threads goes on, and nobody is told."""
+        if self.threads is not None:
+            self.threads.over = True
+
+    def gone(self) -> None:
+        """The program has come to an end, whatever that was: those who watch the rank are told."""
+        self._notices.gone(self.rank, self._behind)
+
+    def _behind(self, op: Op) -> None:
+        """Put an op behind all that the rank's hosts did and knew."""
+        for host in self._hosts:
+            if host.chained:
+                host.before(op)
+
+    def _behind_death(self, by: Op, op: Op) -> None:
+        """The same of a rank that was killed: what it had issued and not come to did not happen."""
+        self.host_thread.machine.edge(by, op)
+        for host in self._hosts:
+            op.causes |= host.causes
+            op.seen_marks |= host.seen_marks
+
+    @property
+    def _hosts(self) -> Sequence[Host]:
+        return [self.host_thread] if self.threads is None else self.threads.hosts
+
+    def _stream(self, name: str) -> Stream:
+        return SimStream(self.host_thread, self.own_device, name)
+
+    def _graph(self, name: str, pool: GraphPool) -> JournaledGraph:
+        return SimGraph(self, name, pool)
+
+    def _open_store(self, port: int) -> Outcome:
+        return open_store(self.host_thread, self._ports, self.node, port, self.own_device.costs.message)
+
+    def _join_store(self, node: int, port: int, timeout_ns: int | None) -> Outcome:
+        took = self.own_device.costs.message
+        return join_store(self.host_thread, self._ports, node, port, timeout_ns, took)
+
+    def _flag(self, name: str) -> JournaledFlag:
+        return SimFlag(self.host_thread, name)
+
+    def _start(self, name: str, program: ThreadProgram) -> JournaledThread:
+        threads = self.threads
+        assert threads is not None
+        assert self._begin is not None
+        thread = SimThread(threads, name, threads.host_of(name))
+        self.own_device.tell(thread.host)
+        threads.begin(thread.host, self._begin(self, thread, program))
+        return thread
+
+    def _post(self, to: int, mailbox: str, message: Frozen, delay_ns: int) -> None:
+        host = self.host_thread
+        host.issue()
+        life = ~self.rank if self.rank in host.machine.lossy else None
+        delivery = Op(host.address("delivers"), self.own_device.costs.message + delay_ns, life=life)
+        if host.chained:
+            host.before(delivery)
+        self._boxes.post(delivery, host.journal.here(), to, mailbox, message, host.issued)
+
+    def _watch(self, actor: int, mailbox: str) -> None:
+        self._notices.watch(self.host_thread, actor, mailbox, self.own_device.costs.message)
+
+    def from_outside(self, number: int, message: Message) -> None:
+        """A message of the world, with its number there, is sent where this rank is now."""
+        host, at = self.host_thread, (message.mailbox, number)
+        host.issue(visit_label(host.word, *at, "lets in"))
+        label = visit_label(message.to, *at, "delivers from outside") if host.machine.visible else ""
+        delivery = Op(label, self.own_device.costs.message)
+        if host.chained:
+            host.before(delivery)
+        source = outside(self.rank), "", message.mailbox, number
+        self._boxes.post(delivery, source, message.to, message.mailbox, message.content)
+
+    def _take(self, mailbox: str, how: str, delay_ns: int, timeout_ns: int | None) -> Outcome:
+        host = self.host_thread
+        label, late = host.address(), host.address("is late for") if delay_ns else ""
+        vain = "" if timeout_ns is None else host.address("waits in vain at")
+        here, gate = self.journal.here(), self.journal.gate() if self.world.gates else None
+
+        def look() -> Generator[Any, Any, Any]:
+            op = host.op(label, host=True)
+            alarm = None
+            if timeout_ns is not None:
+                alarm = Op(vain, timeout_ns, life=~self.rank)
+                host.machine.alarms.awaited = True
+            self._boxes.take(op, here, mailbox, how, alarm, gate)
+            if how == "poll" and op.value is None and host.machine.timed:
+                return host.in_vain(op)
+            return host.wait(op)
+
+        def late_or_idle() -> Generator[Any, Any, Any]:
+            if delay_ns:
+                yield from host.pause(delay_ns, late)
+            host.idle = how == "idle" and gate is None
+            message = yield from look()
+            host.idle = False
+            return message
+
+        return late_or_idle if delay_ns or how == "idle" else look
+
+    def _sleep(self, ns: int) -> Outcome:
+        host = self.host_thread
+        label = host.address()
+        return lambda: host.pause(ns, label)

@@ -1,0 +1,75 @@
+"""What one member brings to a collective or transfer, and how it takes what comes.
+
+A collective has one contribution for each member, a transfer has two. Each is made when its host issues the call. It is
+kept until all of it was sent and received: what happens in one op is all sent before any of it is received, since the
+memory of both may be the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsim.backend.journal.issue import Issue
+from dpsim.backend.memory.buffers import resized
+from dpsim.contract.interface import HostArray
+from dpsim.contract.schedule import Footprint
+from dpsim.sim.graph.lives import LEFT
+from dpsim.sim.graph.op import Op
+
+
+class Contribution:
+    """What one member brings: what it announces (`issue`), the memory that it reads and writes (flat, perhaps the
+    same), the ops that it comes after (`before`), and since when it waits (`joined`). `touches`: that memory as a
+    footprint, where somebody wants to know. `arrival`: where it comes, if that is an op of its own. `eager`: a send
+    that is over on its own side before it is received.
+    """
+
+    __slots__ = ("arrival", "before", "eager", "issue", "joined", "output", "source", "touches")
+
+    def __init__(
+        self,
+        issue: Issue,
+        output: HostArray,
+        source: HostArray,
+        before: Sequence[Op],
+        joined: int,
+        touches: Footprint = (),
+    ) -> None:
+        self.issue = issue
+        self.output = output
+        self.source = source
+        self.before = before
+        self.joined = joined
+        self.touches = touches
+        self.eager = False
+        self.arrival: Op | None = None
+
+    def sent(self) -> HostArray:
+        """What goes out: the memory itself, so to be used before anything is received."""
+        return resized(self.source, self.issue) if self.issue.altered else self.source
+
+    def keep(self) -> None:
+        """Take what goes out as it is now: from here on the memory may be used again."""
+        self.source = np.array(self.sent())
+
+    def let_go(self) -> None:
+        """The memory may be used for something else from now on: what comes goes nowhere. A member that has not come
+        yet never does.
+        """
+        if self.arrival is not None and self.arrival.at < 0:
+            self.arrival.life = LEFT
+        self.keep()
+        self.output = np.empty_like(self.output)
+
+    def receive(self, wire: HostArray) -> None:
+        """Take what came, as far as it fits. Bytes are copied: nobody on the way knows of types."""
+        output = self.output
+        if output.dtype is not wire.dtype:
+            output, wire = output.view(np.uint8), np.ascontiguousarray(wire).view(np.uint8)
+        if output.size == wire.size:
+            output[...] = wire
+        else:
+            size = min(output.size, wire.size)
+            output[:size] = wire[:size]

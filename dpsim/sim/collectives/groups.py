@@ -1,0 +1,79 @@
+"""A communicator of the simulated machine, as its members share it: what both modes have in common.
+
+Where there is time, a collective is one joint op of all members (`dpsim.sim.collectives.joint`). Where there is none,
+each member's part is an op of its own (`dpsim.sim.collectives.parts`), since a member may be through long before
+another one, and that is an order to explore. Either way a mismatch does not stop the machine, as it does not always
+stop hardware: each member gets what its own description asks for, as far as it fits, and the ledger check finds it in
+the journals.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection
+from typing import Any
+
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.schedule import Footprint
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.collectives.lazy import Made
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+
+class Group(ABC):
+    """A communicator: the collectives and transfers under way."""
+
+    def __init__(self, spec: CommunicatorSpec, machine: Machine) -> None:
+        self.spec = spec
+        self.machine = machine
+        self.device = spec.domain == "device"
+        self.last: dict[int, Op] = {}
+        """Device domain: what each member put on this communicator last. As NCCL does, all that a rank puts on one
+        communicator happens in that order, on whatever streams.
+        """
+        self.made: Made | None = None
+        """Where communicators are made at first use."""
+        self.memberships: dict[int, Any] = {}
+        """Where members may abort it: what each has of it (`dpsim.sim.collectives.membership`)."""
+        self._size = len(spec.ranks)
+        self._indices = {rank: index for index, rank in enumerate(spec.ranks)}
+        self._next_seq = dict.fromkeys(spec.ranks, 0)
+        self._unfired: dict[Op, Collection[int]] = {}
+        """Ops that have not happened, and the ranks that each of them needs."""
+        self._fragile = sorted(machine.fragile.intersection(spec.ranks)) if self.device else []
+        self._lives = self._lives_of(self._fragile)
+
+    @abstractmethod
+    def join(self, host: Host, own: Contribution) -> Op:
+        """A host joins the next collective of its rank; the answer is the op that ends it for this rank."""
+
+    @abstractmethod
+    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+        """One side of a transfer; the answer is the op that ends it for this rank. `after`: what the rank put on this
+        communicator before.
+        """
+
+    def ended(self, host: Host, end: Op) -> Op:
+        """Host domain: what a host waits for that awaits this end."""
+        return end
+
+    def lose(self, rank: int) -> None:
+        """A member is gone: what it takes part in on its device and has not ended never ends."""
+        if self.device:
+            for op, ranks in self._unfired.items():
+                if rank in ranks:
+                    op.life = rank
+
+    def no_root(self, issue: Issue) -> ValueError:
+        """What to raise for a root that is no member."""
+        members = self.spec.ranks
+        return ValueError(f"{issue.op} on {self.spec.name}: root {issue.root} is none of its ranks {members}")
+
+    def _lives_of(self, ranks: Collection[int]) -> Footprint:
+        """That the devices of those of them have not stopped that may, as a footprint."""
+        if not self._fragile:
+            return ()
+        return tuple([(("life", member), "r") for member in self._fragile if member in ranks])

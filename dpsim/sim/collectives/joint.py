@@ -1,0 +1,91 @@
+"""Communicators where there is time: a collective is one joint op of all members.
+
+It has a contribution of each member, found by the member's own sequence number on the communicator, and starts when the
+last has come. So all members are through at the same time: one of the timings that the contract allows. Transfers are
+in `dpsim.sim.collectives.transfers`.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.ops import DTYPES
+from dpsim.contract.schedule import numbered_label
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.collectives.results import Results
+from dpsim.sim.collectives.transfers import Transfers
+from dpsim.sim.graph.costs import Costs
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+Brought: TypeAlias = dict[int, Contribution]
+"""What the members of a collective bring, by rank."""
+
+
+class JointGroup(Transfers):
+    """A communicator whose collectives are joint ops. `waited`: how long each rank waited for others, added up."""
+
+    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs, waited: list[int]) -> None:
+        super().__init__(spec, machine, costs)
+        self._waited = waited
+        self._cost = costs.on_device if self.device else costs.on_host
+        self._open: dict[int, tuple[Op, Brought]] = {}
+        self._latest: Op | None = None
+
+    def join(self, host: Host, own: Contribution) -> Op:
+        rank, issue, machine = host.rank, own.issue, self.machine
+        if issue.root is not None and issue.root not in self._indices:
+            raise self.no_root(issue)
+        seq = self._next_seq[rank]
+        self._next_seq[rank] = seq + 1
+        op, brought = self._open.get(seq) or self._begin(seq)
+        brought[rank] = own
+        if host.chained:
+            host.before(op)
+        if self.device:
+            if self._moved and rank in self.last:
+                machine.edge(self.last[rank], op)
+            self.last[rank] = op
+        if len(brought) == self._size:
+            del self._open[seq]
+            self._all_joined(op, brought, issue)
+        machine.edges(own.before, op)
+        machine.submit(op)
+        return op
+
+    def _begin(self, seq: int) -> tuple[Op, Brought]:
+        """The joint op of a collective that nobody has joined yet."""
+        machine = self.machine
+        op = Op(numbered_label(self.spec.name, seq) if machine.visible else "")
+        begun = self._open[seq] = op, {}
+        op.pending = self._size
+        machine.edge(self._latest, op)
+        self._latest = op
+        self._unfired[op] = self.spec.ranks
+        return begun
+
+    def _all_joined(self, op: Op, brought: Brought, last: Issue) -> None:
+        """What the joint op costs, does and touches is known now."""
+        largest = max([max(one.source.size, one.output.size) for one in brought.values()])
+        op.cost = self._cost(self._size, largest * DTYPES[last.dtype])
+        op.effect, op.args = self._complete, (op, brought)
+        if self.machine.visible:
+            op.footprint = sum([one.touches for one in brought.values()], ()) + self._lives or None
+
+    def _complete(self, op: Op, brought: Brought) -> None:
+        """Do a collective: all is sent before anything is received. What each member waited for the last one is added
+        up.
+        """
+        del self._unfired[op]
+        waited = self._waited
+        start = self.machine.now - op.cost
+        for (rank, own), result in zip(brought.items(), Results(self._indices, brought).all(), strict=True):
+            own.receive(result)
+            came = own.joined
+            for before in own.before:
+                if before.at > came:
+                    came = before.at
+            waited[rank] += start - came

@@ -1,0 +1,233 @@
+"""Communicators where there is no time: of a collective or transfer, each member's part is an op of its own.
+
+A member *arrives*, on its host or at the head of its stream. Then its part is over in one of two ways:
+
+* *early*: when those have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
+  contract asks for;
+* *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
+  (`dpsim.sim.hosts.lines`).
+
+What ends with all happens in one step, `all_came`, so a rank that dies takes all of these with it or none. But each
+member of a device communicator has an end of its own behind it, since each point of a stream is known by a mark: that a
+peer's part is over says that this member came, and not that its own part is over. Hosts learn of no part but their own
+and need no such end. What a dead rank began on its host goes on without it, unless its kill is `partial`: then that
+each peer was served is an op of its own, on hosts and devices (`dpsim.sim.hosts.host.Host.parts`).
+
+A member whose elements others may get before all have come gives them when it arrives: from then on they are on their
+way, and its memory may be used again as soon as its own part is over. A member that waits for everybody keeps its
+memory to itself until all have come.
+
+A transfer is the same with two members: the sender gets nothing, so it may be through early, and the receiver waits for
+both.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from functools import lru_cache
+
+import numpy as np
+
+from dpsim.backend.journal.issue import Issue
+from dpsim.contract.rules.wait_set import awaited
+from dpsim.contract.schedule import Footprint, numbered_label, own_label, transfer_label
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.collectives.groups import Group
+from dpsim.sim.collectives.results import Results
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.hosts.lines import Line
+
+
+class Meeting:
+    """A collective or transfer under way. `indices`: of its members, in order. `together`: whose parts end with all."""
+
+    __slots__ = ("all_came", "arrivals", "brought", "indices", "label", "members", "together")
+
+    def __init__(self, label: str, members: tuple[int, ...], indices: Mapping[int, int], device: bool) -> None:
+        self.label = label
+        self.members = members
+        self.indices = indices
+        self.brought: dict[int, Contribution] = {}
+        self.together: list[int] = []
+        self.arrivals = {rank: Op("", 0, None, None, rank if device else None) for rank in members}
+        self.all_came = Op(label)
+
+    def kept(self, members: Collection[int], rank: int) -> Footprint:
+        """What of the memory of those, `rank` left aside, is read only when they are waited for, as a footprint."""
+        others = [self.brought[member].touches for member in members if member != rank]
+        return tuple([use for touches in others for use in touches if use[1] == "r"])
+
+
+class EarlyEnd(Op):
+    """The end of a part that need not wait for all."""
+
+    __slots__ = ("all_came",)
+
+    all_came: Op
+
+
+class PartedGroup(Group):
+    """A communicator whose members come and go one by one."""
+
+    def __init__(self, spec: CommunicatorSpec, machine: Machine) -> None:
+        super().__init__(spec, machine)
+        self._open: dict[int, Meeting] = {}
+        self._moving: dict[tuple[int, int, int], Meeting] = {}
+        self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
+        self._lines = {rank: Line(machine, rank) for rank in spec.ranks if self.device}
+
+    def join(self, host: Host, own: Contribution) -> Op:
+        rank, issue = host.rank, own.issue
+        if issue.root is not None and issue.root not in self._indices:
+            raise self.no_root(issue)
+        seq = self._next_seq[rank]
+        self._next_seq[rank] = seq + 1
+        meeting = self._open.get(seq)
+        if meeting is None:
+            meeting = self._open[seq] = self._begin(numbered_label(self.spec.name, seq), self.spec.ranks, self._indices)
+        end = self._take_part(host, own, meeting, self.last.get(rank))
+        if self.device:
+            self.last[rank] = end
+        if len(meeting.brought) == self._size:
+            del self._open[seq]
+        return end
+
+    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+        rank, peer, way = host.rank, own.issue.peer, own.issue.op
+        assert peer is not None
+        pair = (rank, peer) if way == "send" else (peer, rank)
+        number = self._counts[(*pair, way)]
+        self._counts[(*pair, way)] = number + 1
+        meeting = self._moving.pop((*pair, number), None)
+        if meeting is None:
+            label = numbered_label(transfer_label(self.spec.name, *pair), number)
+            meeting = self._moving[(*pair, number)] = self._begin(label, pair, {pair[0]: 0, pair[1]: 1})
+        return self._take_part(host, own, meeting, after)
+
+    def ended(self, host: Host, end: Op) -> Op:
+        """Host domain: what a host awaits that awaits this part's end."""
+        if not isinstance(end, EarlyEnd):
+            return end
+        waits, bit = host.line.next(end.label, end, end.all_came)
+        host.causes |= bit
+        return end.all_came if waits else end
+
+    # ---- inside
+
+    def _begin(self, label: str, members: tuple[int, ...], indices: Mapping[int, int]) -> Meeting:
+        """What nobody has come to yet."""
+        meeting = Meeting(label, members, indices, self.device)
+        if self.device:
+            self._unfired[meeting.all_came] = members
+        return meeting
+
+    def _take_part(self, host: Host, own: Contribution, meeting: Meeting, after: Op | None) -> Op:
+        """A member comes, after what it put on this communicator before; the answer is the op that ends its part."""
+        machine, rank = self.machine, host.rank
+        meeting.brought[rank] = own
+        arrival, wanted = meeting.arrivals[rank], _wanted(own.issue, rank, meeting.members)
+        host.before(arrival)
+        if after is not None:
+            machine.edge(after, arrival)
+        machine.edges(own.before, arrival)
+        own.arrival = arrival
+        end = self._with_all(rank, meeting) if wanted is None else self._early(rank, own, meeting, wanted)
+        if machine.aborting and self.device:
+            arrival.label = arrival.label or own_label(rank, f"comes to {meeting.label}")
+            arrival.footprint = (*arrival.touches(), (("aborts", self.spec.name, rank), "r"), *self._lives_of([rank]))
+        if arrival.pending > 1 or arrival.effect or arrival.footprint or arrival.after or arrival.life in machine.dead:
+            machine.submit(arrival)
+        else:  # it happens at once, and does nothing
+            arrival.pending = arrival.at = 0
+        if len(meeting.brought) == len(meeting.members):
+            self._all_came(meeting)
+        return end
+
+    def _early(self, rank: int, own: Contribution, meeting: Meeting, wanted: Collection[int]) -> Op:
+        """The end of a part that need not wait for all. A host's may do so all the same, as it finds when it awaits
+        the part; a device's is drawn now.
+        """
+        machine, arrival, end = self.machine, meeting.arrivals[rank], EarlyEnd(own_label(rank, meeting.label))
+        end.all_came = meeting.all_came
+        if self.device:
+            arrival.effect = own.keep
+            reads = tuple([use for use in own.touches if use[1] == "r"]) if own.touches else ()
+            if reads:
+                arrival.label = own_label(rank, f"gives {meeting.label}")
+                arrival.footprint = reads + self._lives_of([rank])
+                own.touches = tuple([use for use in own.touches if use[1] != "r"])
+            waits, end.causes = self._lines[rank].next(end.label, end, meeting.all_came)
+            if waits:
+                return self._with_all(rank, meeting, end)
+            end.life = rank
+            machine.mark(end)
+            self._unfired[end] = wanted
+            uses = own.touches + self._lives_of(wanted)
+            end.footprint = uses or None
+            if machine.memory and own.touches:
+                end.footprint = lambda: uses + meeting.kept(wanted, rank)
+        end.effect, end.args = self._leave, (rank, meeting, wanted, end)
+        for member in meeting.members:
+            if member in wanted:
+                machine.edge(meeting.arrivals[member], end)
+        machine.submit(end)
+        return end
+
+    def _with_all(self, rank: int, meeting: Meeting, end: Op | None = None) -> Op:
+        """The end of a part that waits for all."""
+        meeting.together.append(rank)
+        if not self.device:
+            return meeting.all_came
+        end = end or Op("")
+        end.life = rank
+        self.machine.mark(end)
+        self.machine.edge(meeting.all_came, end)
+        self.machine.submit(end)
+        return end
+
+    def _all_came(self, meeting: Meeting) -> None:
+        """What happens when all have arrived is known now."""
+        op, together = meeting.all_came, meeting.together
+        op.effect, op.args = self._complete, (meeting,)
+        if self.device:
+            op.footprint = sum([meeting.brought[member].touches for member in together], ()) + self._lives or None
+        self.machine.edges([*meeting.arrivals.values()], op)
+        self.machine.submit(op)
+
+    def _complete(self, meeting: Meeting) -> None:
+        """End what ends with all: all is sent before anything is received."""
+        self._unfired.pop(meeting.all_came, None)
+        together, brought = meeting.together, meeting.brought
+        if not together:
+            return
+        results = Results(meeting.indices, brought)
+        whole = len(together) == len(brought)
+        for rank, result in zip(together, results.all() if whole else map(results.of, together), strict=True):
+            if brought[rank].issue.root != rank:  # a root has its data
+                brought[rank].receive(result)
+
+    def _leave(self, rank: int, meeting: Meeting, wanted: Collection[int], end: Op) -> None:
+        """End a part that waits for some, with what these bring."""
+        self._unfired.pop(end, None)
+        own = meeting.brought[rank]
+        if own.issue.root != rank:
+            nothing = _nothing(own.issue)
+            brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
+            own.receive(Results(meeting.indices, brought).of(rank))
+
+
+@lru_cache(4096)
+def _wanted(issue: Issue, rank: int, members: tuple[int, ...]) -> frozenset[int] | None:
+    """For whom a member waits at least, itself included; None for all."""
+    wanted = frozenset({*awaited(issue.call, rank, members), rank})
+    return wanted if len(wanted) < len(members) else None
+
+
+def _nothing(issue: Issue) -> Contribution:
+    """What a member brings from whom nothing is wanted."""
+    empty = np.empty(0, issue.dtype)
+    return Contribution(issue._replace(count=0, sizes=(), altered=False), empty, empty, (), 0)

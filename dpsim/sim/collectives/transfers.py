@@ -1,0 +1,115 @@
+"""Transfers where there is time: sends and receives, matched by direction and sequence number.
+
+A *rendezvous* is one joint op of both sides. An *eager* send, one of a few bytes, is an op of the sender alone, and the
+receive comes after it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Sequence
+
+from dpsim.contract.ops import DTYPES
+from dpsim.contract.schedule import numbered_label, transfer_label
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.sim.collectives.contribution import Contribution
+from dpsim.sim.collectives.groups import Group
+from dpsim.sim.graph.costs import Costs
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+
+class Transfers(Group):
+    """A communicator's transfers that are under way."""
+
+    def __init__(self, spec: CommunicatorSpec, machine: Machine, costs: Costs) -> None:
+        super().__init__(spec, machine)
+        self._moved = False
+        """Whether there was any."""
+        self._transfer_cost = costs.device_transfer if self.device else costs.host_transfer
+        self._eager_bytes = costs.eager_bytes
+        self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
+        self._sends: defaultdict[tuple[int, int], deque[tuple[Op, Contribution]]] = defaultdict(deque)
+        self._receives: defaultdict[tuple[int, int], deque[tuple[Op, Contribution]]] = defaultdict(deque)
+
+    def move(self, host: Host, own: Contribution, after: Op | None = None) -> Op:
+        self._moved = True
+        rank, peer, way = host.rank, own.issue.peer, own.issue.op
+        assert peer is not None
+        pair = (rank, peer) if way == "send" else (peer, rank)
+        label = self._label(pair, way) if self.machine.visible else ""
+        op = self._send(label, pair, own) if way == "send" else self._receive(label, pair, own)
+        if host.chained:
+            host.before(op)
+        self.machine.edge(after, op)
+        self.machine.submit(op)
+        return op
+
+    def _label(self, pair: tuple[int, int], way: str) -> str:
+        number = self._counts[(*pair, way)]
+        self._counts[(*pair, way)] = number + 1
+        return numbered_label(transfer_label(self.spec.name, *pair), number)
+
+    def _send(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
+        """The op of a send; the sender has yet to submit it."""
+        machine, issue = self.machine, own.issue
+        waiting = self._receives[pair]
+        if issue.count * DTYPES[issue.dtype] <= self._eager_bytes:
+            own.eager = True
+            sent = Op(f"{label} sent" if label else "", self._transfer_cost, life=pair[0] if self.device else ~pair[0])
+            sent.effect = own.keep
+            self._touch(sent, [own])
+            machine.edges(own.before, sent)
+            if waiting:
+                op, their = waiting.popleft()
+                machine.edge(sent, op)
+                self._match(op, own, their)
+            else:
+                self._sends[pair].append((sent, own))
+            return sent
+        if waiting:
+            op, their = waiting.popleft()
+            self._match(op, own, their)
+        else:
+            op = self._joint(label, pair, self._transfer_cost)
+            self._sends[pair].append((op, own))
+        machine.edges(own.before, op)
+        return op
+
+    def _receive(self, label: str, pair: tuple[int, int], own: Contribution) -> Op:
+        """The op of a receive; the receiver has yet to submit it."""
+        waiting = self._sends[pair]
+        if not waiting:
+            op = self._joint(label, pair, self._transfer_cost)
+            self._receives[pair].append((op, own))
+        else:
+            op, their = waiting.popleft()
+            if their.eager:
+                sent, op = op, self._joint(label, pair, 0)
+                self.machine.edge(sent, op)
+            self._match(op, their, own)
+        self.machine.edges(own.before, op)
+        return op
+
+    def _joint(self, label: str, pair: tuple[int, int], cost: int) -> Op:
+        """An op that happens when both sides have come."""
+        op = Op(label, cost)
+        op.pending = 2
+        self._unfired[op] = pair
+        return op
+
+    def _match(self, op: Op, send: Contribution, receive: Contribution) -> None:
+        """The second side has come. An eager send is over on its own side: that much of the op is submitted here."""
+        op.effect, op.args = self._deliver, (op, send, receive)
+        self._touch(op, [receive] if send.eager else [send, receive])
+        if send.eager:
+            self.machine.submit(op)
+
+    def _deliver(self, op: Op, send: Contribution, receive: Contribution) -> None:
+        del self._unfired[op]
+        receive.receive(send.sent())
+
+    def _touch(self, op: Op, brought: Sequence[Contribution]) -> None:
+        if self.machine.visible:
+            op.footprint = sum([one.touches for one in brought], ()) + self._lives or None

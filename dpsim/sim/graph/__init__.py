@@ -1,0 +1,10 @@
+"""The graph of ops: what depends on what, and what fires next.
+
+costs.py           the cost of each op, in nanoseconds
+op.py              an op of the graph
+lives.py           actors that may die, and the ops that they take with them
+environment.py     SimPy's event loop, for many hosts and ops
+edges.py           the edges between ops
+alarms.py          time-outs
+machine.py         the machine: which op fires next, with time and without
+"""

@@ -1,0 +1,267 @@
+"""The machine: a graph of operations with explicit dependencies, fired in one of two modes.
+
+`edge(before, after)` is the only source of order: the op before it on its stream, an event that its stream waits
+for, the arrival of each member at a collective, what a host waits for. An op is *ready* when everything before it
+has fired, and then it *fires*: its effect happens and what waited for it may become ready. Recording and waiting for
+events are edges, not ops.
+
+    machine = Machine()
+    a, b = Op("a", cost=5), Op("b", cost=7)
+    machine.edge(a, b)                  # b starts when a has ended
+    machine.submit(b); machine.submit(a)
+    machine.run()                       # machine.now == 12
+
+The modes differ in what becomes of a ready op alone:
+
+* **timed**: a ready op takes a SimPy time-out of its cost, then fires;
+* **untimed**: there is no time. An op without footprint fires at once; one with a footprint goes on the ready list,
+  and when nothing else can happen a strategy (`dpsim.contract.schedule`) picks the next. All timings of the machine are
+  orders of that list, so what holds for all choices holds for all timings.
+
+A footprint names what an op touches beside its edges, (resource, mode). The life of a rank that may be killed is a
+resource too: the kill writes it, and all that the rank does reads it. The strategy is the only source of
+nondeterminism. Labels are addresses, so they are stable under unrelated change; where nobody chooses, ops have none.
+
+Prior art: happens-before graphs of race detectors, Mc SimGrid's and Shuttle's schedulers, SimPy.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from contextlib import suppress
+from heapq import heappush
+from typing import Any
+
+import simpy
+
+from dpsim.backend.graphs.kernel_call import refuse_result
+from dpsim.contract.schedule import Strategy, Wait
+from dpsim.contract.world import Kill
+from dpsim.sim.graph.alarms import Alarms
+from dpsim.sim.graph.edges import Edges
+from dpsim.sim.graph.environment import Environment, Halt, Thread
+from dpsim.sim.graph.op import Op, deaths_alone, in_the_end
+
+
+class Machine(Edges):
+    """Ops, edges, and time or choice; `Lives` says who may die. `memory`: footprints have accesses of device memory.
+    `submit(op)`: the op exists now, with all edges that its issuer knows of.
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy | None = None,
+        kills: Sequence[Kill] = (),
+        keep_order: bool = False,
+        memory: bool = True,
+        dying: Collection[int] = (),
+        aborting: bool = False,
+    ) -> None:
+        super().__init__(kills, dying, () if strategy is None else strategy.failing(), aborting)
+        self.order: list[str] = []  # labels of ops with a footprint, as they fired
+        self.enabled: list[Op] = []
+        self.visible = strategy is not None or keep_order
+        self.memory = self.visible and memory
+        self.timed = strategy is None
+        self.halted: BaseException | None = None
+        self._last = False  # nothing but deaths can happen any more, and which of them do was drawn
+        self.alarms = Alarms(self)
+        self.strategy = strategy
+        self._fired: deque[Op] = deque()
+        self._firing = self.guarded = False  # guarded: ops may have guards
+        self.submit: Callable[[Op], None] = self._submit_timed if self.timed else self._submit_untimed
+        self.fire: Callable[[Op], None] = self._fire_timed if self.timed else self._fire_untimed
+        self.env = Environment(self.fire, None if self.timed else self._pick)
+
+    @property
+    def now(self) -> int:
+        return self.env._now
+
+    def _submit_timed(self, op: Op) -> None:
+        op.pending -= 1
+        if op.pending:
+            return
+        if op.cost:
+            env = self.env
+            heappush(env._queue, (env._now + op.cost, 1, next(env._eid), op))  # type: ignore[misc]
+        else:
+            self._fire_timed(op)
+
+    def _submit_untimed(self, op: Op) -> None:
+        op.pending -= 1
+        if op.pending:
+            return
+        if op.footprint is None:
+            self._fire_untimed(op)
+        else:
+            self.enabled.append(op)
+
+    def _pick(self) -> bool:
+        """Untimed, and nothing else can happen: fire one of the enabled ops."""
+        strategy, dead = self.strategy, self.dead
+        if strategy is None:
+            return False
+        if dead:
+            if (
+                self.failing or self.aborting
+            ):  # a failure or an abort has more behind it, so it may come before what it takes away is there
+                strategy.lost([op for op in self.enabled if op.life in dead])
+            self.enabled = [op for op in self.enabled if op.life not in dead]
+        able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
+        if len(able) < len(self.enabled):
+            strategy.blocked([op for op in self.enabled if op not in able])
+        if all(op.disables for op in able) and (due := self.alarms.due()):
+            return self._pick_of(strategy, [*due, *able])
+        if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
+            self._last = True
+            able = in_the_end(able, strategy)
+            self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
+        return self._pick_of(strategy, able) if able else False
+
+    def _pick_of(self, strategy: Strategy, able: list[Op]) -> bool:
+        op = able[strategy.pick(able)]
+        if not self.alarms.picked(op):
+            self.enabled.remove(op)
+        self.fire(op)
+        return True
+
+    # What an op releases fires from one loop, not by recursion: chains of free ops can be long. There are two such
+    # loops, since what only an explorer asks for would cost a timed run a fifth of its time.
+
+    def _fire_timed(self, op: Op) -> None:
+        """The op happens."""
+        fired = self._fired
+        if self._firing:
+            fired.append(op)
+            return
+        self._firing = True
+        env, dead = self.env, self.dead
+        now = env._now
+        try:
+            while True:
+                if not (dead and op.life in dead):
+                    op.at = now
+                    if op.footprint is not None:
+                        self.order.append(op.label)
+                    effect = op.effect
+                    if effect is not None:
+                        args, op.effect, op.args = op.args, None, ()  # they may hold the op: no work for the collector
+                        try:
+                            value = effect(*args)
+                            if value is not None and op.device is not None:
+                                refuse_result(value)
+                            op.value = value
+                        except (Exception, SystemExit) as error:
+                            op.failed(effect, error)
+                    first = op.after
+                    if first is not None:
+                        more, op.after, op.more = op.more, None, None
+                        for after in (first,) if more is None else (first, *more):
+                            after.pending -= 1
+                            if not after.pending:
+                                if after.cost:
+                                    heappush(env._queue, (now + after.cost, 1, next(env._eid), after))  # type: ignore[misc]
+                                else:
+                                    fired.append(after)
+                    if op.waiter is not None:
+                        env.due.append(op.waiter)
+                        if op.waiters is not None:
+                            env.due += op.waiters
+                if not fired:
+                    return
+                op = fired.popleft()
+        finally:
+            self._firing = False
+
+    def _fire_untimed(self, op: Op) -> None:
+        """The op happens; who comes after it knows what it knew."""
+        fired = self._fired
+        fired.append(op)
+        if self._firing:
+            return
+        self._firing = True
+        enabled, dead = self.enabled, self.dead
+        try:
+            while fired:
+                op = fired.popleft()
+                if dead and op.life in dead:
+                    continue
+                op.at = 0
+                if op.footprint is not None:
+                    self.order.append(op.label)
+                effect = op.effect
+                if effect is not None:
+                    args, op.effect, op.args = op.args, None, ()
+                    try:
+                        value = effect(*args)
+                        if value is not None and op.device is not None:
+                            refuse_result(value)
+                        op.value = value
+                    except (Exception, SystemExit) as error:
+                        op.failed(effect, error)
+                first = op.after
+                if first is not None:
+                    more, op.after, op.more = op.more, None, None
+                    seen, causes = op.seen_marks, op.causes
+                    for after in (first,) if more is None else (first, *more):
+                        after.seen_marks = after.seen_marks | seen if after.seen_marks else seen
+                        after.causes |= causes
+                        after.pending -= 1
+                        if not after.pending:
+                            (fired if after.footprint is None else enabled).append(after)
+                if op.waiter is not None:
+                    self.env.due.append(op.waiter)
+                    if op.waiters is not None:
+                        self.env.due += op.waiters
+        finally:
+            self._firing = False
+
+    def inherit(self, before: Op, after: Op) -> None:
+        """Where ranks abort: an edge was made in another way than by `edge`."""
+
+    def is_broken(self, op: Op, rank: int) -> bool:
+        """Whether an op lies behind work of that rank's device that was broken off (`dpsim.sim.collectives.broken`)."""
+        return False
+
+    def until(self, op: Op, waiter: simpy.Event) -> simpy.Event:
+        """The waiter, which is due when the op has fired."""
+        waiter.callbacks = []
+        if op.waiter is None:
+            op.waiter = waiter
+        elif op.waiters is None:
+            op.waiters = [waiter]
+        else:
+            op.waiters.append(waiter)
+        return waiter
+
+    def waits(self, wait: Wait) -> bool:
+        """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
+        not for the program that is under way here.
+        """
+        if self.strategy is None:
+            return False
+        try:
+            return self.strategy.waits(wait)
+        except Exception as error:
+            raise self.halt(error) from error
+
+    def halt(self, error: BaseException) -> Halt:
+        """Nothing happens any more, and `run` raises this error. The answer is what to raise within a program."""
+        self.halted = self.halted or error
+        self.enabled.clear()
+        self._fired.clear()
+        self.env.due.clear()
+        self.env._queue.clear()
+        return Halt()
+
+    def host(self, program: Coroutine[Any, Any, None]) -> None:
+        """Start a host thread."""
+        Thread(self.env, program)
+
+    def run(self, tick: Callable[[], None] | None = None) -> None:
+        """Until nothing can move any more. `tick` is called now and then."""
+        with suppress(Halt):
+            self.env.run_down(tick)
+        if self.halted is not None:
+            raise self.halted

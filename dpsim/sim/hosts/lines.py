@@ -1,0 +1,80 @@
+"""Which parts of collectives and transfers end early, where there is no time: the first of each line, and no more.
+
+The contract lets a member wait for more peers than those whose elements it gets: a send may end before it is received,
+or with its receive, and of two sends the one so and the other so. So where a member need not wait for all, whether it
+does is drawn:
+
+* *eager*: its part ends when those have come for whom it has to wait;
+* *rendezvous*: its part ends when all have come.
+
+Not every combination need be drawn. A *line* is what happens one after the other: what a host thread awaits, and what a
+rank puts on a device communicator (each starts when the one before has ended). On each line ops are eager up to the
+first rendezvous, and after that one all are: `k` ops have `k + 1` outcomes.
+
+That leaves nothing out. In any run a line stands for ever in one op at most, and all before it on the line have ended.
+That an op ended late is no other run than that it ended early: what came after it came as late, and in the machine all
+that anybody sees of it is steps, which may come late by themselves. So every run is one in which all before that op are
+eager and that op is a rendezvous. What comes behind it on the line does not happen, whatever is drawn. (A coalesced
+group ends as one: if one of its transfers stands for ever, nobody sees which of the others ended.)
+
+For the same reason a rendezvous shows something new only where it lasts for ever. Whether it would, a run can tell
+(`MayWait`): all that comes after the op carries a bit, and so says whether the last of its peers came because of it.
+
+A draw belongs to where it can be seen. A host that starts a send runs on, so it draws when it awaits the end. A device
+draws when the op is issued.
+
+Lost: one draw for all sends of a size between two ranks, since a buffer can have room for one and not for the next; a
+draw for each op, of which eight are 256 schedules and show no more than nine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+
+
+class MayWait:
+    """An op that ends with `end`, or else when `all_came`. See `dpsim.contract.schedule.Wait`. Where its host was
+    killed later, it says nothing: a kill in the op equals a kill right behind it, and the host that
+    stands in it without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
+    """
+
+    __slots__ = ("_all_came", "_dead", "_end", "_host", "bit", "label")
+
+    def __init__(self, label: str, end: Op, all_came: Op, host: int, dead: Mapping[int, bool]) -> None:
+        self.label = label
+        self.bit = 0
+        self._end = end
+        self._all_came = all_came
+        self._host = host
+        self._dead = dead
+
+    @property
+    def ended(self) -> bool:
+        return self._end.at >= 0 and self._host not in self._dead
+
+    @property
+    def met(self) -> int | None:
+        return self._all_came.causes if self._all_came.at >= 0 else None
+
+
+class Line:
+    """Ops of a rank of which each starts when the one before has ended."""
+
+    __slots__ = ("_machine", "_rank", "_waits")
+
+    def __init__(self, machine: Machine, rank: int) -> None:
+        self._machine = machine
+        self._rank = rank
+        self._waits = False
+
+    def next(self, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
+        """Whether the next op of the line waits until all came, and the bit of what comes after it."""
+        if self._waits:
+            return True, 0
+        machine = self._machine
+        wait = MayWait(label, end, all_came, ~self._rank, machine.dead)
+        self._waits = machine.waits(wait)
+        return self._waits, wait.bit

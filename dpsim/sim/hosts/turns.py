@@ -1,0 +1,197 @@
+"""The turns of a host thread: it stands still before each of its calls, until it is the one to go on.
+
+A turn is an op. All turns of a rank touch one resource, so a search tries them in every order, and whatever the threads
+share in Python is in that order, too.
+
+That is more than a search can come to the end of, where there are three threads. A program that says
+`ordered_by_flags = True` promises that what its threads share in Python is ordered by flags, starts and joins where the
+order matters. Then a turn touches what the call is on: a flag, a thread, a communicator that is aborted, or one
+resource for all the rest. Who draws
+a number that others draw, too, says so by a call on a flag.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Literal
+
+import simpy
+from greenlet import getcurrent
+
+from dpsim.backend.journal.journal import Journal
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.schedule import numbered_label, visit_label
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+TOUCHED: dict[str, tuple[tuple[str, Literal["r", "w"]], ...]] = {
+    "set": (("state", "w"),),
+    "clear": (("state", "w"), ("clear", "w")),
+    "query": (("state", "r"),),
+    "wait": (("clear", "r"),),
+    "wait_flag": (("state", "r"),),
+    "start": (("name", "w"),),
+    "join": (("name", "r"),),
+    "end": (("end", "w"),),
+    "abort": (("state", "w"),),
+    "call": (("state", "r"),),
+}
+"""What a call on a flag or thread touches of it; and one on a communicator that can be aborted, which is besides a call
+like all others, as is one by which a stream waits for a flag. Whether the wait of a thread comes before a set or after
+it makes no difference, as long as nobody clears the flag."""
+
+
+class TurningHost(Host):
+    """A host thread of a rank that may have several. It really stands still in a plain call."""
+
+    turns = True
+
+    def __init__(
+        self, journal: Journal, front: Journal, records: list[RawRecord], machine: Machine, by_object: bool
+    ) -> None:
+        super().__init__(journal, records, machine)
+        self.own_journal = journal
+        self.journal = front
+        self.by_object = by_object
+        self.mortal = self.lives or ()
+        self.lives = ((("turns", self.rank), "w"), *self.mortal)
+        if by_object:  # that main raises cuts off whatever the others would have done
+            self.mortal = ((("over", self.rank), "r"), *self.mortal)
+            self.lives = ((("over", self.rank), "r"), *self.lives)
+        self._gone_on = self._starts = 0
+        self._held_up: Sequence[Op] = ()
+        self.last: Op | None = None
+        """Its last turn."""
+        self.stands = False
+        """It stands in a plain call that a limit of the world holds up."""
+        journal.looks = True
+        journal.turn = self.turn
+
+    def starts(self) -> None:
+        """Stand still until it is the turn of this thread to begin."""
+        label = numbered_label("starts", self._starts, self.word) if self.machine.visible else ""
+        self._pass(self.alone(self.op(label, host=True)))
+        self._starts += 1
+
+    def turn(self, site: str, ordinal: int) -> None:
+        """Stand still until it is this thread's turn to do something at a site."""
+        label = visit_label(self.word, site, ordinal, "comes to")
+        op = self.op(label if self.machine.visible else "", host=True)
+        kind, name, what = self.own_journal.about
+        if self.by_object and kind:
+            touched = tuple([((kind, self.rank, name, part), mode) for part, mode in TOUCHED[what]])
+            op.footprint = (*touched, *(self.lives or () if what in ("call", "wait_flag") else self.mortal))
+        if self.own_journal.dies(site, ordinal):
+            self._for_all(op)
+        self._pass(op)
+
+    def breaks(self) -> None:
+        """Main has raised, and stands still until it is its turn to end the rank."""
+        if not self.killed:
+            op = self.op(numbered_label("breaks", 0, self.word) if self.machine.visible else "", host=True)
+            self._pass(self._for_all(op))
+
+    def _for_all(self, op: Op) -> Op:
+        """The rank ends by it: whatever another thread does comes before, or not at all."""
+        if self.by_object:
+            op.footprint = ((("over", self.rank), "w"), (("turns", self.rank), "w"), *self.mortal[1:])
+        return op
+
+    def alone(self, op: Op, joined: str = "") -> Op:
+        """That this thread goes on by itself is nothing to the others, where flags order what they share; but that it
+        has `joined` a thread is something to whoever takes its name again.
+        """
+        if self.by_object:
+            op.footprint = ((("thread", self.rank, self.journal.thread, "goes on"), "w"), *self.mortal)
+            if joined:
+                op.footprint = ((("thread", self.rank, joined, "name"), "r"), *op.footprint)
+        return op
+
+    def _pass(self, op: Op) -> None:
+        """Submit an op of this thread, and stand still until it has fired."""
+        machine = self.machine
+        if self._held_up:
+            self._stand()
+            if not machine.timed:
+                self.before(op)
+        if machine.timed and machine.env.due:
+            self._give_way()
+        machine.submit(op)
+        if op.at < 0:
+            stand(machine.until(op, self.waiter))
+        if self.killed:
+            stand(machine.env.waiter())  # which is never due
+        self._learn(op)
+        self.last = op
+
+    def _give_way(self) -> None:
+        """Timed: let those go on of whom it is noted that they did, before this thread comes to its turn; each once."""
+        env, waiter = self.machine.env, self.waiter
+        env.giving_way.add(waiter)
+        first: set[simpy.Event] = set()
+        while ahead := {*env.due} - env.giving_way - first:
+            first |= ahead
+            waiter.callbacks = []
+            env.schedule(waiter)
+            stand(waiter)
+        env.giving_way.discard(waiter)
+
+    def _learn(self, op: Op) -> None:
+        if self.machine.timed:
+            return
+        self.seen_marks |= op.seen_marks
+        if op.causes & ~self.causes:
+            self.causes |= op.causes
+            self.learned.append((self.journal.step, self.causes))
+
+    def issue(self, label: str | None = None) -> None:
+        """It stood at its turn."""
+
+    def stand(self, ends: Sequence[Op], records: int) -> None:
+        self._held_up = ends
+        if records <= len(self.records):  # else the record of this call is yet to come, so it stands before its next
+            self._stand()
+
+    def _stand(self) -> None:
+        machine, ends, self._held_up = self.machine, self._held_up, ()
+        if machine.timed and all(op.at >= 0 for op in ends):
+            return
+        gate = self.op(numbered_label("gets through", self._gates, self.word) if machine.visible else "", host=True)
+        self._gates += 1
+        machine.edges(ends, gate)
+        machine.submit(gate)
+        if gate.at < 0:
+            self._at_device, self.stands = gate, True
+            stand(machine.until(gate, self.waiter))
+            self._at_device, self.stands = None, False
+            if gate.at < 0 and self.error is not None:
+                raise self.error
+        self._learn(gate)
+
+    def wait(self, op: Op, result: Any = None, joined: str = "") -> Generator[Any, Any, Any]:
+        machine = self.machine
+        if self._held_up:
+            self._stand()
+        label = numbered_label("goes on", self._gone_on, self.word) if machine.visible else ""
+        after = self.alone(self.op(label, host=True), joined)
+        self._gone_on += 1
+        machine.edge(op, after)
+        machine.submit(after)
+        if after.at < 0:
+            yield machine.until(after, self.waiter)
+        if self.killed:
+            yield machine.env.waiter()
+        self._learn(after)
+        self.last = after
+        return op.value if result is None else result
+
+    def cut(self) -> bool:
+        return self.stands
+
+
+def stand(at: simpy.Event) -> None:
+    """The running thread stands still within a plain call."""
+    hub = getcurrent().parent
+    assert hub is not None
+    hub.switch(at)

@@ -1,0 +1,239 @@
+"""Is anybody getting on? A look at all journals now and then, so that a program without an end has one.
+
+A hang is seen exactly: nothing can move any more. A program that moves for ever is not. What is seen is that nothing
+has *changed* for long: no rank did anything but repeat itself. To repeat is to poll, to ask for an event or a flag,
+with an outcome that the place has had before; to sleep; to decide what was decided there before; to mark a stream; to
+pass a probe. All else is progress, whoever makes it, and all counts begin anew.
+
+* A get whose time is up is a poll that has found nothing.
+* A rank that repeats itself and asks for nothing (it sleeps, it decides) is *deaf*: what the others do does not reach
+  it. It is given REPEATS records.
+* A rank that asks may be answered. It is called endless only while nothing is under way that could change an answer: no
+  message, kernel or collective, no rank that goes on elsewhere. Then all ranks that still move are given REPEATS
+  records each; where there is no time ASKS, since there every poll is a choice.
+
+So a poll loop whose message is under way is never called endless, however long a schedule holds the message back: such
+a run is cut off by its strategy. And one that gives up after so many polls is not, if it gives up before that.
+
+What goes on for ever and makes progress is stopped by the memory that the process has taken since the run began: a
+record has some 200 bytes, an op that waits on a device three times as many, and a message as many as its sender likes.
+Where there is no time each op knows what came before it, so there memory grows faster than the run; such a run is also
+stopped by the number of its records, which is the same on every machine, and no other schedule is tried.
+
+The gate of the journals calls `look` at every 256th visit of a site (`dpsim.backend.journal.journal`), so the journals
+know nothing of all this, and a run that ends pays a comparison an op. A loop that issues no op at all is out of reach.
+
+Prior art: SPIN's non-progress cycles, which need the state that a coroutine does not show.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import cached_property
+
+import simpy
+
+from dpsim.backend.journal.whereabouts import FEW, whereabouts
+from dpsim.contract.ops import (
+    ASK_HOW,
+    DECISION_VALUE,
+    FLAG_HOW,
+    KIND,
+    LEARNED_OUTCOME,
+    SITE,
+    TAKE_HOW,
+    TAKE_TIMEOUT,
+    RawRecord,
+)
+from dpsim.contract.schedule import Outgrown
+from dpsim.contract.world import Unended
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Death, Op
+from dpsim.sim.hosts.host import Host
+
+REPEATS = 100_000
+ASKS = 1_000
+"""Records of each rank that moves, two for a poll. What the order of an untimed run costs grows with their square."""
+VALUES = 8
+"""So many different outcomes of a place are still a repetition."""
+MOST_BYTES = 1_000_000_000
+"""So much may the process grow in a run."""
+MOST_RECORDS = 10_000_000
+MOST_UNTIMED = 1_000_000
+MEASURED = 8
+"""At each so many-th look the memory is measured, which takes as long as three ops."""
+
+
+class Endless(Exception):
+    """These ranks repeat themselves, and nothing can change that."""
+
+    def __init__(self, ranks: Sequence[int]) -> None:
+        super().__init__(ranks)
+        self.ranks = tuple(ranks)
+
+
+class Repetition:
+    """What a rank has repeated since anybody made progress. `read`: so many of its records were looked at; `epoch`: in
+    which time between two steps of progress; `seen`: the outcomes of each place.
+    """
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.read = 0
+        self.epoch = -1
+        self.repeats = 0
+        self.asks = 0
+        self.seen: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+
+    def begin(self, epoch: int) -> None:
+        """There was progress: what is there by now is old."""
+        self.read, self.epoch = len(self.host.records), epoch
+        self.repeats = self.asks = 0
+        self.seen.clear()
+
+    def reads_on(self) -> bool:
+        """Read what is new. False at the first record that is progress."""
+        records = self.host.records
+        for at in range(self.read, len(records)):
+            raw = records[at]
+            if not self._repeats(raw):
+                return False
+            self.repeats += 1
+            self.asks += raw[KIND] in ("take", "ask", "flag")
+        self.read = len(records)
+        return True
+
+    def _repeats(self, raw: RawRecord) -> bool:
+        kind = raw[KIND]
+        if kind == "take":
+            return bool(raw[TAKE_HOW] == "poll" or raw[TAKE_TIMEOUT] is not None)
+        if kind == "ask":
+            return bool(raw[ASK_HOW] == "query")
+        if kind == "flag":
+            return bool(raw[FLAG_HOW] == "query")
+        if kind in ("learned", "decision"):
+            value = raw[LEARNED_OUTCOME if kind == "learned" else DECISION_VALUE]
+            if kind == "learned" and not (value is None or type(value) is bool):
+                return False
+            seen = self.seen[kind, raw[SITE]]
+            seen.add(repr(value))
+            return len(seen) <= VALUES
+        return kind in ("sleep", "mark", "probe")
+
+
+class Watch:
+    """Of one run. `tick` is called at every look; what it raises ends the run. `waiters`: by what the threads of a rank
+    go on.
+    """
+
+    def __init__(
+        self,
+        machine: Machine,
+        hosts: Sequence[Host],
+        ends: Sequence[str],
+        tick: Callable[[], None] | None,
+        waiters: Callable[[int], Iterable[simpy.Event]],
+    ) -> None:
+        self._machine = machine
+        self._ends = ends
+        self._tick = tick
+        self._waiters = waiters
+        self._hosts = hosts
+        self._epoch = 0
+        self._enough = REPEATS if machine.timed else ASKS
+        self._most = MOST_RECORDS if machine.timed else MOST_UNTIMED
+        self._looks = 0
+        self._began = 0  # what the process occupied at the first look
+
+    @cached_property
+    def _ranks(self) -> list[Repetition]:
+        """Most runs end before anybody looks."""
+        return [Repetition(host) for host in self._hosts]
+
+    def look(self, rank: int) -> None:
+        """A rank has gone on for a while. Raises Halt if this run has to end."""
+        machine, own = self._machine, self._ranks[rank]
+        try:
+            if self._tick is not None:
+                self._tick()
+            if self._reads_on(own) and own.repeats >= self._enough:
+                ranks = self._deaf(own) or self._in_vain()
+                if ranks:
+                    raise Endless(ranks)
+            if own.read * len(self._ranks) > self._most and self._records() > self._most:
+                self._stop(f"{self._most:,} records")
+            if not self._looks % MEASURED:
+                self._measure()
+            self._looks += 1
+        except BaseException as error:
+            raise machine.halt(error) from error
+
+    def _records(self) -> int:
+        return sum(len(one.host.records) for one in self._ranks)
+
+    def _measure(self) -> None:
+        """Stop the run if it has taken too much memory."""
+        now = occupied()
+        self._began = self._began or now
+        if now - self._began > MOST_BYTES:
+            self._stop(f"{MOST_BYTES / 1e9:.1f} GB of memory")
+
+    def _stop(self, bound: str) -> None:
+        if not self._machine.timed:
+            raise Outgrown(bound)
+        raise Unended(
+            f"the run did not end within {bound}, {self._records():,} records; it gets on, and has no end in sight. If "
+            "it has one, run fewer steps or requests. Ranks stand here:\n"
+            f"{whereabouts([one.host.records for one in self._ranks], FEW)}"
+        )
+
+    def _reads_on(self, one: Repetition) -> bool:
+        """Whether a rank has done nothing but repeat itself since anybody made progress."""
+        if one.epoch != self._epoch:
+            one.begin(self._epoch)
+        elif not one.reads_on():
+            self._epoch += 1
+            one.begin(self._epoch)
+        return one.repeats > 0
+
+    def _deaf(self, own: Repetition) -> list[int]:
+        return [own.host.rank] if own.repeats >= REPEATS and not own.asks else []
+
+    def _in_vain(self) -> list[int]:
+        """The ranks that ask in vain, if all that can still happen is that they ask again."""
+        moving: set[int] = set()
+        epoch = self._epoch
+        for one in self._ranks:
+            self._reads_on(one)
+            if one.repeats >= self._enough and self._ends[one.host.rank] == "blocked":
+                moving.add(one.host.rank)
+        if epoch != self._epoch:
+            return []
+        machine, waiters = self._machine, {waiter for rank in moving for waiter in self._waiters(rank)}
+        timed = (entry[-1] for entry in machine.env._queue)
+        ahead = [*machine.env.due, *timed, *machine.enabled, *machine.alarms.ahead()]
+        alone = all(one in waiters or (isinstance(one, Op) and self._is_of(one, moving)) for one in ahead)
+        return sorted(moving) if alone else []
+
+    def _is_of(self, op: Op, moving: Container[int]) -> bool:
+        """Whether an op is a part of what these ranks repeat, or will not happen by itself."""
+        life = op.life
+        if life is not None and (life in self._machine.dead or (life < 0 and ~life in moving)):
+            return True
+        return isinstance(op, Death) or (op.guard is not None and not op.guard.open())
+
+
+def occupied() -> int:
+    """Bytes of memory that this process occupies; where the system does not say, the most that it ever did."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        try:
+            from resource import RUSAGE_SELF, getrusage
+        except ImportError:  # no bound but that of records
+            return 0
+        return getrusage(RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)

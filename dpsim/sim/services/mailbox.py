@@ -1,0 +1,205 @@
+"""Mailboxes: messages between hosts, each delivered some time after it was sent.
+
+A delivery is an op: deliveries from one sender to one box are a chain, those of several senders come in any order.
+A poll finds what has been delivered by then. Each *position* of a box is a resource: delivery k writes position k,
+a poll that looks at position k reads it, so a poll races only with the delivery that it just missed. Which delivery is
+the k-th the deliveries settle among themselves: all of them write the box.
+
+Who took which message is noted (`taken`), so that another run can have the same (`World.gates`). A look that has a gate
+is no choice.
+
+A get with a time-out waits as any other does, and its time is up when nothing else can happen
+(`dpsim.sim.graph.alarms`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any, TypeAlias
+
+from dpsim.contract.interface import Frozen
+from dpsim.contract.schedule import Footprint
+from dpsim.contract.world import Address, Gate
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+
+Letter: TypeAlias = tuple[Frozen, Op, Address]
+"""A message, its delivery, and where it was posted."""
+
+
+class _Box:
+    def __init__(self) -> None:
+        self.messages: deque[Letter] = deque()
+        self.taken = 0
+        self.delivered = 0
+        self.getters: deque[Op] = deque()
+        self.alarms: dict[Op, Op] = {}  # of the getters that do not wait for ever
+        self.named: dict[Address, Op] = {}  # by the message that each waits for
+
+
+class Mailboxes:
+    """All mailboxes of a world."""
+
+    def __init__(self, machine: Machine, size: int) -> None:
+        self._machine = machine
+        self._size = size
+        self._boxes: dict[tuple[int, str], _Box] = {}
+        self._chains: dict[tuple[int, int, str], Op] = {}
+        self.taken: dict[Address, Address] = {}
+        """By the look that took it the post of each message."""
+
+        self._unsure: dict[tuple[int, int, str], list[tuple[Op, Op | None]]] = {}
+        """What ranks have sent that may be killed, and where they came to do so."""
+
+    def post(
+        self, delivery: Op, source: Address, to: int, name: str, message: Frozen, issued: Op | None = None
+    ) -> None:
+        """Send; the delivery comes after those that this sender sent to the box before. One that has a life dies with
+        its sender. `issued`: that the sender comes to do so, where that is an op.
+        """
+        sender = source[0]
+        if not 0 <= to < self._size:
+            raise ValueError(
+                f"rank {sender} sends to the mailbox {name!r} of rank {to}; there are ranks 0 to {self._size - 1}"
+            )
+        box, machine = self._boxes.get((to, name)) or self._box(to, name), self._machine
+        delivery.effect, delivery.args = self._deliver, (box, (message, delivery, source))
+        if machine.visible:
+            lives: Footprint = () if delivery.life is None else ((("life", sender), "r"),)
+            whole = ("mailbox", to, name), "w"
+            delivery.footprint = lambda: ((("mailbox", to, name, box.delivered), "w"), whole, *lives)
+        machine.edge(self._chains.get((sender, to, name)), delivery)
+        self._chains[sender, to, name] = delivery
+        if sender in machine.mortal:
+            self._unsure.setdefault((sender, to, name), []).append((delivery, issued))
+        machine.submit(delivery)
+
+    def announce(self, notice: Op, source: Address, name: str, message: Frozen) -> None:
+        """A delivery that nobody sends, asked for at `source`; whoever submits it says when."""
+        to = source[0]
+        box = self._boxes.get((to, name)) or self._box(to, name)
+        notice.effect, notice.args = self._deliver, (box, (message, notice, source))
+        if self._machine.visible:
+            whole = ("mailbox", to, name), "w"
+            notice.footprint = lambda: ((("mailbox", to, name, box.delivered), "w"), whole)
+
+    def follow(self, notice: Op, sender: int, to: int, name: str) -> None:
+        """It comes after what the sender has sent to that box, and what was not lost with it."""
+        last = self._chains.get((sender, to, name))
+        for delivery, issued in reversed(self._unsure.get((sender, to, name), ())):
+            last = delivery
+            if issued is None or issued.at >= 0:  # else the sender died before it came to send that
+                break
+            last = None
+        if last is not None and last.life not in self._machine.dead:
+            self._machine.edge(last, notice)
+
+    def take(self, op: Op, at: Address, name: str, how: str, alarm: Op | None = None, gate: Gate | None = None) -> None:
+        """Let the value of `op` be the next message; for a poll, None if there is none. A poll can be early or late; a
+        get comes after its message, and is no choice. `alarm`: of a get that has None when its time is up, with its
+        time-out as a cost.
+        """
+        rank = at[0]
+        box, machine = self._boxes.get((rank, name)) or self._box(rank, name), self._machine
+        op.effect, op.args = self._next, (box, op, at)
+        if gate is not None:
+            self._take_at_gate(op, box, gate.message, alarm)
+        elif how == "poll":
+            if machine.visible:
+                lives = op.touches()
+                op.footprint = lambda: ((("mailbox", rank, name, box.taken), "r"), *lives)
+        elif not box.messages:
+            op.pending += 1
+            box.getters.append(op)
+            self._set(alarm, box, op)
+        else:
+            self._give(box, op)
+        machine.submit(op)
+
+    def _take_at_gate(self, op: Op, box: _Box, message: Address | None, alarm: Op | None) -> None:
+        if message is None:
+            op.effect, op.args = None, ()
+            op.pending += alarm is not None
+            self._set(alarm, box, op)
+            return
+        letter = next((letter for letter in box.messages if letter[2] == message), None)
+        if letter is None:
+            op.pending += 1
+            box.named[message] = op
+        else:
+            box.messages.remove(letter)
+            self._hand(box, op, letter)
+
+    def _set(self, alarm: Op | None, box: _Box, getter: Op) -> None:
+        """Let a getter wait no longer than that."""
+        if alarm is not None:
+            box.alarms[getter] = alarm
+            alarm.effect, alarm.args = self._in_vain, (box, getter)
+            self._machine.alarms.set(alarm, alarm.cost, getter.touches())
+
+    def close(self) -> None:
+        """The run is over: what still waits for a message, and knows itself by that, does so no longer."""
+        for box in self._boxes.values():
+            for getter in (*box.getters, *box.named.values()):
+                getter.effect, getter.args = None, ()
+            box.alarms.clear()
+        self._chains.clear()
+        self._unsure.clear()
+
+    def _box(self, rank: int, name: str) -> _Box:
+        """One that nobody has used yet."""
+        box = self._boxes[rank, name] = _Box()
+        return box
+
+    def _deliver(self, box: _Box, letter: Letter) -> None:
+        box.delivered += 1
+        named = box.named.pop(letter[2], None) if box.named else None
+        if named is not None:
+            self._hand(box, named, letter)
+            self._machine.submit(named)
+            return
+        box.messages.append(letter)
+        if box.getters:
+            getter = box.getters.popleft()
+            if box.alarms and getter in box.alarms:
+                self._machine.alarms.cancel(box.alarms.pop(getter))
+            self._give(box, getter)
+            self._machine.submit(getter)
+
+    def _in_vain(self, box: _Box, getter: Op) -> None:
+        """The time of a get is up."""
+        alarm = box.alarms.pop(getter)
+        if getter in box.getters:
+            box.getters.remove(getter)
+        getter.effect, getter.args = None, ()
+        self._learn(getter, alarm)
+        self._machine.submit(getter)
+
+    def _give(self, box: _Box, getter: Op) -> None:
+        """The next message is for this get, also where another thread comes to take one before it goes on."""
+        self._hand(box, getter, box.messages.popleft())
+
+    def _hand(self, box: _Box, getter: Op, letter: Letter) -> None:
+        message, delivery, self.taken[getter.args[2]] = letter
+        box.taken += 1
+        getter.seen_marks |= delivery.seen_marks
+        getter.causes |= delivery.causes
+        getter.effect, getter.args = _same, (message,)
+
+    def _next(self, box: _Box, op: Op, at: Address) -> Any:
+        if not box.messages:
+            return None
+        message, delivery, self.taken[at] = box.messages.popleft()
+        box.taken += 1
+        self._learn(op, delivery)
+        return message
+
+    @staticmethod
+    def _learn(op: Op, after: Op) -> None:
+        """Who takes a message comes after its delivery, and who has waited in vain after the time-out."""
+        op.seen_marks |= after.seen_marks
+        op.causes |= after.causes
+
+
+def _same(message: Frozen) -> Frozen:
+    return message

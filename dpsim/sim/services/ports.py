@@ -1,0 +1,299 @@
+"""Ports of nodes, and the stores behind them.
+
+Who listens on a port is settled by the order in which actors come to it: to open, to join and to close touch the port,
+so where there is no time a search tries all orders. Values are sent, and arrive some time later, those of one rank in
+order; of several the last one counts.
+
+Who joins a port or asks for a key *looks* when there is something to see, and not before: that nobody had come yet is
+no order of its own, as with a message that is waited for. What may still change under the look, another value or a
+listener that leaves, conflicts with it.
+
+    rank 0   open 5, set k      close 5
+    rank 1            join 5, get k           gets the value or, if rank 0 has left, None
+
+A time-out is longer than all that goes on by itself: where there is no time it passes when nothing else can happen, the
+shortest first, and of several as short all orders are tried. Who waits 0 ns looks once, and may be too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dpsim.contract.interface import Frozen
+from dpsim.contract.schedule import Footprint, own_label
+from dpsim.contract.world import Stranger, World
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.host import Host
+
+FIRST_FREE = 49152
+"""Where the ports begin that a node gives to those who ask for any."""
+
+SHARE = 16
+"""So many of these are one actor's, so that who asks first makes no difference to their numbers."""
+
+Place: TypeAlias = tuple[int, int]
+"""A node and a port."""
+
+LATER = object()
+"""A look has found nothing to see."""
+
+
+class Table:
+    """What is behind a port while somebody listens. `by`: who came to listen, None for a stranger. `first`: of each key
+    the arrival of its first value, of which all later looks come after.
+    """
+
+    def __init__(self, node: int, port: int, by: int | None) -> None:
+        self.node, self.port, self.by = node, port, by
+        self.values: dict[str, tuple[Frozen, Op]] = {}
+        self.first: dict[str, Op] = {}
+        self.getters: dict[str, list[Waiting]] = {}
+        self.closed: Op | None = None
+
+
+class Waiting:
+    """An op at which a host stands until it has seen something, or its time is up: whatever comes first. Who waits 0 ns
+    `polls`: it looks once, and has what it sees then.
+    """
+
+    def __init__(self, machine: Machine, host: Host, timeout_ns: int | None, verb: str) -> None:
+        self.machine = machine
+        self.host = host
+        self.op = Op("", life=~host.rank)
+        host_sees(host, self.op)
+        self.result: Any = None
+        self.over = False
+        self.looks = 0
+        self.verb = verb
+        self.site = host.journal.site, host.journal.ordinal
+        self.alarm: Op | None = None
+        self.polls = timeout_ns == 0
+        if timeout_ns:
+            label = host.address("waits in vain at")
+            self.alarm = Op(label, timeout_ns, self._passes, None, ~host.rank)
+            machine.alarms.set(self.alarm, timeout_ns, host.lives or ())
+            machine.alarms.awaited = True
+
+    def look(self, see: Callable[[], Any], touches: Footprint, after: Op | None) -> None:
+        """Look, after what has made that worth while (None: it was there from the beginning)."""
+        if self.over:
+            return
+        machine, host = self.machine, self.host
+        verb = self.verb if not self.looks else f"{self.verb} (look {self.looks + 1})"
+        self.looks += 1
+        op = Op(host.label(self.site, verb), 0, None, None, ~host.rank)
+        host_sees(host, op)
+        if machine.visible:
+            op.footprint = (*(host.lives or ()), *touches)
+        if after is not None:
+            op.causes |= after.causes
+            op.seen_marks |= after.seen_marks
+        op.effect, op.args = self._looked, (see, op)
+        machine.submit(op)
+
+    def _looked(self, see: Callable[[], Any], op: Op) -> None:
+        found = LATER if self.over else see()
+        if found is LATER and self.polls:
+            found = None
+        if found is LATER:
+            self.op.causes |= op.causes
+            return
+        self.end(found, op)
+
+    def end(self, result: Any, by: Op) -> None:
+        """It has what it waited for, because of that op."""
+        self.over = True
+        self.result = result
+        if self.alarm is not None and self.alarm is not by:
+            self.machine.alarms.cancel(self.alarm)
+        self.op.seen_marks |= by.seen_marks
+        self.op.causes |= by.causes
+        self.machine.submit(self.op)
+
+    def _passes(self) -> None:
+        if not self.over:
+            assert self.alarm is not None
+            self.end(None, self.alarm)
+
+
+def host_sees(host: Host, op: Op) -> None:
+    """What a host does comes after what it knows and has issued."""
+    if host.chained:
+        host.before(op)
+
+
+class Ports:
+    """The ports of all nodes of a world."""
+
+    def __init__(self, machine: Machine, world: World) -> None:
+        self._machine = machine
+        self._tables: dict[Place, Table] = {}
+        self._opened: dict[Place, Op | None] = {}  # by whom each port was first opened; None: there from the beginning
+        self._joining: dict[Place, list[Waiting]] = {}
+        self._chains: dict[tuple[int, int, int], Op] = {}
+        self._given: dict[int, int] = {}
+        self._strangers = {(one.node, one.port) for one in world.strangers}
+        for stranger in world.strangers:
+            self._settle(stranger)
+
+    def _settle(self, stranger: Stranger) -> None:
+        place = stranger.node, stranger.port
+        if not stranger.late:
+            self._tables[place] = Table(*place, None)
+            self._opened[place] = None
+            return
+        op = Op(f"stranger takes port {stranger.port} of node {stranger.node}", 1, None, _port(place, "w"))
+        op.effect, op.args = self._open, (place, None, op)
+        self._machine.submit(op)
+
+    def open(self, op: Op, node: int, port: int, rank: int) -> None:
+        """Let the value of `op` be the table, or None."""
+        place = node, port or self._any(node, rank)
+        op.effect, op.args = self._open, (place, rank, op)
+        op.footprint = (*op.touches(), *_port(place, "w")) if self._machine.visible else None
+        self._machine.submit(op)
+
+    def _any(self, node: int, rank: int) -> int:
+        """A port that nobody else will ask for."""
+        while True:
+            given = self._given.get(rank, 0)
+            self._given[rank] = given + 1
+            port = FIRST_FREE + rank * SHARE + given
+            if (node, port) not in self._strangers:
+                return port
+
+    def _open(self, place: Place, by: int | None, op: Op) -> Table | None:
+        if place in self._tables:
+            return None
+        table = self._tables[place] = Table(*place, by)
+        self._opened.setdefault(place, op)
+        for waiting in self._joining.pop(place, ()):
+            self._look_for(waiting, place, op)
+        return table
+
+    def join(self, host: Host, node: int, port: int, timeout_ns: int | None) -> Waiting:
+        """What a host waits for that joins whoever listens there."""
+        waiting, place = Waiting(self._machine, host, timeout_ns, "joins at"), (node, port)
+        if place in self._opened or waiting.polls:
+            self._look_for(waiting, place, None if waiting.polls else self._opened[place])
+        else:
+            self._joining.setdefault(place, []).append(waiting)
+        return waiting
+
+    def _look_for(self, waiting: Waiting, place: Place, after: Op | None) -> None:
+        def see() -> Any:
+            table = self._tables.get(place)
+            if table is None and not waiting.polls:
+                self._joining.setdefault(place, []).append(waiting)
+            opened = None if table is None else self._opened[place]
+            if opened is not None:
+                waiting.op.seen_marks |= opened.seen_marks
+                waiting.op.causes |= opened.causes
+            return LATER if table is None else table
+
+        waiting.look(see, _port(place, "r"), after)
+
+    def put(self, host: Host, table: Table, key: str, value: Frozen, cost: int) -> None:
+        """Send a value; it arrives after those that this rank sent before."""
+        machine = self._machine
+        host.issue()
+        delivery = Op(host.address("sets"), cost)
+        if host.chained:
+            host.before(delivery)
+        delivery.effect, delivery.args = self._arrive, (table, key, value, delivery)
+        if machine.visible:
+            delivery.footprint = _key(table, key, "w")
+        line = host.rank, table.node, table.port
+        machine.edge(self._chains.get(line), delivery)
+        self._chains[line] = delivery
+        machine.submit(delivery)
+
+    def _arrive(self, table: Table, key: str, value: Frozen, by: Op) -> None:
+        if table.closed is not None:
+            return
+        table.values[key] = value, by
+        table.first.setdefault(key, by)
+        for waiting in table.getters.pop(key, ()):
+            self._look_at(waiting, table, key, by)
+
+    def get(self, host: Host, table: Table, key: str, timeout_ns: int | None) -> Waiting:
+        """What a host waits for that asks for a key."""
+        waiting = Waiting(self._machine, host, timeout_ns, "asks at")
+        enabled = table.first.get(key) or table.closed
+        if waiting.polls:
+            self._look_at(waiting, table, key, None)
+        elif enabled is not None:
+            self._look_at(waiting, table, key, enabled)
+        else:
+            table.getters.setdefault(key, []).append(waiting)
+        return waiting
+
+    def _look_at(self, waiting: Waiting, table: Table, key: str, after: Op | None) -> None:
+        def see() -> Any:
+            if table.closed is not None:
+                return None
+            if key not in table.values:  # who polls looks before there is anything
+                return LATER
+            value, by = table.values[key]
+            waiting.op.seen_marks |= by.seen_marks
+            waiting.op.causes |= by.causes
+            return value
+
+        waiting.look(see, _key(table, key, "r"), after)
+
+    def close(self, host: Host, table: Table) -> None:
+        """Who listens leaves; whoever else leaves takes nothing with it."""
+        if table.by != host.rank or table.closed is not None:
+            return
+        host.issue()
+        op = host.op(host.address("closes"), host=True)
+        op.effect, op.args = self._close, (table, op)
+        if self._machine.visible:
+            op.footprint = (*op.touches(), *_port((table.node, table.port), "w"))
+        self._machine.edge(self._chains.get((host.rank, table.node, table.port)), op)
+        self._machine.submit(op)
+
+    def _close(self, table: Table, op: Op) -> None:
+        if table.closed is not None:
+            return
+        table.closed = op
+        if self._tables.get((table.node, table.port)) is table:
+            del self._tables[table.node, table.port]
+        getters, table.getters = table.getters, {}
+        for key, waitings in getters.items():
+            for waiting in waitings:
+                self._look_at(waiting, table, key, op)
+
+    def left(self, host: Host, after: Op | None) -> None:
+        """The process of a rank is gone: the system closes what it listened on, at some time after that. `after`: what
+        ended it, if that was not its host.
+        """
+        for table in [one for one in self._tables.values() if one.by == host.rank]:
+            label = own_label(host.rank, f"gives back port {table.port} of node {table.node}")
+            op = Op(label, 0, None, _port((table.node, table.port), "w"))
+            if host.chained:
+                op.causes |= host.causes
+                op.seen_marks |= host.seen_marks
+            if after is not None:
+                op.causes |= after.causes
+            op.effect, op.args = self._close, (table, op)
+            self._machine.submit(op)
+
+    def forget(self) -> None:
+        for table in self._tables.values():
+            table.getters.clear()
+        self._tables.clear()
+        self._joining.clear()
+        self._opened.clear()
+        self._chains.clear()
+
+
+def _port(place: Place, how: str) -> Footprint:
+    return ((("port", *place), how),)
+
+
+def _key(table: Table, key: str, how: str) -> Footprint:
+    """What touches a key finds the listener there, or gone."""
+    return (("store", table.node, table.port, key), how), (("port", table.node, table.port), "r")

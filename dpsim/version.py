@@ -1,0 +1,12 @@
+"""The version of the installed distribution."""
+
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as version_of
+
+
+def version() -> str:
+    """The version, as "0.1.0"; "unknown" where the source runs without an installation."""
+    try:
+        return version_of("dpsim-ranks")
+    except PackageNotFoundError:
+        return "unknown"

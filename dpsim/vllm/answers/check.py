@@ -1,0 +1,123 @@
+"""All kinds of questions, checked: by the stored answers, or by the answers of an installed vLLM.
+
+    stored(place)                                  # every release of which answers are stored
+    live(place, "0.33.0", as_release="0.33.0")     # stored questions of the nearest release, and drawn ones
+
+A kind that cannot be asked is told and takes nothing from the others. It is *trouble* unless it was never meant to be
+asked: then the check has no verdict, for nobody knows whether something differs there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from dpsim.contract.words import counted
+from dpsim.vllm.answers.comparison import Compared, Comparison, Row, compare, numbers, series
+from dpsim.vllm.answers.kinds import KINDS
+from dpsim.vllm.answers.live.adapters import adapter, ask
+from dpsim.vllm.answers.live.draws import drawn
+from dpsim.vllm.answers.live.installed import NotAsked
+from dpsim.vllm.answers.stored import answers, files_in
+
+Verdict = Literal["equal", "different", "no verdict"]
+
+
+class Unasked(NamedTuple):
+    """A kind that was not compared, and why."""
+
+    kind: str
+    release: str
+    reason: str
+    trouble: bool
+
+
+class Checked(NamedTuple):
+    """`release`: the installed one that was asked, "" for stored answers; `as_release`: the one it was taken for."""
+
+    folder: Path
+    release: str
+    as_release: str
+    compared: list[Compared]
+    unasked: list[Unasked]
+
+    @property
+    def verdict(self) -> Verdict:
+        if any(one.differing for one in self.compared):
+            return "different"
+        asked = any(one.rows for one in self.compared)
+        return "equal" if asked and not any(one.trouble for one in self.unasked) else "no verdict"
+
+
+Progress = Callable[[int, int | None], None]
+
+
+def stored(place: Path, progress: Progress = lambda done, total: None) -> Checked:
+    """Every stored answer. Raises NoAnswers and UnreadableRow."""
+    there = files_in(place)
+    compared: list[Compared] = []
+    unasked = [
+        Unasked(file, "", "no kind of question has a file of this name", False)
+        for file in there
+        if file not in {kind.file for kind in KINDS}
+    ]
+    for number, kind in enumerate(KINDS):
+        progress(number, len(KINDS))
+        if kind.file not in there:
+            unasked.append(Unasked(kind.name, "", f"{place} has no answers of the file {kind.file}", False))
+            continue
+        rows = answers(kind.file, place=place)
+        for release in sorted({row["version"] for row in rows}, key=numbers):
+            of_release = [row for row in rows if row["version"] == release]
+            forms = kind.of_release(release)
+            compared += [compare(kind, ours, of_release, release) for ours in forms]
+            if not forms and (own := [row for row in of_release if kind.applies(row)]):
+                left = f"{counted(len(own), 'row')} left out: dpsim knows this of releases {kind.known}"
+                unasked.append(Unasked(kind.name, release, left, False))
+    return Checked(place, "", "", compared, unasked)
+
+
+def live(
+    place: Path,
+    release: str,
+    as_release: str = "",
+    draws: int = 0,
+    seed: int = 0,
+    progress: Progress = lambda done, total: None,
+) -> Checked:
+    """The answers of the installed release, taken for another one if `as_release` says so. `draws`: how many new
+    questions of each kind that has some. Raises NoAnswers and UnreadableRow.
+    """
+    taken = as_release or release
+    compared: list[Compared] = []
+    unasked: list[Unasked] = []
+    for number, kind in enumerate(KINDS):
+        progress(number, len(KINDS))
+        try:
+            rows = _asked(kind, taken, [*_nearest(kind, taken, place), *drawn(kind.file, taken, draws, seed)])
+        except NotAsked as error:
+            unasked.append(Unasked(kind.name, release, str(error), not error.by_design))
+            continue
+        compared += [compare(kind, ours, rows, release) for ours in kind.of_release(taken)]
+    return Checked(place, release, as_release, compared, unasked)
+
+
+def _nearest(kind: Comparison[Any], release: str, place: Path) -> list[Row]:
+    """The stored questions of the newest release that is not newer, else of the oldest there is."""
+    rows = answers(kind.file, place=place) if kind.file in files_in(place) else []
+    versions = sorted({row["version"] for row in rows}, key=numbers)
+    before = [version for version in versions if series(version) <= series(release)]
+    nearest = (before or versions)[-1 if before else 0] if versions else ""
+    return [row for row in rows if row["version"] == nearest]
+
+
+def _asked(kind: Comparison[Any], release: str, rows: list[Row]) -> list[Row]:
+    by = adapter(kind, release)
+    asked = [row for row in rows if kind.applies(row)]
+    if not asked:
+        raise NotAsked(f"there are no questions in a file {kind.file}", by_design=True)
+    return [answered for row in asked if (answered := ask(kind, row, by)) is not None]
+
+
+__all__ = ["Checked", "Unasked", "Verdict", "live", "stored"]

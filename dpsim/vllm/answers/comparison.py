@@ -1,0 +1,263 @@
+"""One kind of question that the engine answers: how its rows are put to a function of ours, and what counts as equal.
+
+    kind = Comparison("need_mask", "need_mask", "vllm.v1....compute_need_sampled_mask", ours, answered, expected)
+    for one in kind.of_release("0.33.0"):
+        result = compare(kind, one, rows)
+        result.equal, result.departed, result.differing    # how many rows
+
+A row is a question with the engine's answer, as tests/data/engine/README.md tells. Both sides are brought into the
+engine's words. Of a refusal its type counts, and when it comes; its words are the engine's own and are not compared.
+
+A row *departs* if it differs in nothing but fields that `Ours.departures` names, each with its reason. Any other
+difference is one. A kind is a value, so a test puts a faulty twin in the place of ours:
+
+    assert differing(kind, rows, ours) == [] and differing(kind, rows, faulty)
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Row = dict[str, Any]
+
+NUMBERS = ("group", "question", "configuration", "batch", "split", "history", "case", "drawn")
+"""What a row's number is called; lines of one question for several releases share it."""
+
+_ANSWERS = {"answer", "answers", "sent", "first_dispatch"}
+
+
+@dataclass(frozen=True)
+class Ours(Generic[T_co]):
+    """What answers here as `release` does. `name`: that of the form, where there are two of a release.
+
+    `departures`: fields of an answer that are otherwise on purpose, and why.
+    """
+
+    release: str
+    answers: T_co
+    name: str = ""
+    departures: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """File, line and name of the function or class that answers.
+
+        >>> Ours("0.33.0", Difference).where.partition(":")[0], Ours("0.33.0", Difference).where.split()[-1]
+        ('dpsim/vllm/answers/comparison.py', 'Difference')
+        """
+        piece: Any = self.answers[-1] if isinstance(self.answers, tuple) else self.answers
+        piece = piece if inspect.isclass(piece) or inspect.isfunction(piece) else type(piece)
+        file = Path(inspect.getsourcefile(piece) or "?")
+        root = Path(__file__).parents[3]
+        shown = file.relative_to(root) if file.is_relative_to(root) else file
+        return f"{shown.as_posix()}:{inspect.getsourcelines(piece)[1]} {piece.__qualname__}"
+
+
+def plain_question(row: Row) -> Row:
+    """A row without what was answered."""
+    return {name: value for name, value in row.items() if name not in _ANSWERS}
+
+
+@dataclass(frozen=True)
+class Comparison(Generic[T]):
+    """A kind of question. `file`: of the stored answers; `asks`: the engine's function; `ours`: by release, ascending.
+
+    `answered(row, ours)` and `expected(row)`: ours and the engine's answer, in the same words. `applies(row)`: whether
+    the row asks this at all, by its question. `question(row)`: a row without what was answered. `last`: the last
+    release that has the function, "" if it still is there.
+    """
+
+    name: str
+    file: str
+    asks: str
+    ours: tuple[Ours[T], ...]
+    answered: Callable[[Row, T], Any]
+    expected: Callable[[Row], Any]
+    applies: Callable[[Row], bool] = lambda row: True
+    question: Callable[[Row], Row] = plain_question
+    last: str = ""
+
+    def of_release(self, release: str) -> tuple[Ours[T], ...]:
+        """Those that answer as a release: its own, else those of the newest one before it. None before the oldest, and
+        none after `last`: there is no such function.
+        """
+        before = [one.release for one in self.ours if series(one.release) <= series(release)]
+        if not before or (self.last and series(release) > series(self.last)):
+            return ()
+        nearest = max(before, key=numbers)
+        return tuple(one for one in self.ours if one.release == nearest)
+
+    @property
+    def known(self) -> str:
+        """The releases that have the function, in words."""
+        return self.last if self.last == self.ours[0].release else f"{self.ours[0].release} to {self.last or 'now'}"
+
+
+class Difference(NamedTuple):
+    """A row that is answered otherwise. `fields`: in what."""
+
+    row: str
+    fields: tuple[str, ...]
+    question: Row
+    engine: Any
+    dpsim: Any
+
+
+class Compared(NamedTuple):
+    """How the rows of a release compare with one of ours. `reasons`: of the departures that occurred, by field."""
+
+    kind: str
+    asks: str
+    release: str
+    ours: str
+    where: str
+    rows: int
+    departed: int
+    reasons: dict[str, str]
+    differing: int
+    first: Difference | None
+
+    @property
+    def equal(self) -> int:
+        return self.rows - self.departed - self.differing
+
+
+class UnreadableRow(ValueError):
+    """A row that is not as its kind says. The message names the file and the row."""
+
+
+def compare(kind: Comparison[T], ours: Ours[T], rows: Iterable[Row], release: str = "") -> Compared:
+    """Rows of one release, each put to ours. Rows that ask something else are left out.
+
+    Raises UnreadableRow for a row without a field that this kind of question has.
+    """
+    asked = [row for row in rows if readable(kind, row, kind.applies)]
+    found = [difference for row in asked if (difference := difference_of(kind, ours, row)) is not None]
+    real = [one for one in found if not set(one.fields) <= set(ours.departures)]
+    departing = Counter(name for one in found if one not in real for name in one.fields)
+    return Compared(
+        kind.name,
+        kind.asks,
+        release or ours.release,
+        ours.name or ours.release,
+        ours.where,
+        len(asked),
+        len(found) - len(real),
+        {name: ours.departures[name] for name in sorted(departing)},
+        len(real),
+        real[0] if real else None,
+    )
+
+
+def differing(kind: Comparison[T], rows: Iterable[Row], answers: T) -> list[Difference]:
+    """The rows that `answers` answers otherwise, none of them excused."""
+    ours = Ours("", answers)
+    asked = [row for row in rows if kind.applies(row)]
+    assert asked, f"no row asks {kind.name}"
+    return [one for row in asked if (one := difference_of(kind, ours, row)) is not None]
+
+
+def difference_of(kind: Comparison[T], ours: Ours[T], row: Row) -> Difference | None:
+    theirs = without_words(readable(kind, row, kind.expected))
+    mine = without_words(readable(kind, row, lambda row: _answer(kind, ours, row)))
+    if theirs == mine:
+        return None
+    fields = tuple(sorted(fields_that_differ(theirs, mine)))
+    return Difference(row_name(row), fields, kind.question(row), theirs, mine)
+
+
+def _answer(kind: Comparison[T], ours: Ours[T], row: Row) -> Any:
+    """Ours; a refusal that the kind did not expect is an answer, too."""
+    try:
+        return kind.answered(row, ours.answers)
+    except (AssertionError, ValueError) as error:
+        return {"raises": type(error).__name__}
+
+
+def readable(kind: Comparison[T], row: Row, read: Callable[[Row], Any]) -> Any:
+    try:
+        return read(row)
+    except (KeyError, TypeError, AttributeError) as error:
+        said = f"{type(error).__name__}: {error}"
+        raise UnreadableRow(f"{kind.file}: {row_name(row)} is no question of the kind {kind.name} ({said})") from error
+
+
+# ---- rows
+
+
+def row_name(row: Row) -> str:
+    """
+    >>> row_name({"version": "0.33.0", "group": 7})
+    'group 7'
+    """
+    return next((f"{name} {row[name]}" for name in NUMBERS if name in row), "a row without a number")
+
+
+def without_words(answer: Any) -> Any:
+    """An answer in which refusals have lost their messages, and tuples are lists.
+
+    >>> without_words({"raises": "AssertionError", "message": "no graph", "when": "after the all-reduce"})
+    {'raises': 'AssertionError', 'when': 'after the all-reduce'}
+    """
+    if isinstance(answer, dict):
+        silent = "message" if "raises" in answer else None
+        return {name: without_words(value) for name, value in answer.items() if name != silent}
+    return [without_words(one) for one in answer] if isinstance(answer, list | tuple) else answer
+
+
+def fields_that_differ(theirs: Any, ours: Any, name: str = "answer") -> set[str]:
+    """The innermost names under which two answers differ.
+
+    >>> sorted(fields_that_differ({"a": 1, "b": [{"c": 2, "d": 3}]}, {"a": 0, "b": [{"c": 2, "d": 4}]}))
+    ['a', 'd']
+    """
+    if theirs == ours:
+        return set()
+    if isinstance(theirs, dict) and isinstance(ours, dict) and theirs.keys() == ours.keys():
+        return set().union(*(fields_that_differ(theirs[inner], ours[inner], inner) for inner in theirs))
+    if isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        return set().union(*(fields_that_differ(*both, name) for both in zip(theirs, ours, strict=True)))
+    return {name}
+
+
+def numbers(release: str) -> tuple[int, ...]:
+    """A release as numbers that can be ordered.
+
+    >>> numbers("0.33.0"), numbers("0.34.0rc1.dev7+g1a2b3c4")
+    ((0, 33, 0), (0, 34, 0))
+    """
+    found = re.match(r"(\d+)\.(\d+)(?:\.(\d+))?", release)
+    return tuple(int(part or 0) for part in found.groups()) if found else ()
+
+
+def series(release: str) -> tuple[int, ...]:
+    """A release without its last number: patches change no signature.
+
+    >>> series("0.33.2") == series("0.33")
+    True
+    """
+    return numbers(release)[:2]
+
+
+__all__ = [
+    "Compared",
+    "Comparison",
+    "Difference",
+    "Ours",
+    "Row",
+    "UnreadableRow",
+    "compare",
+    "differing",
+    "numbers",
+    "row_name",
+    "series",
+    "without_words",
+]

@@ -1,0 +1,132 @@
+"""The parallel configuration: what is accepted, the values that follow, and which pairs have equal hashes (8.1 to 8.4).
+
+The engine names the first rule that is broken, ours all of them. So a refusal is equal if ours names the field that
+the engine's names, whatever else it names. Hash values are not compared, for the engine's depend on its process;
+whether two are equal is, and so is whether ours finds a field that differs.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from pydantic import ValidationError
+
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.config import ParallelConfig, ParallelConfig033, Surroundings, compute_hash, differing
+from dpsim.vllm.config.forms import broken_in
+
+AROUND = Surroundings(devices=8, environ={"RANK": "3"})
+"""The stand-ins of the stored rows: a CUDA platform, 8 GPUs in a node, no Ray, no NIXL."""
+
+HEADS = {
+    r"enable_expert_parallel must be True": "enable_expert_parallel",
+    r"data_parallel_external_lb can only": "data_parallel_external_lb",
+    r"Unable to use nsight": "ray_workers_use_nsight",
+    r"Failed to import Ray": "distributed_executor_backend",
+    r"Elastic EP": "enable_elastic_ep",
+    r"data_parallel_size_local \(": "data_parallel_size_local",
+    r"EPLB requires": "enable_eplb",
+    r"num_redundant_experts is set": "eplb_config.num_redundant_experts",
+    r"World size \(\d+\) is larger": "distributed_executor_backend",
+    r"numa_bind_nodes and numa_bind_cpus require": "numa_bind_nodes",
+    r"numa_bind_nodes must": "numa_bind_nodes",
+    r"nnodes > 1 can only": "distributed_executor_backend",
+    r"Invalid value of `_api_process_rank`": "_api_process_rank",
+    r"data_parallel_rank \(": "data_parallel_rank",
+    r"log_balancedness_interval must": "eplb_config.log_balancedness_interval",
+    r"dbo_decode_token_threshold and": "dbo_decode_token_threshold",
+    r"tp_size=": "decode_context_parallel_size",
+}
+"""Which field the engine blames, by the head of its message."""
+
+Form = type[ParallelConfig]
+
+
+def _made(form: Form, fields: Row) -> ParallelConfig | ValidationError:
+    try:
+        return form.model_validate(fields, context=AROUND)
+    except ValidationError as error:
+        return error
+
+
+def _derived(config: ParallelConfig, name: str) -> Any:
+    try:
+        return getattr(config, name)
+    except (ValueError, ZeroDivisionError) as error:
+        return {"raises": type(error).__name__}
+
+
+def blamed(answer: Row) -> set[str]:
+    """Fields that a refusal of the engine blames, the last part of their names."""
+    head = answer["message"].removeprefix("Value error, ")
+    found = {name for pattern, name in HEADS.items() if re.match(pattern, head)} or set(answer["fields"])
+    return {name.rpartition(".")[2] for name in found}
+
+
+def _told(answer: Row) -> Row:
+    """The engine's answer to one configuration."""
+    if answer["accepted"]:
+        return {"accepted": True, "derived": answer["derived"]}
+    return {"accepted": False, "blamed": sorted(blamed(answer))}
+
+
+def _ours(form: Form, fields: Row, answer: Row) -> Row:
+    """Ours: the values that the engine told, or the fields to blame, of those that the engine blames if ours does."""
+    config = _made(form, fields)
+    if isinstance(config, ValidationError):
+        found = {broken.field.rpartition(".")[2] for broken in broken_in(config)}
+        theirs = set() if answer["accepted"] else blamed(answer)
+        return {"accepted": False, "blamed": sorted(theirs & found or found)}
+    return {"accepted": True, "derived": {name: _derived(config, name) for name in answer.get("derived", ())}}
+
+
+# ---- one configuration
+
+
+CONFIG: Comparison[Form] = Comparison(
+    "config",
+    "config",
+    "vllm.config.parallel.ParallelConfig",
+    (Ours("0.14.0", ParallelConfig), Ours("0.33.0", ParallelConfig033)),
+    lambda row, form: _ours(form, row["fields"], row["answer"]),
+    lambda row: _told(row["answer"]),
+    applies=lambda row: row["kind"] == "one",
+)
+
+# ---- two, and whether their hashes are equal
+
+BOTH = ("first", "second")
+
+
+def _pair(row: Row, form: Form) -> Row:
+    answer = row["answer"]
+    if "hash_equal" not in answer:
+        return {which: _ours(form, row[which], answer[which]) for which in BOTH}
+    first, second = (_made(form, row[which]) for which in BOTH)
+    if isinstance(first, ValidationError) or isinstance(second, ValidationError):
+        return {"accepted": False}
+    return {
+        "hash_equal": compute_hash(first) == compute_hash(second),
+        "a field differs": bool(differing(first, second)),
+    }
+
+
+def _told_of_pair(row: Row) -> Row:
+    answer = row["answer"]
+    if "hash_equal" not in answer:
+        return {which: _told(answer[which]) for which in BOTH}
+    return {"hash_equal": answer["hash_equal"], "a field differs": not answer["hash_equal"]}
+
+
+CONFIG_HASH: Comparison[Form] = Comparison(
+    "config_hash",
+    "config",
+    "vllm.config.parallel.ParallelConfig.compute_hash",
+    (Ours("0.14.0", ParallelConfig), Ours("0.33.0", ParallelConfig033)),
+    _pair,
+    _told_of_pair,
+    applies=lambda row: row["kind"] == "pair",
+)
+
+__all__ = ["CONFIG", "CONFIG_HASH", "Form"]

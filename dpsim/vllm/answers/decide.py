@@ -1,0 +1,98 @@
+"""The agreement alone: what each rank of a group sends, and what it answers (specification 1.5).
+
+Where one rank refuses before its all-reduce, the others wait for ever, and are asked nothing more. `agreed` is the
+agreement of a group, for whatever comes before and after it: `flow` has the whole way of the V1 runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.config import Microbatching, RuntimeMode
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
+
+BEFORE, AFTER = "before the all-reduce", "after the all-reduce"
+
+Columns = list[list[int] | None]
+
+
+def refused(when: str) -> Row:
+    return {"raises": "AssertionError", "when": when}
+
+
+def agreed(
+    form: BatchForm,
+    config: Microbatching,
+    locals_: Sequence[LocalBatch | None],
+    answer: Callable[[int, StepPlan], Any],
+) -> tuple[Columns, list[Any]]:
+    """One agreement of a group: what each rank sends, and its answer, by `answer(rank, plan)`."""
+    sent: Columns = [list(form.column(local)) if local is not None else None for local in locals_]
+    if None in locals_:
+        return sent, [refused(BEFORE) if local is None else "waits" for local in locals_]
+    table: HostArray = np.array(sent, np.int32).T
+    answered: list[Any] = []
+    for index, local in enumerate(locals_):
+        assert local is not None
+        try:
+            form.refuse(table, local)
+            answered.append(answer(index, form.decide(table, config)))
+        except AssertionError:
+            answered.append(refused(AFTER))
+    return sent, answered
+
+
+def in_their_words(sent: Columns, answers: list[Any]) -> Row:
+    return {"sent": sent, "answers": answers}
+
+
+def expected(row: Row) -> Row:
+    return in_their_words(row["sent"], row["answers"])
+
+
+def answered(row: Row, form: BatchForm) -> Row:
+    engine, ranks = Microbatching(**row["config"]), row["ranks"]
+    if len(ranks) == 1:
+        alone = {"ubatch": False, "num_tokens_across_dp": None, "cudagraph_mode": ranks[0]["cudagraph_mode"]}
+        return in_their_words([None], [alone])
+    locals_ = [_of_rank(rank, engine) for rank in ranks]
+    return in_their_words(*agreed(form, engine, locals_, lambda _, plan: _plan_in_their_words(plan)))
+
+
+def _of_rank(rank: Row, config: Microbatching) -> LocalBatch | None:
+    """What a rank tells; None if it refuses to."""
+    try:
+        return told(
+            rank["num_tokens_unpadded"],
+            rank["num_tokens_padded"],
+            rank["allow_microbatching"],
+            rank["uniform_decode"],
+            rank.get("allow_dp_padding", True),
+            RuntimeMode(rank["cudagraph_mode"]),
+            config,
+        )
+    except AssertionError:
+        return None
+
+
+def _plan_in_their_words(plan: StepPlan) -> Row:
+    assert plan.num_tokens is not None
+    tokens = list(plan.num_tokens)
+    return {"ubatch": plan.microbatched, "num_tokens_across_dp": tokens, "cudagraph_mode": int(plan.mode)}
+
+
+DECIDE: Comparison[BatchForm] = Comparison(
+    "decide",
+    "decide",
+    "vllm.v1.worker.dp_utils.coordinate_batch_across_dp",
+    (Ours("0.14.0", Release014()), Ours("0.17.0", Source000()), Ours("0.33.0", Source000())),
+    answered,
+    expected,
+)
+
+__all__ = ["AFTER", "BEFORE", "DECIDE", "Columns", "agreed", "expected", "in_their_words"]

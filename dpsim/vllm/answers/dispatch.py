@@ -1,0 +1,66 @@
+"""Which graph the V1 dispatcher chooses (specification 5.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Set
+
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.graphs.dispatcher import (
+    ALL_MODES,
+    Dispatcher,
+    Dispatcher014,
+    Dispatcher017,
+    Dispatcher024,
+    Dispatcher033,
+)
+
+
+def engine_config(asked: Row) -> EngineConfig:
+    return EngineConfig(
+        cudagraph_mode=asked["cudagraph_mode"],
+        num_speculative_tokens=asked["query_len"] - 1,
+        max_num_seqs=asked["max_num_seqs"],
+        enable_lora=asked["lora"] != "off",
+        cudagraph_specialize_lora=asked["lora"] == "both",
+    )
+
+
+def allowed_modes(row: Row) -> Set[RuntimeMode]:
+    """0.14 can forbid FULL; later releases name what is allowed."""
+    if "disable_full" in row:
+        return ALL_MODES - {RuntimeMode.FULL} if row["disable_full"] else ALL_MODES
+    return ALL_MODES if row["valid_modes"] is None else {RuntimeMode[name] for name in row["valid_modes"]}
+
+
+def answered(row: Row, kind: type[Dispatcher]) -> Row:
+    try:
+        dispatcher = kind(engine_config(row["config"]), row["config"]["capture_sizes"])
+    except AssertionError:
+        return {"raises": "AssertionError", "when": "initialize_cudagraph_keys"}
+    mode, key = dispatcher.dispatch(
+        row["num_tokens"], row["uniform_decode"], has_lora=row["has_lora"], allowed=allowed_modes(row)
+    )
+    return {"mode": mode.name, **key._asdict()}
+
+
+def expected(row: Row) -> Row:
+    answer: Row = row["answer"]
+    return answer
+
+
+DISPATCH: Comparison[type[Dispatcher]] = Comparison(
+    "dispatch_v1",
+    "dispatch_v1",
+    "vllm.v1.cudagraph_dispatcher.CudagraphDispatcher.dispatch",
+    (
+        Ours("0.14.0", Dispatcher014),
+        Ours("0.17.0", Dispatcher017),
+        Ours("0.24.0", Dispatcher024),
+        Ours("0.33.0", Dispatcher033),
+    ),
+    answered,
+    expected,
+)
+
+__all__ = ["DISPATCH"]

@@ -1,0 +1,45 @@
+"""Capture sizes, as a configuration holds them and as the V1 runner rounds them (specification 5.11)."""
+
+from __future__ import annotations
+
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig
+from dpsim.vllm.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033
+
+
+def of_row(row: Row, kind: type[Ladder]) -> tuple[Ladder, EngineConfig]:
+    """Fields have the engine's names; not checked, since some rows have a smaller budget than an engine may have."""
+    config = dict(row["config"])
+    blackwell = config.pop("blackwell")
+    config["cudagraph_mode"] = CUDAGraphMode(config["cudagraph_mode"])
+    return kind(1024 if blackwell and issubclass(kind, Ladder033) else 512), EngineConfig().model_copy(update=config)
+
+
+def answered(row: Row, kind: type[Ladder]) -> Row:
+    rungs, config = of_row(row, kind)
+    answer: Row = {}
+    for name, sizes in (("config_time", rungs.configured), ("v1_runner", rungs.sizes)):
+        try:
+            held = sizes(config)
+        except ValueError:
+            refused = {"raises": "ValueError"}
+            return answer | {name: refused} if answer else refused
+        answer[name] = {"sizes": list(held), "max": max(held, default=0)}
+    return answer
+
+
+def expected(row: Row) -> Row:
+    answer: Row = row["answer"]
+    return answer
+
+
+LADDER: Comparison[type[Ladder]] = Comparison(
+    "ladder",
+    "ladder",
+    "vllm.config.vllm.VllmConfig._set_cudagraph_sizes",
+    (Ours("0.17.0", Ladder017), Ours("0.24.0", Ladder024), Ours("0.33.0", Ladder033)),
+    answered,
+    expected,
+)
+
+__all__ = ["LADDER"]

@@ -1,0 +1,93 @@
+"""Who asks which kind of question, of which releases.
+
+    ask(DECIDE, row, "0.33.0")    # the row with the engine's answer
+
+An adapter was written against the releases that it names, the first to the last. A release beyond them is refused with
+the names of those, for nobody has looked whether its functions are still where they were and take what they took;
+`dpsim check-engine --as RELEASE` asks all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from dpsim.vllm.answers.comparison import Comparison, Row, numbers, series
+from dpsim.vllm.answers.live import batches, configs, graphs, groups
+from dpsim.vllm.answers.live.installed import NotAsked
+
+
+class Adapter(NamedTuple):
+    """`ask`: from a question to the fields of its row that hold the answer; None if this machine cannot answer it."""
+
+    first: str
+    last: str
+    ask: Callable[[Row], Row | None]
+
+    def knows(self, release: str) -> bool:
+        return series(self.first) <= series(release) <= series(self.last)
+
+    def __str__(self) -> str:
+        return self.first if self.first == self.last else f"{self.first} to {self.last}"
+
+
+ADAPTERS: dict[str, tuple[Adapter, ...]] = {
+    "decide": (Adapter("0.14", "0.33", groups.decide),),
+    "dispatch_v1": (Adapter("0.14", "0.14", graphs.dispatch_014), Adapter("0.17", "0.33", graphs.dispatch)),
+    "ladder": (
+        Adapter("0.17", "0.17", graphs.ladder_017),
+        Adapter("0.24", "0.24", graphs.ladder_024),
+        Adapter("0.33", "0.33", graphs.ladder_033),
+    ),
+    "sizes_004": (Adapter("0.17", "0.17", graphs.sizes_004),),
+    "choices_004": (Adapter("0.17", "0.17", graphs.choices_004),),
+    "need_mask": (Adapter("0.24", "0.33", batches.need_mask),),
+    "slices": (Adapter("0.14", "0.33", batches.slices),),
+    "slices_v2": (Adapter("0.33", "0.33", batches.slices_v2),),
+    "last_ubatch_empty": (Adapter("0.14", "0.33", batches.last_empty),),
+    "metadata": (Adapter("0.14", "0.14", batches.metadata_014), Adapter("0.17", "0.33", batches.metadata)),
+    "config_hash": (Adapter("0.14", "0.14", configs.config_hash), Adapter("0.33", "0.33", configs.config_hash)),
+}
+
+STORED_ONLY = {
+    "config": "what is accepted depends on the machine's platform and devices",
+    "flow": "asks a runner, which wants a model and a device",
+    "captures_004": "captures want a device",
+    "v2_dispatch": "asks a manager of captured graphs, which wants a device",
+    "waves": "asks a process of the engine, which wants a scheduler and peers",
+    "coordination": "asks a process, which wants its sockets",
+    "v2_sync": "asks a manager of captured graphs, which wants a device",
+}
+"""Kinds that nobody puts to an installed release, and why."""
+
+
+def adapter(kind: Comparison[Any], release: str) -> Adapter:
+    """Who asks this kind of a release. Raises NotAsked: in trouble if the release is newer than all that are known."""
+    if not numbers(release):
+        raise NotAsked(f"nobody knows which release is installed: {release}; --as RELEASE says so")
+    if kind.name in STORED_ONLY:
+        raise NotAsked(f"{STORED_ONLY[kind.name]}; --stored compares its stored answers", by_design=True)
+    if not kind.of_release(release):
+        raise NotAsked(f"{release} has no such function; {kind.known} has", by_design=True)
+    known = ADAPTERS[kind.name]
+    found = [one for one in known if one.knows(release)]
+    if not found:
+        between = series(known[0].first) <= series(release) <= series(known[-1].last)
+        why = f"release {release} is none of those that are known, {', '.join(map(str, known))}"
+        raise NotAsked(f"{why}; --as RELEASE asks it as one of them", by_design=between)
+    return found[0]
+
+
+def ask(kind: Comparison[Any], row: Row, by: Adapter) -> Row | None:
+    """A row with the engine's answer, None if there is none here. Raises NotAsked if the installed code is not what the
+    adapter expects.
+    """
+    question = kind.question(row)
+    try:
+        answered = by.ask(question)
+    except Exception as error:
+        raise NotAsked(f"{type(error).__name__}: {error}") from error
+    return None if answered is None else {**question, **answered}
+
+
+__all__ = ["ADAPTERS", "STORED_ONLY", "Adapter", "adapter", "ask"]

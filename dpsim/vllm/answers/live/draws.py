@@ -1,0 +1,75 @@
+"""Questions that nobody asked before, drawn for an installed release: by the file whose questions they are like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from dpsim.vllm.answers.comparison import Row, series
+
+
+def _need_mask(random: Random, release: str) -> Row:
+    rows = [_computed_and_prefill(random) for _ in range(random.randint(1, 6))]
+    return {
+        "num_computed_tokens": [computed for computed, _ in rows],
+        "num_scheduled_tokens": [random.randint(1, 8) for _ in rows],
+        "prefill_len": [prefill for _, prefill in rows],
+        "max_seq_len": [prefill + random.randint(1, 20) for _, prefill in rows],
+    }
+
+
+def _computed_and_prefill(random: Random) -> tuple[int, int]:
+    prefill = random.randint(1, 30)
+    return random.randint(0, prefill + 12), prefill
+
+
+def _split(random: Random, release: str) -> Row:
+    scheduled = [random.choice([1, 1, random.randint(1, 40)]) for _ in range(random.randint(1, 8))]
+    ubatches = random.randint(2, 4)
+    return {
+        "num_scheduled_tokens": scheduled,
+        "num_computed_tokens": [random.randint(0, 40) for _ in scheduled],
+        "num_tokens_padded": max(sum(scheduled), ubatches) + random.choice([0, random.randint(0, 30)]),
+        "num_reqs_padded": len(scheduled) + random.choice([0, random.randint(0, 6)]),
+        "num_ubatches": ubatches,
+        "split_point": None,
+    }
+
+
+def _group(random: Random, release: str) -> Row:
+    """0.14 asks each rank whether it wants padding, too: all do."""
+    thresholds = sorted(random.choices([4, 8, 32, 128], k=2))
+    wish = {"allow_dp_padding": True} if series(release) <= series("0.14") else {}
+    return {
+        "config": {
+            "enable_dbo": random.random() < 0.7,
+            "ubatch_size": 0,
+            "dbo_decode_token_threshold": thresholds[0],
+            "dbo_prefill_token_threshold": thresholds[1],
+        },
+        "ranks": [_rank(random, thresholds) | wish for _ in range(random.randint(1, 6))],
+    }
+
+
+def _rank(random: Random, thresholds: list[int]) -> Row:
+    """Near a threshold more often than not."""
+    tokens = max(1, random.choice(thresholds) + random.randint(-2, 40))
+    return {
+        "num_tokens_unpadded": tokens,
+        "num_tokens_padded": tokens + random.choice([0, random.randint(0, 40)]),
+        "allow_microbatching": random.random() < 0.8,
+        "uniform_decode": random.random() < 0.5,
+        "cudagraph_mode": random.randint(0, 2),
+    }
+
+
+DRAWS: dict[str, Callable[[Random, str], Row]] = {"need_mask": _need_mask, "slices": _split, "decide": _group}
+
+
+def drawn(file: str, release: str, count: int, seed: int) -> list[Row]:
+    """Questions of a file, always the same of one seed; none for a file of which nobody draws any."""
+    draw, random = DRAWS.get(file), Random(f"{file} {seed}")
+    return [] if draw is None else [{"version": release, "drawn": at, **draw(random, release)} for at in range(count)]
+
+
+__all__ = ["DRAWS", "drawn"]

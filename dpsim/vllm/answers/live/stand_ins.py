@@ -1,0 +1,104 @@
+"""What surrounds the engine's functions where no engine runs: its settings as plain fields, a group of ranks that is
+none, and an all-reduce without a peer.
+
+A rank's function is pure but for its one all-reduce. So each rank is asked twice, one after the other: first until it
+has something to send, then with the sum in place of what it sent.
+
+    reduction = Reduction()
+    with replaced(module, dist=reduction):
+        sent, _ = reduction.first(lambda: ask(rank))       # its tensor
+        answer = reduction.second(lambda: ask(rank), sum)  # what it makes of the sum
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+from dpsim.vllm.answers.comparison import Row
+
+Table = list[list[int]]
+
+REFUSALS = (AssertionError, ValueError, IndexError)
+"""What the engine's pure functions raise on purpose. Anything else says that they were asked wrongly."""
+
+
+def refusal(error: BaseException, when: str = "") -> Row:
+    told = {"raises": type(error).__name__, "message": str(error)[:200]}
+    return {**told, "when": when} if when else told
+
+
+@contextmanager
+def replaced(place: ModuleType, **stand_ins: Any) -> Iterator[None]:
+    """Names of a module mean something else for a while. Raises ImportError for one that the module has not."""
+    missing = [name for name in stand_ins if not hasattr(place, name)]
+    if missing:
+        raise ImportError(f"{place.__name__} has no {', '.join(missing)}")
+    before = {name: getattr(place, name) for name in stand_ins}
+    vars(place).update(stand_ins)
+    try:
+        yield
+    finally:
+        vars(place).update(before)
+
+
+class _Sent(BaseException):
+    """A rank is where it sends. No Exception, so that nobody on the way catches it."""
+
+
+class Reduction:
+    """In place of torch.distributed: an all-reduce that keeps what is sent, or gives the sum that it was told."""
+
+    def __init__(self) -> None:
+        self._sent: Table | None = None
+        self._sum: Table | None = None
+
+    def all_reduce(self, tensor: Any, *args: Any, **kwargs: Any) -> None:
+        if self._sum is None:
+            self._sent = [[int(value) for value in row] for row in tensor]
+            raise _Sent
+        for number, row in enumerate(self._sum):
+            for column, value in enumerate(row):
+                tensor[number][column] = value
+
+    def first(self, ask: Callable[[], Any]) -> tuple[Table | None, Any]:
+        """What a rank sends, and None; or None, and what it answers without sending anything."""
+        self._sent = self._sum = None
+        try:
+            return None, ask()
+        except _Sent:
+            return self._sent, None
+
+    def second(self, ask: Callable[[], Any], total: Table) -> Any:
+        """What a rank answers where the all-reduce gave `total`."""
+        self._sum = total
+        return ask()
+
+
+def dp_group() -> SimpleNamespace:
+    """A data-parallel group on the host, in which nobody is dead."""
+    return SimpleNamespace(device="cpu", device_group=None, cpu_group=None, dead_dp_ranks=set())
+
+
+def parallel_config(config: Row, ranks: int, rank: int) -> SimpleNamespace:
+    """The fields of a ParallelConfig that an agreement reads."""
+    return SimpleNamespace(
+        **config,
+        data_parallel_size=ranks,
+        data_parallel_rank=rank,
+        tensor_parallel_size=1,
+        use_ubatching=config["enable_dbo"] or config["ubatch_size"] > 1,
+        num_ubatches=2 if config["enable_dbo"] else config["ubatch_size"],
+        disable_nccl_for_dp_synchronization=True,
+        enable_fault_tolerance=False,
+    )
+
+
+def plain(numbers: Any) -> list[int] | None:
+    """A tensor of one dimension as numbers; None stays None."""
+    return None if numbers is None else [int(number) for number in numbers]
+
+
+__all__ = ["REFUSALS", "Reduction", "Table", "dp_group", "parallel_config", "plain", "refusal", "replaced"]

@@ -1,0 +1,37 @@
+"""Which rows of a batch need a sampled token from the last stage (specification 6.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.pipeline.batches import Row as BatchRow
+from dpsim.vllm.pipeline.need_mask import needs_024, needs_033
+
+Rule = Callable[[BatchRow], bool]
+
+FIELDS = ("num_computed_tokens", "num_scheduled_tokens", "prefill_len", "max_seq_len")
+
+
+def answered(row: Row, rule: Rule) -> list[bool] | None:
+    """None is the engine's word for a batch of which no row needs a token."""
+    rows = zip(*[row[name] for name in FIELDS], strict=True)
+    mask = [rule(BatchRow(0, computed, scheduled, prefill, limit, 0)) for computed, scheduled, prefill, limit in rows]
+    return mask if any(mask) else None
+
+
+def expected(row: Row) -> list[bool] | None:
+    answer: list[bool] | None = row["answer"]
+    return answer
+
+
+NEED_MASK: Comparison[Rule] = Comparison(
+    "need_mask",
+    "need_mask",
+    "vllm.v1.worker.gpu.pp_utils.compute_need_sampled_mask",
+    (Ours("0.24.0", needs_024), Ours("0.33.0", needs_033)),
+    answered,
+    expected,
+)
+
+__all__ = ["FIELDS", "NEED_MASK", "Rule"]

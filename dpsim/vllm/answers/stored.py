@@ -1,0 +1,101 @@
+"""Stored answers of the engine's own code: questions put to published releases on a CPU, and what they answered.
+
+    for row in answers("ladder", "0.33.0"):
+        ...
+
+They are test data and no part of the wheel, so a folder is looked for in this order: the one that is named, the one
+that the variable DPSIM_ENGINE_ANSWERS names, tests/data/engine of the clone that dpsim is imported from. Its README
+says what each file asks and how many rows it has: of a file that was cut short, what is left would be equal. Another
+folder holds files of the same names, for answers of other releases or to other questions.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import zlib
+from pathlib import Path
+
+from dpsim.contract.words import counted
+from dpsim.vllm.answers.comparison import Row, numbers
+
+VARIABLE = "DPSIM_ENGINE_ANSWERS"
+SUFFIX = ".jsonl.gz"
+README = "README.md"
+
+_CLONE = Path(__file__).resolve().parents[3]
+
+
+class NoAnswers(ValueError):
+    """No folder with stored answers, or a file in it that cannot be read. The message says where it was looked for."""
+
+
+def folder(named: Path | None = None) -> Path:
+    """The folder of the stored answers. Raises NoAnswers if there is none."""
+    variable = os.environ.get(VARIABLE)
+    if named is not None:
+        return _with_answers(named, "--answers")
+    if variable:
+        return _with_answers(Path(variable), VARIABLE)
+    in_clone = _CLONE / "tests" / "data" / "engine"
+    if (_CLONE / "pyproject.toml").is_file() and files_in(in_clone):
+        return in_clone
+    raise NoAnswers(
+        "no stored answers of the engine: a wheel has none, and this is no clone with tests/data/engine; "
+        f"name their folder with --answers FOLDER or {VARIABLE}"
+    )
+
+
+def _with_answers(given: Path, by: str) -> Path:
+    if not files_in(given):
+        what = f"holds no file *{SUFFIX}" if given.is_dir() else "is no folder"
+        raise NoAnswers(f"{given}: {what} with stored answers of the engine (named by {by})")
+    return given
+
+
+def files_in(place: Path) -> list[str]:
+    """The names of the files with answers, without their suffix."""
+    return sorted(file.name.removesuffix(SUFFIX) for file in place.glob(f"*{SUFFIX}"))
+
+
+def answers(file: str, version: str | None = None, place: Path | None = None) -> list[Row]:
+    """The rows of a file, in order; of one release, or of all. Raises NoAnswers for a file that cannot be read, has no
+    rows, or not as many as the folder's README says.
+    """
+    path = (place or folder()) / f"{file}{SUFFIX}"
+    rows: list[Row] = []
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                rows.append(_row(line))
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
+        raise NoAnswers(f"{path}: line {len(rows) + 1} cannot be read: {error}") from error
+    expected = rows_of(path)
+    if expected not in (None, len(rows)) or not rows:
+        told = "at least one" if expected is None else f"{expected:,}, as {path.parent / README} says"
+        raise NoAnswers(f"{path}: {counted(len(rows), 'row')}; expected {told}")
+    return rows if version is None else [row for row in rows if row["version"] == version]
+
+
+def rows_of(path: Path) -> int | None:
+    """How many rows a file has by the README beside it: | `decide.jsonl.gz` | 1,500 |. None if it says nothing."""
+    try:
+        text = (path.parent / README).read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return None
+    found = re.search(rf"^\| `{re.escape(path.name)}` \| ([0-9,]+) \|", text, re.MULTILINE)
+    return None if found is None else int(found[1].replace(",", ""))
+
+
+def _row(line: str) -> Row:
+    row = json.loads(line)
+    if not isinstance(row, dict) or not isinstance(row.get("version"), str):
+        raise ValueError("expected a JSON object with a version")
+    if not numbers(row["version"]):
+        raise ValueError(f"the version {row['version']!r} is no release; expected one such as 0.33.0")
+    return row
+
+
+__all__ = ["VARIABLE", "NoAnswers", "answers", "files_in", "folder"]

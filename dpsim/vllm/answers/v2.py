@@ -1,0 +1,120 @@
+"""The V2 runner's agreement: what each rank wishes for, what it sends, and to what it comes (1.7, 3.4 and 5.5)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig
+from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2, SyncState
+from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
+
+Decided = tuple[BatchDescriptor, SyncState | None]
+
+
+class Group(NamedTuple):
+    """Ranks of one configuration. `sizes`: of graphs, None for those that are configured."""
+
+    config: EngineConfig
+    ranks: list[LocalV2]
+    sizes: tuple[int, ...] | None = None
+
+    def agreement(self, kind: type[AgreementV2]) -> AgreementV2:
+        return kind(self.config, CandidateTable(self.config, self.sizes))
+
+    def sent(self, kind: type[AgreementV2]) -> list[tuple[int, ...]]:
+        agreement = self.agreement(kind)
+        return [agreement.column(rank, agreement.first_dispatch(rank)) for rank in self.ranks]
+
+    def decided(self, kind: type[AgreementV2]) -> list[Decided]:
+        table: HostArray = np.array(self.sent(kind), np.int32).T
+        return [self.agreement(kind).decide(table, rank) for rank in self.ranks]
+
+
+def engine_config(asked: Row) -> EngineConfig:
+    """Not checked as a configuration: rows have batches, thresholds and budgets that a whole one may refuse."""
+    return EngineConfig().model_copy(
+        update={
+            "cudagraph_mode": CUDAGraphMode(asked["cudagraph_mode"]),
+            "num_speculative_tokens": asked["decode_query_len"] - 1,
+            "max_num_seqs": asked["max_num_seqs"],
+            "enable_dbo": asked["enable_dbo"],
+            "dbo_decode_token_threshold": asked["dbo_decode_token_threshold"],
+            "dbo_prefill_token_threshold": asked["dbo_prefill_token_threshold"],
+        }
+    )
+
+
+def group_of(row: Row) -> Group:
+    ranks = [
+        LocalV2(
+            rank["num_tokens"],
+            rank["num_reqs"],
+            rank["uniform_token_count"],
+            may_split=rank["allow_ubatching"],
+            may_skip_drafts=rank["allow_skip_drafts"],
+            need_eager=rank["need_eager"],
+        )
+        for rank in row["ranks"]
+    ]
+    return Group(engine_config(row["config"]), ranks, tuple(row["config"]["cudagraph_capture_sizes"]))
+
+
+def _described(chosen: BatchDescriptor) -> Row:
+    fields = chosen._asdict()
+    return {"cg_mode": fields.pop("mode").name, **fields, "num_active_loras": 0}
+
+
+# ---- what a rank wishes for
+
+
+def wished(row: Row, kind: type[CandidateTable]) -> list[Row | None]:
+    """The first choice of each rank; None for one that needs to run eagerly, which does not look."""
+    table = kind(engine_config(row["config"]), row["config"]["cudagraph_capture_sizes"])
+    return [
+        None
+        if rank["need_eager"]
+        else _described(table.dispatch(rank["num_reqs"], rank["num_tokens"], rank["uniform_token_count"]))
+        for rank in row["ranks"]
+    ]
+
+
+V2_DISPATCH: Comparison[type[CandidateTable]] = Comparison(
+    "v2_dispatch",
+    "v2_sync",
+    "vllm.v1.worker.gpu.cudagraph_utils.CudaGraphManager.dispatch",
+    (Ours("0.33.0", CandidateTable),),
+    wished,
+    lambda row: row["first_dispatch"],
+)
+
+# ---- what all agree on
+
+
+def _in_their_words(decided: Decided) -> Row:
+    chosen, state = decided
+    if state is None:
+        return {"desc": _described(chosen), "sync": None}
+    record = state._asdict()
+    return {"desc": _described(chosen), "sync": {"num_tokens_across_dp": list(record.pop("num_tokens")), **record}}
+
+
+def agreed(row: Row, kind: type[AgreementV2]) -> Row:
+    group = group_of(row)
+    answers = [_in_their_words(decided) for decided in group.decided(kind)]
+    return {"sent": [list(column) for column in group.sent(kind)], "answers": answers}
+
+
+V2_SYNC: Comparison[type[AgreementV2]] = Comparison(
+    "v2_sync",
+    "v2_sync",
+    "vllm.v1.worker.gpu.dp_utils.dispatch_cg_and_sync_dp",
+    (Ours("0.33.0", AgreementV2),),
+    agreed,
+    lambda row: {"sent": row["sent"], "answers": row["answers"]},
+)
+
+__all__ = ["V2_DISPATCH", "V2_SYNC", "Decided", "Group"]

@@ -1,0 +1,252 @@
+"""Waves, message by message: histories of one engine core, and of the coordinator (specification 2.2 to 2.6).
+
+A history of an engine is a question to one rank: the numbers of the other ranks are in it, drawn at random. Its
+scheduler is a stand-in, and so is ours. Each request has steps in which it is not ready, then steps that it runs; all
+that are ready advance in one step, and a paused scheduler runs and owns nothing.
+
+The coordinator's messages come over two sockets. A poll that brings a change of the number of engines leaves the
+engine's message of the same poll in its socket, from where the next poll that finds the socket ready takes it.
+
+What is not compared: the cache usage that counts of 0.33 carry, which is 0 in all histories.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+from dpsim.vllm.answers.comparison import Comparison, Ours, Row
+from dpsim.vllm.engine.coordination import (
+    Coordination,
+    Coordination033,
+    EngineCounts,
+    FirstRequest,
+    FromEngine,
+    Sent,
+    StartDpWave,
+    StartWave,
+    WaveComplete,
+)
+from dpsim.vllm.engine.finish_sync import Numbers, Op
+from dpsim.vllm.engine.waves import EngineWaves, Out, PauseState, Release014, Release033
+
+STATE = ("current_wave", "engines_running", "step_counter")
+PAUSES = ("pending_pause", "ignore_start_dp_wave")
+"""What an engine's history tells of its state after each iteration, in the engine's names."""
+
+# ---- one engine
+
+
+class Scheduled:
+    """The stand-in of a scheduler. A request is a pair of steps: those until it is ready, those that it runs."""
+
+    def __init__(self) -> None:
+        self.requests: list[tuple[int, int]] = []
+
+    def step(self, paused: bool) -> bool:
+        """Whether anything ran."""
+        if paused:
+            return False
+        ran = any(not wait for wait, _ in self.requests)
+        after = [(wait - 1, steps) if wait else (0, steps - 1) for wait, steps in self.requests]
+        self.requests = [one for one in after if one[1]]
+        return ran
+
+    def unfinished(self, paused: bool) -> bool:
+        return bool(self.requests) and not paused
+
+
+def reduced(op: Op, numbers: list[Numbers]) -> Numbers:
+    """Column by column.
+
+    >>> reduced("sum", [(1, 0), (1, 1)]), reduced("max", [(0,), (1,)])
+    ((2, 1), (1,))
+    """
+    columns = zip(*numbers, strict=True)
+    return tuple(map(sum, columns)) if op == "sum" else tuple(map(max, columns))
+
+
+def asked_of_engine(row: Row) -> Row:
+    """Messages, and what the other ranks brought to each barrier and to the finish sync."""
+
+    def asked(one: Row) -> Row:
+        barriers = [told["resume_barrier"]["others"] for told in one["messages"] if "resume_barrier" in told]
+        messages = [told for told in one["messages"] if isinstance(told, list)]
+        return {"messages": messages, "barriers": barriers, "others": one["sync"] and one["sync"]["others"]}
+
+    return {**row, "iterations": [asked(one) for one in row["iterations"]]}
+
+
+class History:
+    """One engine, as the loop drives it."""
+
+    def __init__(self, row: Row, kind: type[EngineWaves]) -> None:
+        self.row = row
+        self.engine = kind(row["dp_rank"], row["dp_size"], row["has_coordinator"], row["sync_interval"])
+        start = row["start"]
+        self.engine.current_wave = start["current_wave"]
+        self.engine.engines_running = start["engines_running"]
+        self.engine.step_counter = start["step_counter"]
+        self.scheduler = Scheduled()
+
+    def iterations(self) -> list[Row]:
+        return [self._iteration(one) for one in self.row["iterations"]]
+
+    @property
+    def _paused(self) -> bool:
+        return self.engine.pause_state is PauseState.PAUSED_ALL
+
+    def _iteration(self, asked: Row) -> Row:
+        was_running = self.engine.engines_running
+        outs: list[Out] = []
+        told: list[Any] = []
+        barriers = iter(asked["barriers"])
+        for message in asked["messages"]:
+            told.append(message)
+            match message:
+                case ["ADD", [wait, runs], wave]:
+                    self.scheduler.requests.append((wait, runs))
+                    outs += self.engine.add(wave)
+                case ["START_DP_WAVE", wave, exclude]:
+                    self.engine.start_dp_wave(wave, exclude)
+                case ["PAUSE"]:
+                    self.engine.pause("keep")
+                case ["RESUME"]:
+                    told += self._resume(barriers)
+        executed = self.scheduler.step(self._paused)
+        unfinished = self.scheduler.unfinished(self._paused)
+        if not executed and not unfinished and not self.engine.engines_running:
+            return {"messages": told, "ran": None, "sync": None} | self._state(outs)
+        sync = self._finish_sync(unfinished, asked["others"] or [])
+        outs += self.engine.end_iteration(was_running)
+        return {"messages": told, "ran": "model" if executed else "dummy", "sync": sync} | self._state(outs)
+
+    def _resume(self, barriers: Iterator[Any]) -> list[Row]:
+        """What comes of it, if anything."""
+        try:
+            if not self.engine.resume():
+                return []
+        except RuntimeError:
+            return [{"raises": "RuntimeError"}]
+        sent = [int(self.scheduler.unfinished(self._paused))]
+        others: list[Any] = next(barriers, [])
+        self.engine.resumed(any(any(one) for one in [sent, *others]))
+        return [{"resume_barrier": {"sent": sent, "others": others}}]
+
+    def _finish_sync(self, unfinished: bool, others: list[Any]) -> Row | None:
+        if not self.engine.at_sync_point():
+            self.engine.no_sync()
+            return None
+        sent = self.engine.contribution(unfinished)
+        self.engine.synced(reduced(self.engine.op, [sent, *map(tuple, others)]))
+        return {"sent": list(sent), "others": others}
+
+    def _state(self, outs: list[Out]) -> Row:
+        client = {"coordinator": -1, "frontend": 0}
+        outputs = [[client[out.to], out.kind, out.wave] for out in outs]
+        return {"outputs": outputs} | {name: getattr(self.engine, name) for name in STATE + PAUSES}
+
+
+def expected_iterations(row: Row) -> list[Row]:
+    """0.14 has no pauses, so none is ever pending there."""
+    return [dict.fromkeys(PAUSES, False) | one for one in row["iterations"]]
+
+
+WAVES: Comparison[type[EngineWaves]] = Comparison(
+    "waves",
+    "waves",
+    "vllm.v1.engine.core.DPEngineCoreProc.run_busy_loop",
+    (Ours("0.14.0", Release014), Ours("0.33.0", Release033)),
+    lambda row, kind: History(asked_of_engine(row), kind).iterations(),
+    expected_iterations,
+    applies=lambda row: row["kind"] == "engine",
+    question=asked_of_engine,
+)
+
+# ---- the coordinator
+
+
+def from_engine(told: Row) -> FromEngine:
+    """
+    >>> from_engine({"engine_index": 1, "wave_complete": 4})
+    WaveComplete(engine=1, wave=4)
+    """
+    engine = told["engine_index"]
+    if "stats" in told:
+        return EngineCounts(engine, **told["stats"])
+    return (
+        StartWave(engine, told["start_wave"]) if "start_wave" in told else WaveComplete(engine, told["wave_complete"])
+    )
+
+
+def asked_of_coordinator(row: Row) -> Row:
+    return {**row, "steps": [{"event": step["event"]} for step in row["steps"]]}
+
+
+def steps(row: Row, kind: type[Coordination]) -> list[Row]:
+    """The history of a coordinator."""
+    coordinator = kind(row["engines"], row["enable_wave_coordination"])
+    socket: deque[FromEngine] = deque()
+    answer = []
+    for step in row["steps"]:
+        front, engine = step["event"]["front"], step["event"]["engine"]
+        if engine is not None:
+            socket.append(from_engine(engine))
+        if front is None and engine is None:
+            sent = coordinator.published()
+        elif front is not None and front[0] == "SCALE_ELASTIC_EP":
+            sent = coordinator.scale(front[1])
+        else:
+            sent = coordinator.poll(front and FirstRequest(*front), socket.popleft() if engine is not None else None)
+        answer.append(
+            {
+                "sent": [in_their_words(one) for one in sent],
+                "current_wave": coordinator.current_wave,
+                "engines_running": coordinator.engines_running,
+            }
+        )
+    return answer
+
+
+def in_their_words(sent: Sent) -> list[Any]:
+    if isinstance(sent.message, StartDpWave):
+        return [sent.to, "START_DP_WAVE", list(sent.message)]
+    counts, wave, running = sent.message
+    return [sent.to, [None if counts is None else [list(one) for one in counts], wave, running]]
+
+
+def without_usage(sent: list[Any]) -> list[Any]:
+    """
+    >>> without_usage(["front", [[[2, 0, 0.0], [1, 3, 0.0]], 3, False]])
+    ['front', [[[2, 0], [1, 3]], 3, False]]
+    """
+    if sent[0] == "back" or sent[1][0] is None:
+        return sent
+    counts, *state = sent[1]
+    return [sent[0], [[one[:2] for one in counts], *state]]
+
+
+def expected_steps(row: Row) -> list[Row]:
+    return [
+        {
+            "sent": [without_usage(one) for one in step["sent"]],
+            "current_wave": step["current_wave"],
+            "engines_running": step["engines_running"],
+        }
+        for step in row["steps"]
+    ]
+
+
+COORDINATION: Comparison[type[Coordination]] = Comparison(
+    "coordination",
+    "waves",
+    "vllm.v1.engine.coordinator.DPCoordinatorProc.process_input_socket",
+    (Ours("0.14.0", Coordination), Ours("0.33.0", Coordination033)),
+    steps,
+    expected_steps,
+    applies=lambda row: row["kind"] == "coordinator",
+    question=asked_of_coordinator,
+)
+
+__all__ = ["COORDINATION", "WAVES"]

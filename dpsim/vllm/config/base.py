@@ -1,0 +1,35 @@
+"""What all parts of a configuration have in common: they are strict and frozen, and have limits.
+
+    >>> from dpsim.vllm.config import EngineConfig
+    >>> EngineConfig(max_num_seqs=4)
+    EngineConfig(max_num_seqs=4)
+
+The limits are dpsim's own: no engine has so many ranks or tokens, and a slip of the keyboard is not simulated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+MAX_RANKS = 4096
+MAX_TOKENS = 1 << 24
+
+Size = Annotated[int, Field(ge=1, le=MAX_RANKS, strict=True)]
+"""A number of ranks."""
+Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS, strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
+Number = Annotated[int, Field(strict=True)]
+"""Any whole number: what may be given is a rule of the release."""
+
+
+class StrictModel(BaseModel):
+    """Unknown keys are refused, nothing can be changed afterwards, and the repr is what differs from the defaults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        defaults = {name: field.get_default() for name, field in type(self).model_fields.items()}
+        return (one for one in super().__repr_args__() if one[0] not in defaults or one[1] != defaults[one[0]])

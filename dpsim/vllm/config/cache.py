@@ -1,0 +1,26 @@
+"""The KV cache of a rank: blocks of tokens, and how many of them.
+
+    >>> CacheConfig(block_size=16).blocks(17)
+    2
+
+Source: vLLM's `CacheConfig`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from dpsim.vllm.config.base import StrictModel, Tokens
+
+
+class CacheConfig(StrictModel):
+    """The KV cache of a rank. `num_gpu_blocks_override` unset means that it is never too small."""
+
+    block_size: Annotated[int, Field(ge=1, le=1024, strict=True)] = 16
+    num_gpu_blocks_override: Tokens | None = None
+
+    def blocks(self, tokens: int) -> int:
+        """Blocks that so many tokens of one request take."""
+        return -(-tokens // self.block_size)

@@ -1,0 +1,89 @@
+"""All settings of an engine, flat, as on vLLM's command line and in a scenario's section `config`.
+
+    >>> config = EngineConfig(enable_dbo=True, async_scheduling=True)
+    >>> config.num_ubatches, config.syncs_on_host, config.uniform_decode_query_len
+    (2, True, 1)
+
+The sizes are not among them: they are the topology's. Both together make a `ParallelConfig`:
+
+    >>> config.parallel_config(Topology(data_parallel_size=2)).world_size_across_dp
+    2
+
+A node that was started with another flag has a `PartialConfig` over the settings of all:
+
+    >>> PartialConfig(enable_dbo=False).over(config).enable_dbo
+    False
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Self
+
+from pydantic import Field, ValidationError, model_serializer, model_validator
+
+from dpsim.vllm.config.cache import CacheConfig
+from dpsim.vllm.config.compilation import CompilationConfig
+from dpsim.vllm.config.fields import ParallelSettings, Settings033
+from dpsim.vllm.config.forms import FORMS, broken_in, parallel_config
+from dpsim.vllm.config.parallel import ParallelConfig
+from dpsim.vllm.config.rules import Broken
+from dpsim.vllm.config.scheduler import SchedulerConfig
+from dpsim.vllm.config.surroundings import Surroundings
+from dpsim.vllm.config.topology import Topology
+
+
+class EngineConfig(ParallelSettings, SchedulerConfig, CacheConfig, CompilationConfig, Settings033):
+    """All of it, flat."""
+
+    parallel_rules: Literal["source-003", "0.33", "exact-nodes"] = Field(
+        default="source-003",
+        description="The release whose rules about parallelism hold. Not one of vLLM's names: a release has its own.",
+    )
+
+    @property
+    def syncs_on_host(self) -> bool:
+        """Whether ranks agree over gloo (host) or NCCL (device): unset means "as async scheduling" (chapter 1.4)."""
+        unset = self.disable_nccl_for_dp_synchronization is None
+        return self.async_scheduling if unset else bool(self.disable_nccl_for_dp_synchronization)
+
+    def parallel_config(
+        self, topology: Topology, around: Surroundings | None = None, data_parallel_rank: int | None = None
+    ) -> ParallelConfig:
+        """The parallel configuration of an engine, the data-parallel rank that it is started with in place of the
+        configured one. Unset, `disable_nccl_for_dp_synchronization` is what async scheduling makes of it (chapter 8.1).
+
+        Raises pydantic's ValidationError, which names fields, values and rules.
+        """
+        values: dict[str, Any] = {"disable_nccl_for_dp_synchronization": self.syncs_on_host}
+        if data_parallel_rank is not None:
+            values["data_parallel_rank"] = data_parallel_rank
+        form, around = FORMS[self.parallel_rules], around or Surroundings()
+        return parallel_config(form, topology, self.model_copy(update=values), around)
+
+
+class PartialConfig(EngineConfig):
+    """Settings of which only those given count. What is given at its default counts, too."""
+
+    def over(self, config: EngineConfig) -> EngineConfig:
+        """`config` with the given settings in place of its own. Raises ValidationError where they do not fit."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return EngineConfig.model_validate({**config.model_dump(), **given})
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Whether settings fit together is asked where all of them are known."""
+        return self
+
+    @model_serializer(mode="plain")
+    def _given(self) -> dict[str, Any]:
+        fields = type(self).model_fields
+        return {fields[name].alias or name: getattr(self, name) for name in fields if name in self.model_fields_set}
+
+
+def broken_rules(config: EngineConfig, topology: Topology) -> list[Broken]:
+    """What the chosen release has against a configuration, on a machine with all that it asks for, as rank 0."""
+    try:
+        config.parallel_config(topology, Surroundings.of_rank())
+    except ValidationError as error:
+        return broken_in(error)
+    return []

@@ -1,0 +1,152 @@
+"""The fields of vLLM's parallel configuration: names, types, defaults. No rule spans two of them here.
+
+Sizes are in `dpsim.vllm.config.topology`; what is here stands in a scenario's section `config`. The types take what any
+release takes, and what a release refuses is a rule of that release (`dpsim.vllm.config.rules`). `Microbatching` is the
+part that decides about microbatches; `ParallelSettings` are the fields of source 003, `Settings033` those that came
+later.
+
+    >>> ParallelSettings(enable_dbo=True, ubatch_size=4).num_ubatches
+    2
+
+Sources: specification chapters 8.0 and 3.1.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import ConfigDict, Field, JsonValue
+
+from dpsim.vllm.config.base import MAX_TOKENS, Flag, Number, StrictModel
+
+Name = Annotated[str, Field(strict=True, max_length=1000)]
+AtLeast0 = Annotated[int, Field(ge=0, strict=True)]
+Positive = Annotated[int, Field(ge=1, strict=True)]
+Threshold = Annotated[int, Field(ge=0, le=MAX_TOKENS, strict=True)]
+
+All2AllBackend: TypeAlias = Literal[
+    "allgather_reducescatter",
+    "naive",
+    "pplx",
+    "deepep_high_throughput",
+    "deepep_low_latency",
+    "deepep_v2",
+    "mori_high_throughput",
+    "mori_low_latency",
+    "moonep",
+    "nixl_ep",
+    "flashinfer_all2allv",
+    "flashinfer_nvlink_two_sided",
+    "flashinfer_nvlink_one_sided",
+]
+
+
+class EPLBConfig(StrictModel):
+    """Expert-parallel load balancing: how often experts are moved, and how."""
+
+    window_size: Number = 1000
+    """Steps over which the load of experts is recorded."""
+    step_interval: Number = 3000
+    """Steps from one rearrangement to the next."""
+    num_redundant_experts: AtLeast0 = 0
+    log_balancedness: Flag = False
+    """Whether the balancedness is logged, which takes an all-reduce of its own."""
+    log_balancedness_interval: Number = 1
+    use_async: Flag | None = None
+    """Whether experts move while steps run. Unset: the release's default, no in source 003 and yes in 0.33."""
+    policy: Literal["default"] = "default"
+    communicator: Literal["torch_nccl", "torch_gloo", "nixl", "pynccl"] | None = None
+    """Over what experts move. Unset: chosen at start. Release 0.33 only."""
+
+
+class Microbatching(StrictModel):
+    """Who splits a batch, and into how many parts (chapter 3.1)."""
+
+    enable_dbo: Flag = False
+    ubatch_size: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
+    dbo_decode_token_threshold: Threshold = 32
+    dbo_prefill_token_threshold: Threshold = 512
+
+    @property
+    def use_ubatching(self) -> bool:
+        return self.enable_dbo or self.ubatch_size > 1
+
+    @property
+    def num_ubatches(self) -> int:
+        """U. `enable_dbo` wins over `ubatch_size`; 0 or 1 when nothing is microbatched."""
+        return 2 if self.enable_dbo else self.ubatch_size
+
+
+class ParallelSettings(Microbatching):
+    """The fields of source 003 but for the sizes."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    disable_nccl_for_dp_synchronization: Flag | None = None
+    """Whether ranks agree over gloo rather than NCCL. Unset: as async scheduling."""
+
+    data_parallel_size_local: AtLeast0 = 1
+    """Engines on this node; 0: none."""
+    data_parallel_rank: Number = 0
+    data_parallel_rank_local: Number | None = None
+    data_parallel_master_ip: Name = "127.0.0.1"
+    data_parallel_rpc_port: Number = 29550
+    data_parallel_master_port: Number = 29500
+    data_parallel_master_port_list: Annotated[
+        tuple[Number, ...], Field(alias="_data_parallel_master_port_list", max_length=1000)
+    ] = ()
+    """Free ports for groups to come; the last is taken first."""
+    data_parallel_backend: Literal["mp", "ray"] = "mp"
+    data_parallel_external_lb: Flag = False
+    data_parallel_hybrid_lb: Flag = False
+    is_moe_model: Flag | None = None
+    """Unset: not known."""
+    enable_expert_parallel: Flag = False
+    enable_eplb: Flag = False
+    eplb_config: EPLBConfig = EPLBConfig()
+    expert_placement_strategy: Literal["linear", "round_robin"] = "linear"
+    all2all_backend: All2AllBackend = "allgather_reducescatter"
+    max_parallel_loading_workers: Number | None = None
+    """Ignored by the engine, with a warning."""
+    disable_custom_all_reduce: Flag = False
+    ray_workers_use_nsight: Flag = False
+    ray_runtime_env: dict[str, JsonValue] | None = None
+    placement_group: Name | None = None
+    """The name of a Ray placement group."""
+    distributed_executor_backend: Name | None = None
+    """ray, mp, uni, external_launcher, or the path of a class. Unset: chosen at start."""
+    worker_cls: Name = "auto"
+    sd_worker_cls: Name = "auto"
+    worker_extension_cls: Name = ""
+    master_addr: Name = "127.0.0.1"
+    master_port: Number = 29501
+    node_rank: AtLeast0 = 0
+    nnodes: Positive = 1
+    rank: Number = 0
+    dcp_kv_cache_interleave_size: Number = 1
+    """Deprecated: `cp_kv_cache_interleave_size` replaced it."""
+    cp_kv_cache_interleave_size: Number = 1
+    """Tokens. No rule of chapter 8.2 says that blocks hold whole ones, so any size is accepted."""
+    api_process_count: Annotated[int, Field(alias="_api_process_count", gt=0, strict=True)] = 1
+    api_process_rank: Annotated[int, Field(alias="_api_process_rank", ge=-1, strict=True)] = 0
+
+
+class Settings033(StrictModel):
+    """The fields that release 0.33 has and source 003 has not."""
+
+    enable_elastic_ep: Flag = False
+    """Whether ranks may come and go while the engine serves."""
+    elastic_ep_max_dp_size: AtLeast0 | None = None
+    """The largest data_parallel_size that an elastic engine may grow to. Unset: any."""
+    dp_sync_interval: Positive = 16
+    """Steps from one finish sync to the next."""
+    enable_fault_tolerance: Flag = False
+    numa_bind: Flag = False
+    numa_bind_nodes: tuple[Number, ...] | None = None
+    numa_bind_cpus: tuple[Name, ...] | None = None
+    assigned_physical_gpu_ids: tuple[Number, ...] | None = None
+    distributed_timeout_seconds: Number | None = None
+    cpu_distributed_timeout_seconds: Number | None = None
+    dcp_comm_backend: Literal["ag_rs", "a2a"] = "ag_rs"
+    coord_store_port: Annotated[int, Field(alias="_coord_store_port", strict=True)] = 0
+    """Where ranks publish the ports that they have bound; 0: nowhere."""

@@ -1,0 +1,215 @@
+"""The parallel configuration of source 003 (release 0.14.0): completed, held to its rules, with its derived values.
+
+A configuration that exists was completed from its surroundings and broke no rule:
+
+    >>> config = ParallelConfig(data_parallel_size=4, tensor_parallel_size=2)
+    >>> config.world_size, config.world_size_across_dp, config.distributed_executor_backend
+    (2, 8, 'mp')
+
+`ParallelConfig.model_validate(fields, context=Surroundings(...))` says what surrounds it. Completing is vLLM's
+post-init: it is not idempotent, since with D > 1 each run takes one more port (I-CF-9).
+
+Source 003 counts nodes with two defects, which are kept: it rounds down where a node holds several replicas, and
+divides by zero on a node without engines. `ExactNodes` is its healthy twin, which refuses such nodes at construction.
+
+Sources: specification chapters 8.0 to 8.4.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+from pydantic import ValidationInfo, model_validator
+from pydantic_core import PydanticCustomError
+
+from dpsim.vllm.config.rules import SOURCE_003, Broken, Case, Rule, uneven_nodes
+from dpsim.vllm.config.surroundings import Surroundings
+from dpsim.vllm.config.values import ParallelValues
+
+RULE = "parallel_rule"
+"""The pydantic error type of broken rules; its context holds `broken`."""
+
+
+class ParallelConfig(ParallelValues):
+    """Source 003, release 0.14.0."""
+
+    release: ClassVar[str] = "0.14.0"
+    rules: ClassVar[tuple[Rule, ...]] = SOURCE_003
+    eplb_is_async: ClassVar[bool] = False
+    sequence_parallel_backends: ClassVar[frozenset[str]] = frozenset(
+        {"allgather_reducescatter", "naive", "deepep_high_throughput", "deepep_low_latency"}
+    )
+    not_hashed: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("data_parallel_rank", "data_parallel_rank_local", "data_parallel_size_local", "data_parallel_index"),
+            *("data_parallel_backend", "data_parallel_external_lb", "data_parallel_hybrid_lb"),
+            *("data_parallel_master_ip", "data_parallel_master_port", "data_parallel_master_port_list"),
+            *("data_parallel_rpc_port", "rank", "master_addr", "master_port", "node_rank", "nnodes"),
+            *("max_parallel_loading_workers", "disable_custom_all_reduce", "ray_workers_use_nsight"),
+            *("ray_runtime_env", "placement_group", "distributed_executor_backend"),
+            *("worker_cls", "sd_worker_cls", "worker_extension_cls", "api_process_count", "api_process_rank"),
+        }
+    )
+    """Fields that may differ between the engines of a group (chapter 8.4)."""
+    told_by_front_end: ClassVar[tuple[str, ...]] = (
+        "data_parallel_size",
+        "data_parallel_master_ip",
+        "data_parallel_master_port",
+        "data_parallel_master_port_list",
+    )
+
+    @model_validator(mode="after")
+    def _completed(self, info: ValidationInfo) -> Self:
+        around = info.context if isinstance(info.context, Surroundings) else Surroundings()
+        config = self.post_init(around)
+        computed = {name: getattr(self, name) for name in ("world_size", "data_parallel_index")}
+        found = [
+            Broken(name, value, "none given: it is computed")
+            for name, value in computed.items()
+            if name in self.model_fields_set
+        ]
+        found += self.broken(Case(self, config, around))
+        if found:
+            text = "; ".join(map(str, found))
+            raise PydanticCustomError(RULE, "{text}", {"text": text, "broken": tuple(found)})
+        self.__dict__.update(config.__dict__)
+        return self
+
+    @classmethod
+    def broken(cls, case: Case) -> list[Broken]:
+        """The rules that a configuration breaks, one finding each."""
+        return [found for rule in cls.rules if (found := rule(case)) is not None]
+
+    # ---- completing
+
+    def post_init(self, around: Surroundings) -> Self:
+        """A copy with everything filled in that was left to the engine; no rule is asked. Raises ValueError for an
+        environment variable that is no number.
+        """
+        filled = self._with(**self._backends(around))
+        filled = filled._with(world_size=filled._ranks())
+        filled = filled._with(**filled._data_parallel(around))
+        filled = filled._with(data_parallel_index=filled.data_parallel_rank)
+        if filled.distributed_executor_backend is None:
+            filled = filled._with(distributed_executor_backend=filled.default_executor(around))
+        return filled._with(disable_custom_all_reduce=filled._without_custom_all_reduce(around))
+
+    def _ranks(self) -> int:
+        """All ranks that one launcher starts: an external one starts those of all replicas."""
+        return self.workers * (self.data_parallel_size if self.external_launcher else 1)
+
+    def _with(self, **values: Any) -> Self:
+        return self.model_copy(update=values)
+
+    def _backends(self, around: Surroundings) -> dict[str, Any]:
+        """The all-to-all backend, which the environment overrides, and how experts move."""
+        eplb = self.eplb_config
+        if eplb.use_async is None:
+            eplb = eplb.model_copy(update={"use_async": self.eplb_is_async})
+        return {
+            "all2all_backend": around.environ.get("VLLM_ALL2ALL_BACKEND", self.all2all_backend),
+            "eplb_config": eplb,
+        }
+
+    def _data_parallel(self, around: Surroundings) -> dict[str, Any]:
+        """Rank and ports where data parallelism is given; else all of it from the environment (offline SPMD)."""
+        if not self.data_parallel_given:
+            rank = around.number("VLLM_DP_RANK", 0)
+            return {
+                "data_parallel_size": around.number("VLLM_DP_SIZE", 1),
+                "data_parallel_rank": rank,
+                "data_parallel_rank_local": around.number("VLLM_DP_RANK_LOCAL", rank),
+                "data_parallel_master_ip": around.environ.get("VLLM_DP_MASTER_IP", "127.0.0.1"),
+                "data_parallel_master_port": around.number("VLLM_DP_MASTER_PORT", 0),
+            }
+        values: dict[str, Any] = {}
+        if self.external_launcher:
+            ranks = self.world_size // self.data_parallel_size
+            values["data_parallel_rank"] = around.number("RANK", self.data_parallel_rank * ranks) // ranks
+        return values | self._ports(around)
+
+    def _ports(self, around: Surroundings) -> dict[str, Any]:
+        """The last port of the list becomes the master port (chapter 8.3)."""
+        *rest, master = self.data_parallel_master_port_list or around.open_ports
+        return {"data_parallel_master_port_list": tuple(rest), "data_parallel_master_port": master}
+
+    def default_executor(self, around: Surroundings) -> str | None:
+        """The first that applies (chapter 8.0); None where a node has fewer devices than workers."""
+        if not self._needs_executor():
+            return "uni"
+        if around.platform == "tpu" and around.switched_on("VLLM_XLA_USE_SPMD"):
+            return "uni"
+        if around.platform == "cuda" and self.nnodes > 1:
+            return "mp"
+        if around.platform == "cuda" and around.devices is not None and around.devices < self.world_size:
+            return None
+        if self.data_parallel_backend == "ray":
+            return "ray"
+        in_group = around.ray and (self.placement_group is not None or around.ray_placement_group)
+        return "ray" if in_group else "mp"
+
+    def _needs_executor(self) -> bool:
+        return self.world_size > 1
+
+    def _without_custom_all_reduce(self, around: Surroundings) -> bool:
+        if not around.cuda_alike or around.switched_on("VLLM_BATCH_INVARIANT"):
+            return True
+        return self.disable_custom_all_reduce or self.nnodes > 1
+
+    def after_handshake(self, front_end: ParallelConfig) -> Self:
+        """An engine's configuration with what its front end told it (chapter 9.2, step 4): the size, and where groups
+        meet. The hash that the engine sends back is that of this one.
+        """
+        return self._with(**{name: getattr(front_end, name) for name in self.told_by_front_end})
+
+    # ---- derived values
+
+    @property
+    def nnodes_within_dp(self) -> int:
+        """Nodes of one replica. Rounded down, to 0 where a node holds several replicas; raises ZeroDivisionError on a
+        node without engines.
+        """
+        return 1 if self.nnodes == 1 else self.nnodes // (self.data_parallel_size // self.data_parallel_size_local)
+
+    @property
+    def node_rank_within_dp(self) -> int:
+        """Raises as `nnodes_within_dp`, and ZeroDivisionError where that is 0."""
+        return self.node_rank % self.nnodes_within_dp
+
+    @property
+    def local_world_size(self) -> int:
+        """Workers of a replica on one node. Raises as `node_rank_within_dp`."""
+        return self.world_size // self.nnodes_within_dp
+
+    @property
+    def use_sequence_parallel_moe(self) -> bool:
+        """Whether the tensor-parallel ranks of an expert layer take a part of the tokens each."""
+        sizes = self.tensor_parallel_size > 1 and self.data_parallel_size > 1
+        return self.all2all_backend in self.sequence_parallel_backends and self.enable_expert_parallel and sizes
+
+    def independent(self) -> Self:
+        """The configuration of one replica of a dense model, which knows no other: D is 1, and only
+        `data_parallel_index` says which replica it was.
+        """
+        nodes = {"nnodes": self.nnodes_within_dp, "node_rank": self.node_rank_within_dp}
+        sizes = {"data_parallel_size": 1, "data_parallel_size_local": 1, "data_parallel_rank": 0}
+        return self._with(**sizes, **nodes)
+
+
+def nodes_hold_whole_replicas(case: Case) -> Broken | None:
+    """The healthy twin of the divisions in `nnodes_within_dp` and `local_world_size`, both of which come out even."""
+    nodes, local, size = case.config.nnodes, case.config.data_parallel_size_local, case.config.data_parallel_size
+    if nodes == 1 or local > size:
+        return None
+    if local == 0:
+        return Broken("data_parallel_size_local", 0, f"1 or more, as nnodes is {nodes}")
+    found = uneven_nodes(case.config)
+    if found is None and case.config.world_size % case.config.nnodes_within_dp:
+        return Broken("nnodes", nodes, f"as many as share the {case.config.world_size} workers of a replica evenly")
+    return found
+
+
+class ExactNodes(ParallelConfig):
+    """Source 003 that refuses the nodes which it would miscount."""
+
+    rules: ClassVar[tuple[Rule, ...]] = (*SOURCE_003, nodes_hold_whole_replicas)

@@ -1,0 +1,83 @@
+"""The parallel configuration of release 0.33: more fields and rules, and nodes that divide exactly.
+
+    >>> config = ParallelConfig033(data_parallel_size=2, all2all_backend="pplx")
+    >>> config.all2all_backend, config.use_all2all  # a backend that was removed
+    ('allgather_reducescatter', True)
+
+What it has in common with source 003 is inherited. Sources: specification chapters 8.1 to 8.4.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from dpsim.vllm.config.fields import Settings033
+from dpsim.vllm.config.parallel import ParallelConfig
+from dpsim.vllm.config.rules import Rule, uneven_nodes
+from dpsim.vllm.config.rules_033 import RELEASE_033
+from dpsim.vllm.config.surroundings import Surroundings
+
+
+class ParallelConfig033(ParallelConfig, Settings033):
+    """Release 0.33."""
+
+    release: ClassVar[str] = "0.33.0"
+    rules: ClassVar[tuple[Rule, ...]] = RELEASE_033
+    eplb_is_async: ClassVar[bool] = True
+    sequence_parallel_backends: ClassVar[frozenset[str]] = frozenset(
+        {
+            *("allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency", "deepep_v2"),
+            *("mori_high_throughput", "mori_low_latency", "moonep", "nixl_ep"),
+        }
+    )
+    batched_backends: ClassVar[frozenset[str]] = frozenset({"deepep_low_latency", "nixl_ep"})
+    not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {
+        *("coord_store_port", "numa_bind", "numa_bind_nodes", "numa_bind_cpus", "assigned_physical_gpu_ids"),
+    }
+    told_by_front_end: ClassVar[tuple[str, ...]] = (*ParallelConfig.told_by_front_end, "coord_store_port")
+
+    def _backends(self, around: Surroundings) -> dict[str, Any]:
+        """Removed backends fall back to the default one, and no variable overrides the field."""
+        eplb = super()._backends(around)["eplb_config"]
+        if self.enable_eplb and eplb.communicator is None:
+            without_nixl = "pynccl" if self.enable_elastic_ep else "torch_gloo"
+            eplb = eplb.model_copy(update={"communicator": "nixl" if around.nixl else without_nixl})
+        removed = self.all2all_backend in ("naive", "pplx")
+        return {"all2all_backend": "allgather_reducescatter" if removed else self.all2all_backend, "eplb_config": eplb}
+
+    def _ports(self, around: Surroundings) -> dict[str, Any]:
+        return {} if self.enable_elastic_ep else super()._ports(around)
+
+    def _needs_executor(self) -> bool:
+        return self.world_size_across_dp > 1
+
+    def _without_custom_all_reduce(self, around: Surroundings) -> bool:
+        unsupported = not around.cuda_alike or around.switched_on("VLLM_BATCH_INVARIANT")
+        return unsupported or self.disable_custom_all_reduce
+
+    @property
+    def nnodes_within_dp(self) -> int:
+        """Nodes of one replica, at least 1 with an external load balancer. Else raises ValueError where nodes do not
+        divide exactly; raises ZeroDivisionError on a node without engines.
+        """
+        if self.nnodes == 1:
+            return 1
+        node_groups = self.data_parallel_size // self.data_parallel_size_local
+        if self.data_parallel_external_lb:
+            return max(self.nnodes // node_groups, 1)
+        found = uneven_nodes(self)
+        if found is not None:
+            raise ValueError(str(found))
+        return self.nnodes // node_groups
+
+    @property
+    def use_all2all(self) -> bool:
+        """Whether tokens travel to their experts."""
+        context = self.enable_expert_parallel and self.prefill_context_parallel_size > 1
+        return self.data_parallel_size > 1 or self.use_sequence_parallel_moe or context
+
+    @property
+    def use_batched_dp_moe(self) -> bool:
+        """Whether experts take their tokens in batches of fixed size, as low-latency backends do."""
+        batched = self.all2all_backend in self.batched_backends
+        return batched and self.enable_expert_parallel and self.data_parallel_size > 1

@@ -1,0 +1,49 @@
+"""What a rank's scheduler may put into one step, and whether it runs ahead of the device.
+
+    >>> SchedulerConfig(num_speculative_tokens=2).uniform_decode_query_len
+    3
+
+Source: vLLM's `SchedulerConfig`, and of its speculative configuration what the scheduler needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from dpsim.vllm.config.base import Flag, StrictModel, Tokens
+
+
+class SchedulerConfig(StrictModel):
+    """What a rank's scheduler may put into one step."""
+
+    async_scheduling: Flag = False
+    max_num_seqs: Tokens = 128
+    max_num_batched_tokens: Tokens = 8192
+    num_speculative_tokens: Annotated[int, Field(ge=0, le=64, strict=True)] = 0
+    speculative_method: Literal["ngram", "mtp"] = "ngram"
+    """Who proposes tokens: the host, or layers of a model that have experts of their own."""
+    speculative_max_model_len: Tokens | None = None
+    """The longest sequence that those layers take; unset, any."""
+
+    @property
+    def uniform_decode_query_len(self) -> int:
+        """q: tokens that a decoding request brings into a step."""
+        return 1 + self.num_speculative_tokens
+
+    @property
+    def has_drafter(self) -> bool:
+        """Whether a model proposes tokens, whose layers all ranks have to run."""
+        return self.num_speculative_tokens > 0 and self.speculative_method != "ngram"
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        least = max(self.max_num_seqs, self.uniform_decode_query_len)
+        if self.max_num_batched_tokens < least:
+            raise ValueError(
+                f"max_num_batched_tokens={self.max_num_batched_tokens} cannot hold one token of each of max_num_seqs="
+                f"{self.max_num_seqs} requests, or the {self.uniform_decode_query_len} of one decode: make it at least "
+                f"{least}, or lower the others"
+            )
+        return self

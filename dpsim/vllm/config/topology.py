@@ -1,0 +1,119 @@
+"""How many ranks, and which rank is what: sizes, positions and groups.
+
+The world is laid out as (DP, PP, PCP, TP), TP fastest. A group joins the ranks that differ in some axes and agree in
+the others. Decode context parallelism has no axis of its own: its groups are consecutive ranks of one stage, so parts
+of the TP axis, or of the PCP and TP axes together.
+
+    >>> sizes = Topology(data_parallel_size=2, prefill_context_parallel_size=2, tensor_parallel_size=2)
+    >>> sizes.position(5)
+    Position(dp=1, pp=0, pcp=0, tp=1)
+    >>> sizes.groups("tp"), sizes.groups("pcp")
+    ([(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 2), (1, 3), (4, 6), (5, 7)])
+
+A topology that exists has groups that partition it. Source: specification chapter 9.2.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Literal, NamedTuple, Self, TypeAlias
+
+from pydantic import model_validator
+
+from dpsim.vllm.config.base import MAX_RANKS, Size, StrictModel
+
+Axis: TypeAlias = Literal["dp", "pp", "pcp", "tp"]
+
+
+class Position(NamedTuple):
+    """Where a rank is: an index on each axis."""
+
+    dp: int
+    pp: int
+    pcp: int
+    tp: int
+
+
+class ParallelSizes(StrictModel):
+    """The five sizes, in vLLM's names. Decode context parallelism uses ranks that are there already."""
+
+    data_parallel_size: Size = 1
+    pipeline_parallel_size: Size = 1
+    tensor_parallel_size: Size = 1
+    prefill_context_parallel_size: Size = 1
+    decode_context_parallel_size: Size = 1
+
+
+class Topology(ParallelSizes):
+    """How many ranks, and which rank is what. Layout: reshape(world) to (DP, PP, PCP, TP), TP fastest (chapter 9.2)."""
+
+    @model_validator(mode="after")
+    def _limit(self) -> Self:
+        if self.world_size > MAX_RANKS:
+            raise ValueError(f"{self.world_size} ranks: the product of the sizes may be at most {MAX_RANKS}")
+        stage, dcp = self.prefill_context_parallel_size * self.tensor_parallel_size, self.decode_context_parallel_size
+        if stage % dcp:
+            raise ValueError(
+                f"decode_context_parallel_size {dcp}: a stage of {stage} cannot be cut into parts of {dcp} ranks; "
+                f"expected a divisor of {stage}, which is prefill_context_parallel_size times tensor_parallel_size"
+            )
+        return self
+
+    @property
+    def world_size(self) -> int:
+        """All ranks, those of all replicas."""
+        return self.data_parallel_size * self.replica_size
+
+    @property
+    def replica_size(self) -> int:
+        """Ranks of one data-parallel replica."""
+        return self.pipeline_parallel_size * self.prefill_context_parallel_size * self.tensor_parallel_size
+
+    def position(self, rank: int) -> Position:
+        """Where a global rank is."""
+        rest, tp = divmod(rank, self.tensor_parallel_size)
+        rest, pcp = divmod(rest, self.prefill_context_parallel_size)
+        dp, pp = divmod(rest, self.pipeline_parallel_size)
+        return Position(dp, pp, pcp, tp)
+
+    def coordinates(self, rank: int) -> tuple[int, int, int]:
+        """(DP, PP, TP) of a global rank, for whom the other axis does not matter."""
+        dp, pp, _, tp = self.position(rank)
+        return dp, pp, tp
+
+    def rank(self, dp: int, pp: int = 0, tp: int = 0, pcp: int = 0) -> int:
+        """The global rank at a position."""
+        stage = dp * self.pipeline_parallel_size + pp
+        return (stage * self.prefill_context_parallel_size + pcp) * self.tensor_parallel_size + tp
+
+    def groups(self, *joined: Axis) -> list[tuple[int, ...]]:
+        """The groups of ranks that differ in the `joined` axes only, in order of their lowest rank. Members in the
+        order of their positions, the last of the `joined` axes fastest.
+        """
+        sizes: dict[Axis, int] = {
+            "dp": self.data_parallel_size,
+            "pp": self.pipeline_parallel_size,
+            "pcp": self.prefill_context_parallel_size,
+            "tp": self.tensor_parallel_size,
+        }
+        fixed: list[Axis] = [axis for axis in sizes if axis not in joined]
+        return [
+            tuple(
+                self.rank(**dict(zip(fixed, outer, strict=True)), **dict(zip(joined, inner, strict=True)))
+                for inner in product(*[range(sizes[axis]) for axis in joined])
+            )
+            for outer in product(*[range(sizes[axis]) for axis in fixed])
+        ]
+
+    def dp_groups(self) -> list[tuple[int, ...]]:
+        """The worker DP groups: one for each (PP, PCP, TP) position, members in order of their DP position."""
+        return self.groups("dp")
+
+    def expert_groups(self) -> list[tuple[int, ...]]:
+        """The expert groups: all ranks of one pipeline stage, in order."""
+        return self.groups("dp", "pcp", "tp")
+
+    def decode_context_groups(self) -> list[tuple[int, ...]]:
+        """The groups that share the KV cache of a decode: the ranks of each stage, cut into equal parts."""
+        size = self.decode_context_parallel_size
+        return [tuple(range(start, start + size)) for start in range(0, self.world_size, size)]

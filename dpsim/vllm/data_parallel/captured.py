@@ -1,0 +1,205 @@
+"""A forward that is really captured, and replayed where the ranks agreed on a graph.
+
+Before serving begins a session captures every graph that the dispatcher knows. As the V1 runner does, each of its runs
+agrees with the other ranks, like a step, and asserts that what was agreed is what it wants to capture (5.6). Graphs
+read the persistent buffers that `prepare` fills, and their outputs are weak references: a step copies its own before
+the next replay.
+
+Two ranks may replay graphs of one size and different captures: where graphs are specialised for adapters, one has some
+in its batch and the other has none (example A-31). NCCL asks for the same capture on all ranks, so such a step is
+GRAPH:UNPAIRED; the engine allows it.
+
+`CapturedForward` is made to be varied, as `DataParallelStep` is. Sources: specification chapters 5.6 to 5.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, TypeAlias
+
+from dpsim.contract.interface import Buffer, Stream
+from dpsim.vllm.capture.session import CaptureSession, Target
+from dpsim.vllm.capture.wrapper import ForwardContext, Outputs
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel import attention
+from dpsim.vllm.data_parallel.layers import GraphedLayers
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.data_parallel.witness import Witness
+from dpsim.vllm.graphs.capture import Capture, CaptureInputs, inputs_017
+from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.model import rows
+from dpsim.vllm.model.kernels import copy
+
+
+class Agreed(NamedTuple):
+    """How a forward runs: the graph, the tokens of each data-parallel rank, and whether it is microbatched."""
+
+    mode: RuntimeMode
+    key: Descriptor
+    counts: tuple[int, ...]
+    microbatched: bool = False
+
+
+Agree: TypeAlias = Callable[[Batch], Awaitable[Agreed]]
+"""Agree with the other ranks on how a batch runs."""
+
+
+class Metadata(NamedTuple):
+    """What attention is told of a batch, for as many requests as there are in `slots`."""
+
+    starts: tuple[int, ...]
+    lengths: tuple[int, ...]
+    slots: tuple[int, ...]
+
+
+class CapturedForward(GraphedLayers):
+    """The forward of one rank. Methods in the order in which a run calls them."""
+
+    session: type[CaptureSession] = CaptureSession
+
+    # ---- the session
+
+    async def capture(self, agree: Agree) -> None:
+        """Capture all graphs. From then on none is."""
+
+        async def dummy_run(target: Target, mode: RuntimeMode, stream: Stream) -> None:
+            await self.dummy_run(target, mode, stream, agree)
+
+        await self.session(self.rank, ("ep",)).run(self.targets(), dummy_run)
+        await self.end_session()
+        self.captures.allowed = False
+
+    def targets(self) -> list[Target]:
+        """Every graph that a batch may be dispatched to."""
+        return [Target(mode, key) for mode, keys in self.flow.dispatcher.keys.items() for key in keys]
+
+    async def end_session(self) -> None:
+        """What ranks have to tell each other before the first replay."""
+
+    async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
+        """A run for a target: its warm-up (NONE), or its capture."""
+        key = target.key
+        inputs = self.capture_inputs(target)
+        agreed = await self.agree_on(target, mode, inputs, agree)
+        wanted = (mode, key if mode is not RuntimeMode.NONE else Descriptor(key.num_tokens))
+        assert (agreed.mode, agreed.key) == wanted, f"{wanted} was to be run, and {agreed} was agreed (5.6)"
+        self.put(key.num_tokens, (), stream)
+        self.put_metadata(self.capture_metadata(inputs), self.refreshed((), target.mode, key), stream)
+        piecewise = mode is RuntimeMode.PIECEWISE
+        context = ForwardContext(mode, agreed.key, stream, None if piecewise else inputs.num_reqs, agreed.counts)
+        outputs = await self.model(context, self.inputs_of(key.num_tokens))
+        self.give_back(outputs)
+
+    def capture_inputs(self, target: Target) -> CaptureInputs:
+        """The batch that stands for a target: as many requests as it may hold (5.6)."""
+        return inputs_017(Capture(target.key.num_tokens, target.mode, target.key.uniform), self.config)
+
+    async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
+        """Like a step: the runs of a session are agreed on, too."""
+        return await agree(self.capture_batch(target, mode, inputs))
+
+    def capture_batch(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs) -> Batch:
+        """What a run of the session tells the other ranks that it runs."""
+        key, eager = target.key, mode is RuntimeMode.NONE
+        scheduled = tuple([(-1, tokens, 0) for tokens in inputs.num_scheduled_tokens])
+        longest = self.flow.q if key.uniform else 0  # no decodes, whatever their shape
+        loras = int(key.has_lora)
+        return Batch(scheduled, key.num_tokens, longest, loras, eager, is_dummy=True, forced_uniform=key.uniform)
+
+    def capture_metadata(self, inputs: CaptureInputs) -> Metadata:
+        """No request of a capture has a row of the cache (I-CG-11)."""
+        return Metadata(inputs.query_start_loc, inputs.seq_lens, (-1,) * len(inputs.seq_lens))
+
+    # ---- a step
+
+    async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
+        """The sums of all ranks' rows, and which rows are this rank's. The caller frees the buffer."""
+        mode, key, counts = agreed.mode, self.graph_key(batch, agreed), agreed.counts
+        num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
+        context = ForwardContext(mode, key, self.main, self.prepare(batch, num_tokens, mode, key), counts)
+        outputs = await self.model(context, self.inputs_of(num_tokens))
+        logits = self.logits(outputs)
+        start = sum(counts[: self.index])
+        return logits, slice(start, start + num_tokens)
+
+    def graph_key(self, batch: Batch, agreed: Agreed) -> Descriptor:
+        """The graph of a step: that of the agreed count."""
+        return agreed.key
+
+    def prepare(self, batch: Batch, num_tokens: int, mode: RuntimeMode, key: Descriptor) -> int:
+        """Fill the persistent buffers, on the stream of the forward. The answer: requests that attention is told of."""
+        metadata = self.metadata_of(batch, num_tokens, mode)
+        self.put_cached(batch)
+        self.put(num_tokens, batch.scheduled, self.main)
+        self.put_metadata(metadata, self.refreshed(batch.scheduled, mode, key), self.main)
+        return self.told_requests(max(batch.num_reqs, 1), mode, key)
+
+    def metadata_of(self, batch: Batch, num_tokens: int, mode: RuntimeMode) -> Metadata:
+        """What attention is told of a batch. A dummy is one request of nobody."""
+        pieces = batch.scheduled or ((-1, num_tokens, 0),)
+        starts, slots = [0], []
+        for request, tokens, _ in pieces:
+            starts.append(starts[-1] + tokens)
+            slots.append(request)
+        metadata = Metadata(tuple(starts), tuple([tokens + first for _, tokens, first in pieces]), tuple(slots))
+        return padded(metadata, self.config.max_num_seqs) if mode is RuntimeMode.FULL else metadata
+
+    def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
+        """A FULL graph has those of its capture (I-CG-10); elsewhere attention is eager, and hears of real ones."""
+        if mode is not RuntimeMode.FULL:
+            return num_reqs
+        most = self.config.max_num_seqs if key.num_reqs is None else key.num_reqs
+        assert num_reqs <= most, f"{num_reqs} requests for a graph of {most} (I-CG-10)"
+        return most
+
+    def put_cached(self, batch: Batch) -> None:
+        """Shared prefixes, for requests that begin behind them. The engine shares their blocks; here each request has
+        a row of its own, which the step that first schedules the request fills up to where it begins (1.8).
+        """
+        begin = tuple([(request, first) for request, _, first in batch.scheduled if self.cached.get(request) == first])
+        if begin:
+            for cache in self.caches:
+                self.main.launch("kv.cached", attention.put_cached, writes=[cache], args=(begin,), cost=0)
+
+    def put(self, num_tokens: int, pieces: tuple[rows.Piece, ...], stream: Stream) -> None:
+        """The tokens of a forward."""
+        [ids] = self.inputs_of(num_tokens)
+        stream.launch("input.put", rows.write, writes=[ids], args=(0, pieces), cost=0)
+
+    def refreshed(self, pieces: tuple[rows.Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
+        """The metadata buffers that a forward is going to read."""
+        return self.metadata
+
+    def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Stream) -> None:
+        """Numbers of the host for attention. What is behind them stays as it is."""
+        views = [buffer.view(0, len(part)) for buffer, part in zip(into, metadata, strict=True)]
+        stream.launch("metadata.put", attention.put_metadata, writes=views, args=tuple(metadata), cost=0)
+
+    def logits(self, outputs: Outputs) -> Buffer:
+        """What a step keeps of a forward: the next replay writes where this one did (I-CG-7)."""
+        [found] = outputs.buffers
+        logits = self.main.alloc(found.shape, "int32", "logits")
+        self.main.launch("logits", copy, reads=[found], writes=[logits])
+        self.give_back(outputs)
+        return logits
+
+    async def end(self, witness: Witness) -> None:
+        """All steps are over: what the caches hold is what was put there."""
+        for cache in self.caches:
+            witness.cache(await cache.read("kv.read"))
+
+
+def padded(metadata: Metadata, most: int) -> Metadata:
+    """With inert requests behind the real ones: they begin where the last one ends, and have nothing (I-CG-11).
+
+    >>> padded(Metadata((0, 1, 3), (4, 9), (0, 1)), 3)
+    Metadata(starts=(0, 1, 3, 3), lengths=(4, 9, 0), slots=(0, 1, -1))
+    """
+    free = most - len(metadata.slots)
+    end = metadata.starts[-1]
+    return Metadata(
+        (*metadata.starts, *[end] * free), (*metadata.lengths, *[0] * free), (*metadata.slots, *[-1] * free)
+    )
+
+
+__all__ = ["Agree", "Agreed", "CapturedForward", "Metadata", "padded"]

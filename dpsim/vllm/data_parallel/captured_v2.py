@@ -1,0 +1,45 @@
+"""The captured forward of the V2 runner: which graphs it captures, and that no rank asks another (5.5, 5.6).
+
+A graph is captured for the batch as a whole and, where decodes fill it and reach the threshold, for microbatches as
+well. All ranks capture the same list, and each has as many tokens in a run as the graph: the counts are built, where
+the V1 runner agrees on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.vllm.capture.session import Target
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.captured import Agree, Agreed, CapturedForward
+from dpsim.vllm.graphs.candidates import CandidateTable
+from dpsim.vllm.graphs.capture import CaptureInputs
+from dpsim.vllm.graphs.dispatcher import Descriptor
+
+
+class CapturedForwardV2(CapturedForward):
+    """The forward of one rank."""
+
+    table: type[CandidateTable] = CandidateTable
+
+    def graph_sizes(self) -> Sequence[int]:
+        return [target.key.num_tokens for target in self.targets()]
+
+    def targets(self) -> list[Target]:
+        """Of the whole batch, then of microbatches."""
+        table, parts = self.table(self.config), self.config.num_ubatches
+        whole = [Target(graph.mode, graph.key) for graph in (*table.mixed, *table.decodes)]
+        if not self.config.use_ubatching:
+            return whole
+        least = self.config.dbo_decode_token_threshold
+        split = [graph for graph in table.split_graphs(parts) if graph.num_tokens >= least]
+        return whole + [Target(graph.mode, graph.key, parts) for graph in split]
+
+    async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
+        """Nobody asks: all have as many tokens, since all capture the same."""
+        num_tokens = target.key.num_tokens
+        key = Descriptor(num_tokens) if mode is RuntimeMode.NONE else target.key
+        return Agreed(mode, key, (num_tokens,) * self.ranks, target.num_ubatches > 1)
+
+
+__all__ = ["CapturedForwardV2"]

@@ -1,0 +1,194 @@
+"""Expert load balancing: every so many steps experts move to where they are less loaded (10.1, row 17).
+
+An expert lies in a *slot* of one rank. Each rank counts the tokens that it gives to each expert. When the interval is
+over the counts are summed over the group `eplb`, every rank computes the same new placement from the sum, and those who
+have an expert send it to those who get it. So all ranks have to come to the same interval in the same step. A dummy
+step counts as a step, and its tokens do not count: they are nobody's.
+
+    step         0   1   2   3   4        interval 2, ranks 0 and 1, experts 0 to 3
+    placement    0 1 | 2 3           2 0 | 3 1   ...
+
+A placement is a function of the loads alone: the experts from the most loaded on, dealt to and fro over the ranks.
+
+    >>> placed((5, 9, 1, 7), ranks=2)  # slots 0 and 1 are of rank 0
+    (1, 2, 3, 0)
+
+XX: an expert is a number; none is there twice; loads count from one move to the next, where the engine has a window of
+steps (`window_size`) and lets the first interval be shorter.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, TypeAlias
+
+from dpsim.contract.interface import Buffer, Stream
+from dpsim.vllm.data_parallel.forward import Forwards
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.model.arrays import of_host
+from dpsim.vllm.model.rows import value
+
+SLOTS = 2
+"""Of a rank."""
+
+Placement: TypeAlias = tuple[int, ...]
+"""Of each slot of all ranks, rank by rank, which expert is there."""
+
+
+class WrongExpert(AssertionError):
+    """A slot holds another expert than all ranks agreed on."""
+
+
+class ExpertBalance:
+    """What one rank has to do with it. Methods in the order in which a step calls them."""
+
+    group = "eplb"
+
+    def __init__(self, forwards: Forwards) -> None:
+        self.rank, self.config, self.main = forwards.rank, forwards.config.eplb_config, forwards.main
+        self.device = self.rank.device(self.group)
+        experts = SLOTS * self.device.size
+        self.placement: Placement = tuple(range(experts))
+        self.steps = 0
+        self.loads = self.main.alloc(experts, "int32", "eplb.loads")
+        self.used = self.main.alloc(SLOTS, "int32", "eplb.used")
+        self.weights = self.main.alloc(SLOTS, "int32", "eplb.weights")
+        self.main.launch("eplb.load", put, writes=[self.weights], args=(self.own(self.placement),), cost=0)
+        self.main.launch("eplb.clear", put, writes=[self.loads], args=((0,) * experts,), cost=0)
+
+    async def after_step(self, batch: Batch) -> None:
+        """The experts that the forward used were counted; now and then they move."""
+        self.count(batch)
+        self.steps += self.counted_steps(batch)
+        if self.due():
+            self.steps = 0
+            await self.rearrange()
+
+    async def end(self) -> None:
+        """After all steps. Raises WrongExpert."""
+        there = tuple((await self.weights.read("eplb.end")).tolist())
+        if there != self.own(self.placement):
+            raise WrongExpert(f"experts {there} are here, where {self.own(self.placement)} were placed")
+
+    # ---- what is counted
+
+    def count(self, batch: Batch) -> None:
+        tokens = self.tokens(batch)
+        args = (tuple(tokens[expert] for expert in range(len(self.placement))),)
+        self.main.launch("eplb.count", count, reads=[self.weights], writes=[self.loads, self.used], args=args, cost=0)
+
+    def tokens(self, batch: Batch) -> Counter[int]:
+        """Tokens of a batch by expert: which one a token is given to is told by its value."""
+        experts, pieces = len(self.placement), () if batch.is_dummy else batch.scheduled
+        return Counter(
+            value(request, first + at) % experts for request, tokens, first in pieces for at in range(tokens)
+        )
+
+    def counted_steps(self, batch: Batch) -> int:
+        """Steps that this one counts for."""
+        return 1
+
+    def due(self) -> bool:
+        return self.steps >= self.config.step_interval
+
+    # ---- moving
+
+    async def rearrange(self) -> None:
+        """All of it, before the next step."""
+        placement = await self.decide_placement()
+        incoming = self.exchange(placement, self.main)
+        self.take_over(placement, incoming)
+
+    async def decide_placement(self) -> Placement:
+        """Sum up what all ranks counted, and start anew."""
+        self.sum_loads()
+        loads = tuple((await self.loads.read("eplb.read")).tolist())
+        self.main.launch("eplb.clear", put, writes=[self.loads], args=((0,) * len(loads),), cost=0)
+        placement = placed(loads, self.device.size)
+        self.rank.decide("placement", placement, "ep")
+        return placement
+
+    def sum_loads(self) -> None:
+        """Over all ranks, for their own differ."""
+        self.device.all_reduce(self.loads, self.main, site="eplb.sum")
+
+    def exchange(self, placement: Placement, stream: Stream) -> Buffer:
+        """Send what others get and receive what this rank gets, in one group of transfers. Nothing is overwritten."""
+        incoming = stream.alloc(SLOTS, "int32", "eplb.incoming")
+        stream.launch("eplb.keep", keep, reads=[self.weights], writes=[incoming], args=(self.kept(placement),), cost=0)
+        with self.device.coalesced(stream):
+            for to in range(self.device.size):
+                for expert in self.of(placement, to):
+                    if to != self.device.index and expert in self.own(self.placement):
+                        at = self.own(self.placement).index(expert)
+                        self.device.send(self.weights.view(at, at + 1), self.device.ranks[to], stream, site="eplb.send")
+            for at, expert in enumerate(self.own(placement)):
+                source = self.placement.index(expert) // SLOTS
+                if source != self.device.index:
+                    self.device.recv(incoming.view(at, at + 1), self.device.ranks[source], stream, site="eplb.recv")
+        return incoming
+
+    def take_over(self, placement: Placement, incoming: Buffer) -> None:
+        self.main.launch("eplb.swap", swap, reads=[incoming], writes=[self.weights], cost=0)
+        incoming.free()
+        self.placement = placement
+
+    # ---- who has what
+
+    def of(self, placement: Placement, index: int) -> Placement:
+        """The experts of a rank."""
+        return placement[index * SLOTS : (index + 1) * SLOTS]
+
+    def own(self, placement: Placement) -> Placement:
+        return self.of(placement, self.device.index)
+
+    def kept(self, placement: Placement) -> tuple[int, ...]:
+        """Of each own slot in which own slot its new expert has been; -1: it comes from another rank."""
+        before = self.own(self.placement)
+        return tuple(before.index(expert) if expert in before else -1 for expert in self.own(placement))
+
+
+class ExpertBalance014(ExpertBalance):
+    """0.14 has no group for it: the experts' own (9.4)."""
+
+    group = "ep"
+
+
+def placed(loads: tuple[int, ...], ranks: int) -> Placement:
+    """The experts from the most loaded on, dealt over the ranks to and fro, so that each has about as much to do."""
+    order = sorted(range(len(loads)), key=lambda expert: (-loads[expert], expert))
+    return tuple(
+        order[turn * ranks + (ranks - 1 - rank if turn % 2 else rank)] for rank in range(ranks) for turn in range(SLOTS)
+    )
+
+
+def put(buffer: Any, values: tuple[int, ...]) -> None:
+    """Kernel: numbers of the host."""
+    buffer[:] = of_host(buffer, values)
+
+
+def count(weights: Any, loads: Any, used: Any, tokens: tuple[int, ...]) -> None:
+    """Kernel: what a forward leaves: the experts that it used, and the tokens that it gave to each of all."""
+    loads[:] = loads + of_host(loads, tokens)
+    used[:] = weights
+
+
+def keep(weights: Any, incoming: Any, slots: tuple[int, ...]) -> None:
+    """Kernel: experts that stay on this rank, perhaps in another slot."""
+    for at, slot in enumerate(slots):
+        incoming[at] = weights[slot] if slot >= 0 else -1
+
+
+def swap(incoming: Any, weights: Any) -> None:
+    """Kernel: the new experts in the place of the old ones."""
+    weights[:] = incoming
+
+
+BALANCES: dict[str, type[ExpertBalance]] = {
+    "source-000": ExpertBalance,
+    "0.14": ExpertBalance014,
+    "0.33": ExpertBalance,
+}
+"""Of each release."""
+
+__all__ = ["BALANCES", "SLOTS", "ExpertBalance", "ExpertBalance014", "Placement", "WrongExpert", "placed"]

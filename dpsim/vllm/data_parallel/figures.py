@@ -1,0 +1,82 @@
+"""What a finished run says about batches: how many tokens were padding, which graphs were used, where experts went.
+
+    tokens scheduled 24, tokens run 32, padded-token overhead 33.3 %, steps by graph mode NONE 1, PIECEWISE 1, FULL 2
+    moves of experts  step 1: 0 to rank 1, 3 to rank 0; step 3: none
+
+All of it is read off the decisions in a journal, so it is of what ranks decided, whoever was right.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, RawRecord
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.expert_balance import SLOTS, Placement
+from dpsim.vllm.data_parallel.timeline import Timeline
+
+MOVES_LISTED = 8
+
+
+def tokens_and_modes(timeline: Timeline, journal: Sequence[RawRecord]) -> dict[str, Any]:
+    """Tokens that requests needed against tokens that ranks ran (dummy batches and padding), and steps by mode.
+
+    Taken from the decisions of one rank: steps that were not agreed on do not count. A rank that runs fewer tokens
+    than it has makes up for no other's padding.
+    """
+    modes: Counter[str] = Counter()
+    real = run = dropped = microbatched = 0
+    for raw in journal:
+        if raw[KIND] != "decision" or raw[STEP] < 0:
+            continue  # a capture session agrees, too
+        if raw[SITE] == "plan":
+            _, num_tokens, _ = raw[DECISION_VALUE]
+            if num_tokens is not None:
+                scheduled = [batch.num_tokens for batch in timeline.batches(raw[STEP])]
+                run += sum(num_tokens)
+                real += sum(scheduled)
+                dropped += sum([max(own - count, 0) for own, count in zip(scheduled, num_tokens, strict=True)])
+        elif raw[SITE] == "mode":
+            mode, split = raw[DECISION_VALUE]
+            modes[mode] += 1
+            microbatched += split
+    tokens: dict[str, Any] = {}
+    if real:  # one rank agrees with nobody, and no count is decided
+        tokens = {"tokens scheduled": real, "tokens run": run, **({"tokens dropped": dropped} if dropped else {})}
+        tokens["padded-token overhead"] = f"{100 * (run - real + dropped) / real:.1f} %"
+    return {
+        **tokens,
+        "steps by graph mode": {mode.name: modes[mode.name] for mode in RuntimeMode},
+        "microbatched steps": microbatched,
+    }
+
+
+def moves_of_experts(journal: Sequence[RawRecord]) -> str:
+    """What each placement moves, from the decisions of one rank: the step in which it was decided, and, where experts
+    move while steps run, the one after which they are used. Ranks are numbered within the experts' group.
+    """
+    told: list[str] = []
+    before: Placement = ()
+    for raw in journal:
+        if raw[KIND] != "decision":
+            continue
+        if raw[SITE] == "moved":
+            told[-1] += f" (used after step {raw[STEP]})"
+        elif raw[SITE] == "placement":
+            after: Placement = raw[DECISION_VALUE]
+            moves = _moves(before or tuple(range(len(after))), after)
+            told.append(f"step {raw[STEP]}: {', '.join(moves) or 'none'}")
+            before = after
+    more = [f"and {len(told) - MOVES_LISTED} times more"] if len(told) > MOVES_LISTED else []
+    return "; ".join([*told[:MOVES_LISTED], *more]) or "none were due"
+
+
+def _moves(before: Placement, after: Placement) -> list[str]:
+    """The experts that change their rank, in order."""
+    return [
+        f"{expert} to rank {after.index(expert) // SLOTS}"
+        for expert in sorted(after)
+        if expert in before and before.index(expert) // SLOTS != after.index(expert) // SLOTS
+    ]

@@ -1,0 +1,182 @@
+"""From a rank's batch to what it tells the others, and from the agreement to its graph: vLLM's V1 runner (1.6).
+
+A rank dispatches alone, tells the others what it came to, and after the agreement dispatches again, with the agreed
+count and held to what the agreement allows. All of it is arithmetic on one rank, so it is asked without a machine:
+
+    >>> from dpsim.vllm.config import EngineConfig
+    >>> flow = Flow033(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8)), Source000())
+    >>> mode, descriptor = flow.first_dispatch(Batch(((0, 3, 0),), 3, 3))
+    >>> mode.name, descriptor.num_tokens
+    ('PIECEWISE', 4)
+
+`BatchFlow` is what all releases share. What they differ in is a method of its own, and a release is the class that has
+its answers; `RELEASES` names them with the form of their agreement:
+
+                 dummy batches                   first dispatch without FULL    may not be split
+    0.14         one token, uniform by force     cascade attention, encoder     (whoever asks may say so)
+    source-000   the same (0.17)                 the same                       the same
+    0.33         q tokens, uniform by force      encoder                        readers of unwritten blocks (3.3)
+
+Sources: specification chapters 1.6, 1.8, 3.3 and 10.2.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan, told
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.graphs.dispatcher import (
+    ALL_MODES,
+    Descriptor,
+    Dispatcher,
+    Dispatcher014,
+    Dispatcher017,
+    Dispatcher033,
+)
+
+
+class BatchFlow(ABC):
+    """One rank's way through a step's decisions. Methods in the order in which a step calls them.
+
+    `tensor_parallel_size`: ranks among which sequence parallelism cuts a batch; counts are then multiples of it, and
+    graphs of other sizes do not exist. `graphs`: others than the release's own.
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        form: BatchForm,
+        tensor_parallel_size: int = 1,
+        graphs: type[Dispatcher] | None = None,
+    ) -> None:
+        self.config, self.form = config, form
+        if graphs is not None:
+            self.graphs = graphs
+        self.parts = tensor_parallel_size if config.enable_sp else 1
+        self.dispatcher = self.graphs(config, self.sizes())
+
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens of the graphs that there are, those of mode NONE aside. Raises ValueError if none are left."""
+        return tuple(size for size in self.graphs.ladder.sizes(self.config) if size % self.parts == 0)
+
+    @property
+    def q(self) -> int:
+        """Tokens that a decode brings."""
+        return self.config.uniform_decode_query_len
+
+    # ---- what releases differ in
+
+    graphs: type[Dispatcher]
+
+    @abstractmethod
+    def dummy_tokens(self) -> int:
+        """Tokens of a dummy batch."""
+
+    @abstractmethod
+    def forbids_full(self, batch: Batch) -> bool:
+        """Whether the first dispatch may not choose FULL (1.8). The second one knows it by the agreed mode only."""
+
+    @abstractmethod
+    def may_split(self, batch: Batch) -> bool:
+        """Whether this rank lets the step be microbatched at all: one that does not vetoes for all (3.3)."""
+
+    # ---- before the agreement
+
+    def dummy_batch(self) -> Batch:
+        """What a rank without work runs: a uniform decode by force, so that a graph fits it (1.8, I-DP-12)."""
+        tokens = self.dummy_tokens()
+        return Batch((), tokens, tokens, is_dummy=True, forced_uniform=True)
+
+    def uniform(self, batch: Batch) -> bool:
+        return batch.uniform_decode(self.q)
+
+    def padded(self, num_tokens: int) -> int:
+        """Padding for sequence parallelism: its ranks get equal parts. Before the first dispatch, and never after."""
+        return -(-num_tokens // self.parts) * self.parts
+
+    def first_dispatch(self, batch: Batch) -> tuple[RuntimeMode, Descriptor]:
+        """What this rank would run alone (1.6 b)."""
+        allowed = ALL_MODES - {RuntimeMode.FULL} if self.forbids_full(batch) else ALL_MODES
+        mode, descriptor = self.dispatch(batch, self.padded(batch.num_tokens), allowed)
+        assert descriptor.num_tokens % self.parts == 0, (
+            f"{descriptor.num_tokens} tokens cannot be cut into {self.parts} equal parts (sequence parallelism)"
+        )
+        return mode, descriptor
+
+    def dispatch(
+        self, batch: Batch, num_tokens: int, allowed: frozenset[RuntimeMode]
+    ) -> tuple[RuntimeMode, Descriptor]:
+        """Look `num_tokens` up among the graphs. A batch that is forced to run eagerly has none, whatever is agreed."""
+        if batch.force_eager:
+            allowed = frozenset({RuntimeMode.NONE})
+        return self.dispatcher.dispatch(num_tokens, self.uniform(batch), has_lora=batch.num_loras > 0, allowed=allowed)
+
+    def local_batch(self, batch: Batch, mode: RuntimeMode, descriptor: Descriptor) -> LocalBatch:
+        """What this rank tells the others. Padding is wanted wherever graphs are configured at all (0.14)."""
+        return told(
+            batch.num_tokens,
+            descriptor.num_tokens,
+            self.may_split(batch),
+            self.uniform(batch),
+            self.wants_padding(),
+            mode,
+            self.config,
+        )
+
+    def wants_padding(self) -> bool:
+        return self.config.cudagraph_mode != "NONE"
+
+    # ---- after it
+
+    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
+        """Dispatch again with the agreed count (1.6 d): it may change neither count nor mode (I-DP-9)."""
+        return self.dispatch(batch, agreed, frozenset(self.form.allowed_modes(plan.mode)))
+
+
+class Flow017(BatchFlow):
+    """As in 0.17 (source 000): dummies of one token, and no FULL graph for cascade attention."""
+
+    graphs: type[Dispatcher] = Dispatcher017
+
+    def dummy_tokens(self) -> int:
+        return 1
+
+    def forbids_full(self, batch: Batch) -> bool:
+        return batch.cascade_attention or batch.encoder_reqs > 0
+
+    def may_split(self, batch: Batch) -> bool:
+        return batch.allow_microbatching
+
+
+class Flow014(Flow017):
+    """As in 0.14: as in 0.17, but for the form of the agreement and the graphs."""
+
+    graphs: type[Dispatcher] = Dispatcher014
+
+
+class Flow033(BatchFlow):
+    """As in 0.33: dummies as long as a decode, cascade attention in any graph, and a veto of splitting a step in which
+    a request reads cache blocks that another one still writes.
+    """
+
+    graphs: type[Dispatcher] = Dispatcher033
+
+    def dummy_tokens(self) -> int:
+        return self.q
+
+    def forbids_full(self, batch: Batch) -> bool:
+        return batch.encoder_reqs > 0
+
+    def may_split(self, batch: Batch) -> bool:
+        return batch.allow_microbatching and not batch.reads_unwritten
+
+
+RELEASES: dict[str, tuple[type[BatchForm], type[BatchFlow]]] = {
+    "source-000": (Source000, Flow017),
+    "0.14": (Release014, Flow014),
+    "0.33": (Source000, Flow033),
+}
+
+__all__ = ["RELEASES", "BatchFlow", "Flow014", "Flow017", "Flow033"]

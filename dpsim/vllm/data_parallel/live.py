@@ -1,0 +1,60 @@
+"""The batches of one rank whose scheduler runs live: known one by one, as they are scheduled.
+
+Where requests come as messages, nobody can say beforehand which batch a step has. So what the witness holds a step
+against is written down when the scheduler gives it:
+
+    >>> own = OwnBatches([Request(0, 5, 2)], dp_index=1, ranks=2, config=EngineConfig())
+    >>> own.note(3, Batch(((0, 5, 0),), 5, 5))
+    >>> own.steps, [batch.num_tokens for batch in own.batches(3)], own.batches(2)[1] == IDLE
+    (4, [0, 5], True)
+
+Other ranks' batches are not known here, and stand as idle ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dpsim.contract.program import Request
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.data_parallel.timeline import IDLE, Batch, Batches
+
+
+class OwnBatches(Batches):
+    """`requests`: all that may come."""
+
+    def __init__(self, requests: Sequence[Request], dp_index: int, ranks: int, config: EngineConfig) -> None:
+        self.requests, self.dp_index, self.ranks, self.config = requests, dp_index, ranks, config
+        self._own: dict[int, Batch] = {}
+        self._seen: set[int] = set()
+        self._begins: dict[int, int] = {}
+
+    def note(self, step: int, batch: Batch) -> None:
+        """What was scheduled for a step, before the step is made."""
+        self._own[step] = batch
+        for request, _, first in batch.scheduled:
+            if request not in self._seen and first:
+                self._begins[request] = first
+            self._seen.add(request)
+
+    @property
+    def steps(self) -> int:
+        return max(self._own, default=-1) + 1
+
+    def batches(self, step: int) -> tuple[Batch, ...]:
+        own = self._own.get(step, IDLE)
+        return tuple(own if rank == self.dp_index else IDLE for rank in range(self.ranks))
+
+    def extent(self) -> tuple[int, int, int]:
+        """Of all requests, whoever gets them; a decode brings as many tokens as it has drafts, and one."""
+        q = self.config.uniform_decode_query_len
+        positions = max([one.prompt_tokens + one.output_tokens for one in self.requests], default=0) + q
+        tokens = sum([max(one.prompt_tokens, q) for one in self.requests])
+        return max(len(self.requests), 1), positions, max(min(tokens, self.config.max_num_batched_tokens), 1)
+
+    def cached_prefixes(self) -> Mapping[int, int]:
+        """Of those that were scheduled so far; it grows."""
+        return self._begins
+
+
+__all__ = ["OwnBatches"]

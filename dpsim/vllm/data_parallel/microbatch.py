@@ -1,0 +1,188 @@
+"""Microbatching: who may split a batch, and which requests and tokens each part gets (specification chapter 3).
+
+Splitting a step's batch into U microbatches lets one half compute while the other communicates. It decides the
+*number and sizes* of the expert collectives, U a layer instead of 1, so either every rank splits or none does. So the
+sizes are a function of the padded count and U alone, and a boundary may fall into the middle of a request:
+
+    >>> config = Microbatching(enable_dbo=True)
+    >>> wants_microbatching(40, True, config), wants_microbatching(40, False, config)  # 40 decodes; a prefill of 40
+    (True, False)
+    >>> last_microbatch_empty(32, 64, 2)  # 32 real tokens padded to 64: the second half would hold padding only
+    True
+    >>> slice_sizes(101, 2)
+    (50, 51)
+    >>> own, padded = Slicing().slices([300, 300], 1000, 2, num_ubatches=2)  # two requests, 600 tokens of 1000
+    >>> own
+    [Slice(requests=range(0, 2), tokens=range(0, 500)), Slice(requests=range(1, 2), tokens=range(500, 600))]
+    >>> padded[1].tokens
+    range(500, 1000)
+
+A slice names what it covers and holds no data; `dpsim.vllm.data_parallel.microbatch_inputs` cuts by it. Releases
+differ in two places, which are methods: 0.33 takes a list of boundaries as well, and its V2 runner does not abort a
+split whose last microbatch has no real token, so that one keeps a request.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeAlias
+
+from dpsim.vllm.config import Microbatching, RuntimeMode
+
+
+def wants_microbatching(num_tokens: int, uniform_decode: bool, config: Microbatching) -> bool:
+    """One rank's wish, from its own unpadded token count: at least the threshold of its kind of batch (3.2)."""
+    threshold = config.dbo_decode_token_threshold if uniform_decode else config.dbo_prefill_token_threshold
+    return config.use_ubatching and num_tokens >= threshold
+
+
+def last_microbatch_empty(num_tokens: int, num_tokens_padded: int, num_ubatches: int) -> bool:
+    """Whether cutting `num_tokens_padded` into equal parts leaves no real token for the last one (1.5, step 4)."""
+    return num_tokens_padded // num_ubatches * (num_ubatches - 1) >= num_tokens
+
+
+def slice_sizes(num_tokens_padded: int, num_ubatches: int) -> tuple[int, ...]:
+    """Tokens of each microbatch: equal parts, the remainder in the last. A function of its arguments only, so equal
+    on all ranks (I-UB-2).
+    """
+    part = num_tokens_padded // num_ubatches
+    return (*[part] * (num_ubatches - 1), num_tokens_padded - part * (num_ubatches - 1))
+
+
+class Slice(NamedTuple):
+    """One microbatch of a rank's batch. A request that a boundary cuts is in both neighbours (I-UB-8)."""
+
+    requests: range
+    tokens: range
+
+    @property
+    def empty(self) -> bool:
+        """As the engine asks it: one that runs backwards, as a `split` beyond the end makes it, is not empty."""
+        return any(part.start == part.stop for part in self)
+
+    def counts(self, ranks: int) -> tuple[int, ...]:
+        """Tokens that each rank runs in this microbatch: its own count, for all run as many (3.6)."""
+        return (len(self.tokens),) * ranks
+
+
+class Slices(NamedTuple):
+    """The microbatches of a batch, in order. `own` ends with the last real token, `padded` with the padding."""
+
+    own: list[Slice]
+    padded: list[Slice]
+
+    def for_attention(self, mode: RuntimeMode) -> list[Slice]:
+        """Those that attention metadata is cut by: a FULL graph was captured with padding, and reads it (3.6). Slot
+        mappings and inputs of the model are always cut by `padded`.
+        """
+        return self.padded if mode is RuntimeMode.FULL else self.own
+
+
+class PaddedSlices(Slices):
+    """Of the V2 runner, which cuts all by the padded slices, whatever the mode is (3.5)."""
+
+    def for_attention(self, mode: RuntimeMode) -> list[Slice]:
+        return self.padded
+
+
+SplitPoint: TypeAlias = int | Sequence[int] | None
+"""Tokens of each microbatch but the last, or where each but the first starts; None for equal parts."""
+
+
+class Slicing:
+    """How the V1 runner cuts a batch (3.5). A release, or a mistake, overrides a method."""
+
+    def slices(
+        self,
+        num_scheduled_tokens: Sequence[int],
+        num_tokens_padded: int,
+        num_reqs_padded: int,
+        num_ubatches: int,
+        split: SplitPoint = None,
+    ) -> Slices:
+        """The microbatches of a batch with so many tokens a request. Raises ValueError for a wrong `split`."""
+        starts = [0, *accumulate(num_scheduled_tokens)]
+        edges = [0, *self.points(num_tokens_padded, num_ubatches, split), starts[-1]]
+        own = [self.slice(starts, first, stop) for first, stop in pairwise(edges)]
+        padded = self.stretched(own, len(num_scheduled_tokens), num_tokens_padded, num_reqs_padded)
+        assert sum(one.tokens.stop - one.tokens.start for one in padded) == num_tokens_padded, (
+            f"microbatches do not add up to {num_tokens_padded} tokens: {padded}"
+        )
+        return Slices(own, padded)
+
+    def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
+        """Where microbatches begin, the first one aside. Real tokens do not count, or ranks would differ (I-UB-2)."""
+        if split is None:
+            return list(accumulate(slice_sizes(num_tokens_padded, num_ubatches)[:-1]))
+        if not isinstance(split, int):
+            raise ValueError(f"split: expected a number of tokens, got {split}; lists of boundaries came with 0.33")
+        return [split * part for part in range(1, num_ubatches)]
+
+    def slice(self, starts: Sequence[int], first: int, stop: int) -> Slice:
+        """The tokens from `first` to `stop`, and whose they are. `starts`: where each request begins, and the end."""
+        return Slice(range(self.first_request(starts, first), self.stop_request(starts, stop)), range(first, stop))
+
+    def first_request(self, starts: Sequence[int], token: int) -> int:
+        """Whose token it is: a request that ends just before it is not meant."""
+        return bisect_right(starts, token) - 1
+
+    def stop_request(self, starts: Sequence[int], token: int) -> int:
+        """The request after the one whose token is the last before `token`."""
+        return bisect_left(starts, token)
+
+    def stretched(self, own: list[Slice], num_reqs: int, num_tokens_padded: int, num_reqs_padded: int) -> list[Slice]:
+        """The last microbatch takes all padding, tokens and requests."""
+        requests, tokens = own[-1]
+        last = Slice(range(requests.start, num_reqs_padded), range(tokens.start, num_tokens_padded))
+        return [*own[:-1], last]
+
+
+class Slicing033(Slicing):
+    """As in 0.33: boundaries may be given one by one."""
+
+    def points(self, num_tokens_padded: int, num_ubatches: int, split: SplitPoint) -> list[int]:
+        if split is None or isinstance(split, int):
+            return super().points(num_tokens_padded, num_ubatches, split)
+        if len(split) != num_ubatches - 1:
+            raise ValueError(f"split: expected {num_ubatches - 1} boundaries for {num_ubatches} parts, got {split}")
+        return list(split)
+
+
+class SlicingV2(Slicing033):
+    """The V2 runner of 0.33: a microbatch of padding only keeps the last request, without a token of it."""
+
+    def slices(
+        self,
+        num_scheduled_tokens: Sequence[int],
+        num_tokens_padded: int,
+        num_reqs_padded: int,
+        num_ubatches: int,
+        split: SplitPoint = None,
+    ) -> Slices:
+        return PaddedSlices(
+            *super().slices(num_scheduled_tokens, num_tokens_padded, num_reqs_padded, num_ubatches, split)
+        )
+
+    def stretched(self, own: list[Slice], num_reqs: int, num_tokens_padded: int, num_reqs_padded: int) -> list[Slice]:
+        padded = super().stretched(own, num_reqs, num_tokens_padded, num_reqs_padded)
+        return [self.within(one, num_reqs - 1, num_reqs_padded) for one in padded]
+
+    def within(self, one: Slice, last: int, stop: int) -> Slice:
+        """A boundary behind the last real token names requests that there are none of."""
+        return one._replace(requests=range(min(one.requests.start, last), min(one.requests.stop, stop)))
+
+
+__all__ = [
+    "PaddedSlices",
+    "Slice",
+    "Slices",
+    "Slicing",
+    "Slicing033",
+    "SlicingV2",
+    "SplitPoint",
+    "last_microbatch_empty",
+    "slice_sizes",
+    "wants_microbatching",
+]

@@ -1,0 +1,171 @@
+"""The program `dp_batch`: which forms the pieces of a data-parallel step have, and the workload as a timeline.
+
+    protocol: {name: dp_batch, form: source-000}
+
+What a rank does in a step is in `dpsim.vllm.data_parallel.step`. A variant replaces pieces of it. Forms of the V2
+runner have a step of their own (`RUNNERS`); all that their ranks decide alone is as in the release of the V1 runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.capture.session import refused
+from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.data_parallel.batch import BatchForm
+from dpsim.vllm.data_parallel.captured import CapturedForward
+from dpsim.vllm.data_parallel.captured_v2 import CapturedForwardV2
+from dpsim.vllm.data_parallel.drafter import Drafter
+from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
+from dpsim.vllm.data_parallel.expert_balance import BALANCES, ExpertBalance
+from dpsim.vllm.data_parallel.figures import moves_of_experts, tokens_and_modes
+from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.data_parallel.step_v2_017 import DataParallelStepV2017
+from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.graphs.managed import V1_GRAPHS
+
+
+class Runner(NamedTuple):
+    """What a form runs. `release`: of what a rank decides alone, and of how experts move. `captured`: the forward that
+    is captured, None where there is none. Of the V2 runner `splits` and `drafts` say what it has here.
+    """
+
+    release: str
+    step: type[DataParallelStep] = DataParallelStep
+    drafter: type[Drafter] = Drafter
+    captured: type[CapturedForward] | None = CapturedForward
+    v2: bool = False
+    splits: bool = True
+    drafts: bool = True
+
+
+RUNNERS: dict[str, Runner] = {
+    **{release: Runner(release) for release in RELEASES},
+    "v2-0.33": Runner("0.33", DataParallelStepV2, DrafterV2, CapturedForwardV2, v2=True),
+    "v2-0.17": Runner("source-000", DataParallelStepV2017, captured=None, v2=True, splits=False, drafts=False),
+}
+"""Of each form of dp_batch."""
+
+
+class DataParallelSetup(NamedTuple):
+    """What all ranks share, and the pieces of the protocol: any may be a variant's. `own`: the decisions of ranks that
+    have a configuration of their own.
+    """
+
+    config: EngineConfig
+    topology: Topology
+    timeline: Timeline
+    flow: BatchFlow
+    step: type[DataParallelStep]
+    drafter: type[Drafter] = Drafter
+    captured: type[CapturedForward] | None = None
+    own: Mapping[int, BatchFlow] | None = None
+    balance: type[ExpertBalance] | None = None
+
+
+@register_protocol("dp_batch", forms=tuple(RUNNERS))
+class DataParallelBatch(Program[DataParallelSetup]):
+    """Batch agreement of data-parallel ranks, one step after the other.
+
+    A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, the drafter, or
+    the forward that is captured (with `config.capture_graphs`). A rank with a configuration of its own decides by that
+    one; requests are scheduled by that of the first rank of a replica.
+    """
+
+    honours_config_by_rank = True
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs", "enable_eplb")
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"graphs": tuple(V1_GRAPHS)}
+    probes: tuple[str, ...] = (
+        "dp.dummy_batch",
+        "dp.microbatched",
+        "dp.not_microbatched",
+        "dp.padded_further",
+        "dp.lower_mode",
+    )
+
+    def prepare(self, args: Arguments) -> DataParallelSetup:
+        config = EngineConfig.model_validate(args.config)
+        topology = Topology.model_validate(args.topology)
+        configs = {rank: EngineConfig.model_validate(args.config_of(rank)) for rank in args.config_by_rank}
+        runner = RUNNERS[args.form]
+        form_of, flow_of = RELEASES[runner.release]
+        pieces: dict[type[Any], type[Any]] = {BatchForm: form_of, BatchFlow: flow_of}
+        pieces |= {Drafter: runner.drafter, DataParallelStep: runner.step}
+        for one in (config, *configs.values()):
+            refuse_of_v2(runner, args, one)
+            if one.num_gpu_blocks_override is not None:
+                raise Unsuitable("config.num_gpu_blocks_override: dp_batch has no KV cache to be too small; remove it")
+            if one.capture_graphs != config.capture_graphs:
+                raise Unsuitable("config_by_rank: capture_graphs says what is simulated, alike on all ranks; remove it")
+            if one.capture_graphs:
+                if (reason := refused(one)) is not None:
+                    raise Unsuitable(reason)
+                pieces[CapturedForward] = runner.captured or CapturedForward
+            if one.enable_eplb:
+                pieces[ExpertBalance] = self.balance_of(runner.release, one)
+        replicas = range(topology.data_parallel_size)
+        engines = {dp: configs[topology.rank(dp)] for dp in replicas if topology.rank(dp) in configs}
+        timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns, engines)
+        pieces = with_variant(self, args, pieces)
+        form, parts = pieces[BatchForm](), topology.tensor_parallel_size
+        graphs = V1_GRAPHS[args.pieces["graphs"]] if "graphs" in args.pieces else None
+        try:
+            flow = pieces[BatchFlow](config, form, parts, graphs)
+            own = {rank: pieces[BatchFlow](one, form, parts, graphs) for rank, one in configs.items()}
+        except ValueError as error:
+            raise Unsuitable(f"config: {error}") from error
+        step, drafter, captured = pieces[DataParallelStep], pieces[Drafter], pieces.get(CapturedForward)
+        balance = pieces.get(ExpertBalance)
+        return DataParallelSetup(config, topology, timeline, flow, step, drafter, captured, own, balance)
+
+    def balance_of(self, release: str, config: EngineConfig) -> type[ExpertBalance]:
+        """Between two steps; where nobody says how experts move, that is how."""
+        if config.eplb_config.use_async:
+            raise Unsuitable(
+                "config.eplb_config.use_async: the ranks of dp_batch have no threads to move experts in; "
+                "remove it, or take the protocol eplb"
+            )
+        return BALANCES[release]
+
+    def steps(self, prepared: DataParallelSetup) -> int:
+        return prepared.timeline.steps
+
+    def figures(self, prepared: DataParallelSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Tokens and modes, and where experts went, from the decisions of rank 0."""
+        figures = tokens_and_modes(prepared.timeline, journals[0])
+        return figures if prepared.balance is None else {**figures, "moves of experts": moves_of_experts(journals[0])}
+
+    async def run(self, rank: Rank, prepared: DataParallelSetup) -> None:
+        dp_index, _, _ = prepared.topology.coordinates(rank.rank)
+        flow = (prepared.own or {}).get(rank.rank, prepared.flow)
+        step = prepared.step(rank, dp_index, flow, prepared.drafter, prepared.captured, prepared.balance)
+        await step.run(prepared.timeline)
+
+
+def refuse_of_v2(runner: Runner, args: Arguments, config: EngineConfig) -> None:
+    """Raise Unsuitable for what no form of the V2 runner looks at here."""
+    if not runner.v2:
+        return
+    wrong = {
+        "protocol.pieces.graphs": "graphs" in args.pieces,
+        "config.enable_lora": config.enable_lora,
+        "config.enable_sp": config.enable_sp,
+        "config.capture_graphs": config.capture_graphs and runner.captured is None,
+        "config.enable_dbo or config.ubatch_size": config.use_ubatching and not runner.splits,
+        "config.speculative_method": config.has_drafter and not runner.drafts,
+        "config.speculative_max_model_len": config.speculative_max_model_len is not None,
+    }
+    for setting in [setting for setting, there in wrong.items() if there]:
+        raise Unsuitable(
+            f"{setting}: the form {args.form} does not look at it; remove it, or take the form {runner.release}"
+        )
+
+
+__all__ = ["RUNNERS", "DataParallelBatch", "DataParallelSetup", "Runner"]

@@ -1,0 +1,208 @@
+"""One data-parallel step, put together: batch, agreement, second dispatch, a stand-in for the model.
+
+The order is that of vLLM's V1 runner (specification 1.6 and 10.2): dispatch alone, agree, dispatch again with the
+agreed count in the agreed mode, check that this changed nothing, run. The model is one layer a microbatch (`forward`).
+A rank's rows hold the tokens that its scheduler gave it, then padding, and a witness compares what comes back
+(`dpsim.vllm.data_parallel.witness`). After the target model the drafter runs, if there is one; then experts may
+move (`dpsim.vllm.data_parallel.expert_balance`).
+
+`DataParallelStep` is made to be varied: each method is one decision, and a variant overrides one of them.
+
+    protocol: {name: dp_batch, form: source-000}
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray, Rank
+from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan
+from dpsim.vllm.data_parallel.captured import Agreed, CapturedForward
+from dpsim.vllm.data_parallel.drafter import Drafter
+from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
+from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.forward import ATTENTION_NS, Execution, Forwards, Microbatch, fill_column
+from dpsim.vllm.data_parallel.microbatch import slice_sizes
+from dpsim.vllm.data_parallel.timeline import Batch, Batches
+from dpsim.vllm.data_parallel.witness import Witness
+from dpsim.vllm.model import rows
+
+InFlight: TypeAlias = tuple[int, list[Microbatch], list[Microbatch]]
+"""A step that nobody waited for yet: its number, its microbatches, and what its drafter runs."""
+
+
+class DataParallelStep(Forwards):
+    """The step of one rank. Methods in the order in which a step calls them."""
+
+    def __init__(
+        self,
+        rank: Rank,
+        dp_index: int,
+        flow: BatchFlow,
+        drafter: type[Drafter] = Drafter,
+        captured: type[CapturedForward] | None = None,
+        balance: type[ExpertBalance] | None = None,
+    ) -> None:
+        super().__init__(rank, flow)
+        self.dp_index = dp_index
+        self.captured = captured
+        self.forward: CapturedForward | None = None
+        self.in_flight: list[InFlight] = []
+        self.drafter = drafter(self, flow) if self.config.has_drafter else None
+        self.balance = balance(self) if balance is not None and self.config.enable_eplb else None
+
+    async def run(self, timeline: Batches) -> None:
+        """All steps of a workload."""
+        await self.begin(timeline)
+        for step in range(timeline.steps):
+            self.rank.step = step
+            await self.step(timeline.batches(step)[self.dp_index])
+        await self.end()
+
+    async def begin(self, timeline: Batches) -> None:
+        """Before all steps: where graphs are captured, their captures."""
+        self.witness = Witness(timeline, self.dp_index, shares=self.experts.size // self.host.size)
+        if self.captured is not None:
+            self.forward = self.captured(self.rank, self.flow, timeline)
+            await self.forward.capture(self.agree_forward)
+
+    async def end(self) -> None:
+        """After all steps: what came of those under way, and of all together."""
+        while self.in_flight:
+            await self.retire()
+        self.witness.end()
+        if self.balance is not None:
+            await self.balance.end()
+        if self.forward is not None:
+            await self.forward.end(self.witness)
+
+    async def step(self, batch: Batch) -> None:
+        """One step; a rank without tokens takes part with a dummy batch (1.8)."""
+        if not batch.num_tokens:
+            self.rank.probe("dp.dummy_batch")
+        await self.execute(await self.coordinate(batch if batch.num_tokens else self.flow.dummy_batch()))
+
+    # ---- coordination
+
+    async def coordinate(self, batch: Batch) -> Execution:
+        """Agree with the other ranks on how this step runs (1.6)."""
+        mode, descriptor = self.flow.first_dispatch(batch)
+        plan, agreed = StepPlan(False, None, mode), descriptor.num_tokens
+        if self.host.size > 1:
+            local = self.flow.local_batch(batch, mode, descriptor)
+            plan = await self.agree(local)
+        self.rank.decide("plan", (plan.microbatched, plan.num_tokens, int(plan.mode)), "dp_cpu")
+        if plan.num_tokens is not None:
+            agreed = plan.num_tokens[self.host.index]
+            self.probe(local, plan, agreed)
+            mode, descriptor = self.flow.second_dispatch(batch, agreed, plan)
+        self.rank.decide("mode", (mode.name, plan.microbatched), "dp_cpu")
+        assert descriptor.num_tokens == agreed, (
+            f"the second dispatch pads {agreed} agreed tokens to {descriptor.num_tokens} in mode {mode.name}"
+        )
+        return Execution(plan, mode, agreed, batch, descriptor)
+
+    async def agree_forward(self, batch: Batch) -> Agreed:
+        """The same for a forward that is no step of the scheduler: one of the capture session."""
+        plan, mode, num_tokens, _, key = await self.coordinate(batch)
+        return Agreed(mode, key, plan.num_tokens or (num_tokens,), plan.microbatched)
+
+    def probe(self, local: LocalBatch, plan: StepPlan, agreed: int) -> None:
+        """In what this rank gave way to the others."""
+        if plan.microbatched:
+            self.rank.probe("dp.microbatched")
+        elif local.wants_microbatching:
+            self.rank.probe("dp.not_microbatched")
+        if agreed > local.num_tokens_padded:
+            self.rank.probe("dp.padded_further")
+        if plan.mode < local.mode:
+            self.rank.probe("dp.lower_mode")
+
+    async def agree(self, local: LocalBatch) -> StepPlan:
+        """One agreement: tell the others, and decide with what all told."""
+        table = await self.gather(self.form.column(local))
+        self.form.refuse(table, local)
+        return self.plan(table, local)
+
+    async def gather(self, column: tuple[int, ...]) -> HostArray:
+        """The table of all columns, shape (rows, ranks) int32: one SUM all-reduce, over gloo or NCCL (1.4)."""
+        if self.syncs_on_host():
+            table = np.zeros((len(column), self.host.size), np.int32)
+            table[:, self.host.index] = column
+            return await self.host.all_reduce(table, site="dp.agree")
+        buffer = self.main.alloc((len(column), self.device.size), "int32", "dp.table")
+        self.main.launch(
+            "dp.fill", fill_column, writes=[buffer], args=(self.device.index, column), cost=ATTENTION_NS // 4
+        )
+        self.device.all_reduce(buffer, self.main, site="dp.agree")
+        table = await buffer.read("dp.read")
+        buffer.free()
+        return table
+
+    def syncs_on_host(self) -> bool:
+        return self.config.syncs_on_host
+
+    def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
+        """The decision. A healthy rank does not look at its own batch any more."""
+        return self.form.decide(table, self.config)
+
+    # ---- the stand-in for the model
+
+    async def execute(self, execution: Execution) -> None:
+        """One kernel and one expert all-reduce per microbatch, then wait: for this step, or for the one before if
+        scheduling is asynchronous.
+        """
+        plan, batch, index = execution.plan, execution.batch, self.host.index
+        counts = await self.open_forward(execution.num_tokens, plan.num_tokens)
+        assert counts[index] == execution.num_tokens, (
+            f"a forward of {execution.num_tokens} tokens, where {counts[index]} are agreed for this rank (I-DP-6)"
+        )
+        if self.forward is not None:
+            parts = [await self.forward.run(batch, Agreed(execution.mode, execution.key, counts, plan.microbatched))]
+        else:
+            parts = self.launch_layers(execution, counts)
+        drafts = await self.drafter.propose(batch) if self.drafter is not None else []
+        self.in_flight.append((self.rank.step, parts, drafts))
+        while len(self.in_flight) > self.config.async_scheduling:
+            await self.retire()
+        if self.balance is not None:
+            await self.balance.after_step(batch)
+
+    def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
+        """One layer for each microbatch."""
+        batch, index = execution.batch, self.host.index
+        if execution.plan.microbatched:
+            cuts = list(zip(*(self.part_sizes(count, batch) for count in counts), strict=True))
+        else:
+            cuts = [counts]
+        parts: list[Microbatch] = []
+        start, real = 0, batch.num_tokens
+        for number, sizes in enumerate(cuts):
+            self.refuse_empty(number, start, real)
+            stop = start + sizes[index]
+            whole = not start and real <= stop
+            pieces = batch.scheduled if whole else rows.cut(batch.scheduled, start, stop)
+            parts.append(self.launch_layer(sum(sizes), sum(sizes[:index]), sizes[index], pieces))
+            start = stop
+        return parts
+
+    def refuse_empty(self, number: int, start: int, real: int) -> None:
+        """Raise for a microbatch that begins behind the last real token."""
+        assert start < real, f"empty slice: microbatch {number} starts at token {start} of {real} real ones (I-DP-7)"
+
+    def part_sizes(self, num_tokens: int, batch: Batch) -> tuple[int, ...]:
+        """Tokens of each microbatch of a rank that runs so many: on all ranks the same, whatever the own batch is."""
+        return slice_sizes(num_tokens, self.config.num_ubatches)
+
+    async def retire(self) -> None:
+        """Wait for the oldest step. A rank has to see in its own rows its own tokens."""
+        step, parts, drafts = self.in_flight.pop(0)
+        own = [await self.came(part) for part in parts]
+        self.witness.came(step, own)
+        for part in drafts:
+            await self.came(part, "draft")
+
+
+__all__ = ["DataParallelStep", "Execution", "InFlight"]

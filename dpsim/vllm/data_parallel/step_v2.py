@@ -1,0 +1,112 @@
+"""The step of the V2 runner: ranks tell batches, all look one graph up, and nobody dispatches twice (1.7, 10.1).
+
+All else is the step of the V1 runner. Ranks agree over gloo whatever is configured, by recursive doubling, and a
+microbatch without a real token is run, where the V1 runner never lets it come to that (3.4).
+
+    10.1, row 6   column of seven numbers, SUM over dp_cpu -> descriptor, counts of all ranks, record
+
+What no engine looks for is looked for here, and raised, as what comes of it depends on the attention backend:
+
+    EmptyReplay    a FULL graph of microbatches over one that has no real token (I-DP-7; 0.33 does it, M-UB-13)
+    EagerInGraph   a batch that has to run eagerly is in a graph (1.8; 0.33 does it where it splits steps)
+
+    protocol: {name: dp_batch, form: v2-0.33}
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.batch import StepPlan
+from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2, SyncState
+from dpsim.vllm.data_parallel.doubling import sum_over
+from dpsim.vllm.data_parallel.forward import Execution
+from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.graphs.candidates import BatchDescriptor, CandidateTable
+
+
+class EmptyReplay(AssertionError):
+    """A FULL graph is replayed over a microbatch without a real token: it finds rows of an earlier step."""
+
+
+class EagerInGraph(AssertionError):
+    """A batch that no graph can run was given one."""
+
+
+class DataParallelStepV2(DataParallelStep):
+    """The step of one rank. `state`: what all ranks know of the batch that was agreed on last; None where a rank is
+    alone. `num_tokens`: what this rank runs, with padding.
+    """
+
+    agreement: type[AgreementV2] = AgreementV2
+    graphs: type[CandidateTable] = CandidateTable
+    state: SyncState | None = None
+    num_tokens = 0
+
+    async def coordinate(self, batch: Batch) -> Execution:
+        """Agree, and look the graph up with what all told."""
+        agreement, local = self.agreement(self.config, self.graphs(self.config)), self.local(batch)
+        wished = chosen = agreement.first_dispatch(local)
+        if self.host.size > 1:
+            table = await self.gather(agreement.column(local, wished))
+            chosen, self.state = agreement.decide(table, local)
+            self.probe_v2(local, wished, chosen)
+        counts = self.state.num_tokens if self.state is not None else None
+        plan = StepPlan(chosen.num_ubatches > 1, counts, chosen.mode)
+        self.rank.decide("plan", (plan.microbatched, plan.num_tokens, int(plan.mode)), "dp_cpu")
+        self.rank.decide("mode", (plan.mode.name, plan.microbatched), "dp_cpu")
+        self.refuse_graph(local, chosen)
+        self.num_tokens = chosen.num_tokens
+        return Execution(plan, plan.mode, chosen.num_tokens, batch, chosen.key)
+
+    def local(self, batch: Batch) -> LocalV2:
+        """What this rank brings. A dummy is one request that decodes; encoder inputs have no graph (1.8)."""
+        uniform = self.flow.q if self.flow.uniform(batch) else None
+        eager = batch.force_eager or batch.encoder_reqs > 0
+        may_split = self.config.use_ubatching and batch.allow_microbatching
+        return LocalV2(batch.num_tokens, max(batch.num_reqs, 1), uniform, may_split, need_eager=eager)
+
+    async def gather(self, column: tuple[int, ...]) -> HostArray:
+        """The table of all columns, shape (rows, ranks) int32, by point-to-point swaps (1.4)."""
+        return await sum_over(self.host, self.own_table(column), "dp.agree")
+
+    def own_table(self, column: tuple[int, ...]) -> HostArray:
+        """Zero but for this rank's column. Contiguous on every rank, or ranks reduce in two ways."""
+        table = np.zeros((len(column), self.host.size), np.int32)
+        table[:, self.host.index] = column
+        return table
+
+    def probe_v2(self, local: LocalV2, wished: BatchDescriptor, chosen: BatchDescriptor) -> None:
+        """In what this rank gave way to the others."""
+        if chosen.num_ubatches > 1:
+            self.rank.probe("dp.microbatched")
+        elif local.may_split:
+            self.rank.probe("dp.not_microbatched")
+        if chosen.num_tokens > wished.num_tokens:
+            self.rank.probe("dp.padded_further")
+        if chosen.mode < wished.mode:
+            self.rank.probe("dp.lower_mode")
+
+    def refuse_graph(self, local: LocalV2, chosen: BatchDescriptor) -> None:
+        """Raise EagerInGraph or EmptyReplay for a graph that this rank's batch may not run in."""
+        if local.need_eager and chosen.mode is not RuntimeMode.NONE:
+            raise EagerInGraph(f"{local.num_tokens} tokens have to run eagerly, and are in a {chosen.mode.name} graph")
+        parts, full = chosen.num_ubatches, chosen.mode is RuntimeMode.FULL
+        if full and parts > 1 and last_microbatch_empty(local.num_tokens, chosen.num_tokens, parts):
+            raise EmptyReplay(
+                f"{local.num_tokens} tokens are to fill {parts} microbatches of a FULL graph of {chosen.num_tokens}, "
+                "and the last one has none of them (I-DP-7)"
+            )
+
+    def syncs_on_host(self) -> bool:
+        return True
+
+    def refuse_empty(self, number: int, start: int, real: int) -> None:
+        """It runs as a dummy."""
+
+
+__all__ = ["DataParallelStepV2", "EagerInGraph", "EmptyReplay"]

@@ -1,0 +1,252 @@
+"""Requests to batches: a small continuous-batching scheduler on a virtual step clock.
+
+The clock ticks every `step_duration`. Requests go round-robin over the data-parallel ranks in arrival order; in
+each tick a rank's scheduler gives running requests their next tokens (one decode, or the next chunk of a prompt)
+and admits waiting ones while the token budget lasts, as vLLM's V1 scheduler does. A step is a tick in which *some*
+rank has work; ranks without work run a dummy step. Ticks in which nobody has work are skipped: the clock jumps to
+the next arrival.
+
+So the batch of every rank in every step is a pure function of requests and configuration: the same on every backend
+and under every schedule, whatever the machine does.
+
+    >>> from dpsim.vllm.config import EngineConfig
+    >>> timeline = Timeline([Request(0, 5, 2), Request(0, 3, 1)], ranks=2, config=EngineConfig(), step_ns=20_000_000)
+    >>> [[batch.num_tokens for batch in timeline.batches(step)] for step in range(timeline.steps)]
+    [[5, 3], [1, 0]]
+
+Sources: specification chapters 1.6 a and 1.8; tokens accepted per decode: one, whatever number of drafts was scheduled.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from dpsim.contract.program import Request
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.data_parallel.prefixes import PrefixCache
+from dpsim.vllm.model.rows import Piece
+
+
+class Batch(NamedTuple):
+    """What one rank runs in one step. `scheduled`: of each request how many tokens, from which position on; a request
+    is its place in the list that the timeline was given.
+
+    `encoder_reqs`: requests that bring encoder inputs. `cascade_attention`: all requests share so long a prefix that
+    attention goes over it once. `reads_unwritten`: a request reads cache blocks that another one of this batch writes.
+    `allow_microbatching`, `forced_uniform`: what whoever runs the batch says of it, whatever is in it.
+    """
+
+    scheduled: tuple[Piece, ...]
+    num_tokens: int
+    max_query_len: int
+    num_loras: int = 0
+    force_eager: bool = False
+    is_dummy: bool = False
+    encoder_reqs: int = 0
+    cascade_attention: bool = False
+    reads_unwritten: bool = False
+    allow_microbatching: bool = True
+    forced_uniform: bool = False
+
+    @property
+    def num_reqs(self) -> int:
+        return len(self.scheduled)
+
+    def uniform_decode(self, q: int) -> bool:
+        """Whether every request brings exactly q tokens (1.6 a), or somebody said so."""
+        return self.forced_uniform or (self.max_query_len == q and self.num_tokens == q * max(self.num_reqs, 1))
+
+
+IDLE = Batch((), 0, 0)
+
+
+class RankScheduler:
+    """The scheduler of one data-parallel rank. `admits`: whether waiting requests may join."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self.budget = config.max_num_batched_tokens
+        self.max_num_seqs = config.max_num_seqs
+        self.q = config.uniform_decode_query_len
+        self.waiting: deque[tuple[int, Request]] = deque()
+        self.running: list[_Running] = []
+        self.cache = PrefixCache(config.block_size)
+        self.admits = True
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self.waiting or self.running)
+
+    def add(self, index: int, request: Request) -> None:
+        self.waiting.append((index, request))
+
+    def abort(self, index: int) -> None:
+        """Drop a request, wherever it is. Dropping one that has finished already changes nothing."""
+        self.waiting = deque(item for item in self.waiting if item[0] != index)
+        self.running = [item for item in self.running if item.index != index]
+
+    def step(self) -> Batch:
+        """Schedule one step and account for its result: finished requests are freed at once."""
+        budget, scheduled, longest, reads_unwritten = self.budget, [], 0, False
+        admitted = self.running
+        while True:
+            for item in admitted:
+                tokens = min(item.next_tokens(self.q), budget)
+                if tokens:
+                    budget -= tokens
+                    longest = max(longest, tokens)
+                    scheduled.append((item, tokens))
+                    if item.prompt:
+                        self.cache.note(item.request.prefix, item.computed + tokens)
+            if not (self.admits and self.waiting and budget and len(self.running) < self.max_num_seqs):
+                break
+            index, request = self.waiting.popleft()
+            cached = self.cache.hit(request.prefix, request.prompt_tokens)
+            admitted = [_Running(index, request, cached)]
+            self.running = self.running + admitted
+            several = min(request.prompt_tokens - cached, budget) > 1
+            reads_unwritten = reads_unwritten or (several and self.cache.unwritten(request.prefix, cached))
+        requests = [item.request for item, _ in scheduled]
+        batch = Batch(
+            tuple([(item.index, tokens, item.computed) for item, tokens in scheduled]),
+            self.budget - budget,
+            longest,
+            num_loras=len({request.lora for request in requests} - {None}),
+            force_eager=any(request.force_eager for request in requests),
+            encoder_reqs=sum([item.request.encoder_inputs and not item.computed for item, _ in scheduled]),
+            cascade_attention=self._cascades(scheduled),
+            reads_unwritten=reads_unwritten,
+        )
+        self.cache.end_step()
+        for item, tokens in scheduled:
+            item.account(tokens)
+        self.running = [item for item in self.running if item.remaining]
+        return batch
+
+    def _cascades(self, scheduled: Sequence[tuple[_Running, int]]) -> bool:
+        in_common = min([min(item.computed, item.request.prompt_tokens) for item, _ in scheduled], default=0)
+        return self.cache.cascades([item.request.prefix for item, _ in scheduled], in_common)
+
+
+class _Running:
+    """A request that holds a slot: tokens computed, prompt tokens still to compute, output tokens still to come.
+
+    `cached`: tokens of its prompt that need not be computed.
+    """
+
+    __slots__ = ("computed", "index", "prompt", "remaining", "request")
+
+    def __init__(self, index: int, request: Request, cached: int = 0) -> None:
+        self.index = index
+        self.request = request
+        self.computed = cached
+        self.prompt = request.prompt_tokens - cached
+        self.remaining = request.length  # a stop token is known at once here
+
+    def next_tokens(self, q: int) -> int:
+        return self.prompt or q
+
+    def account(self, tokens: int) -> None:
+        if self.prompt:
+            self.prompt -= tokens
+            self.computed += tokens
+        else:
+            self.computed += 1
+        if not self.prompt:
+            self.remaining -= 1
+
+
+class Batches(ABC):
+    """The batches of all ranks, step by step, as far as they are known to whoever asks."""
+
+    @property
+    @abstractmethod
+    def steps(self) -> int:
+        """Steps so far."""
+
+    @abstractmethod
+    def batches(self, step: int) -> tuple[Batch, ...]:
+        """The batch of each data-parallel rank; `num_tokens` 0 where a rank has nothing to do."""
+
+    @abstractmethod
+    def extent(self) -> tuple[int, int, int]:
+        """How many requests there are, how many positions the longest has, tokens of the largest batch: at least what
+        ever comes.
+        """
+
+    @abstractmethod
+    def cached_prefixes(self) -> Mapping[int, int]:
+        """Of requests that begin behind a shared prefix, which of their positions is the first that is computed."""
+
+
+class Timeline(Batches):
+    """All batches of all ranks, step by step; computed once, then read only. `own`: configurations of data-parallel
+    ranks that have another one than `config`.
+
+    Raises ValueError for a request that could never end or be scheduled.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        ranks: int,
+        config: EngineConfig,
+        step_ns: int,
+        own: Mapping[int, EngineConfig] | None = None,
+    ) -> None:
+        for index, request in enumerate(requests):
+            if request.prompt_tokens < 1 or request.length < 1:
+                raise ValueError(f"request {index} needs at least one prompt and one output token, has {request}")
+        self._ticks: list[int] = []
+        self._batches: list[tuple[Batch, ...]] = []
+        order = sorted(range(len(requests)), key=lambda index: (requests[index].arrival_ns, index))
+        arrivals = deque((-(-requests[index].arrival_ns // step_ns), index) for index in order)
+        owner = {index: place % ranks for place, index in enumerate(order)}
+        aborts = deque(
+            sorted((-(-when // step_ns), index) for index in order if (when := requests[index].abort_ns) is not None)
+        )
+        schedulers = [RankScheduler((own or {}).get(rank, config)) for rank in range(ranks)]
+        tick = 0
+        while arrivals or any(scheduler.has_work for scheduler in schedulers):
+            while arrivals and arrivals[0][0] <= tick:
+                _, index = arrivals.popleft()
+                if (abort := requests[index].abort_ns) is None or abort > requests[index].arrival_ns:
+                    schedulers[owner[index]].add(index, requests[index])
+            while aborts and aborts[0][0] <= tick:
+                _, index = aborts.popleft()
+                schedulers[owner[index]].abort(index)
+            batches = tuple(scheduler.step() if scheduler.has_work else IDLE for scheduler in schedulers)
+            if any(batch.num_tokens for batch in batches):
+                self._ticks.append(tick)
+                self._batches.append(batches)
+                tick += 1
+            elif arrivals:
+                tick = max(tick, arrivals[0][0])
+
+    @property
+    def steps(self) -> int:
+        return len(self._ticks)
+
+    def tick(self, step: int) -> int:
+        """The clock tick at which a step runs."""
+        return self._ticks[step]
+
+    def batches(self, step: int) -> tuple[Batch, ...]:
+        return self._batches[step]
+
+    def extent(self) -> tuple[int, int, int]:
+        batches = [batch for step in self._batches for batch in step]
+        pieces = [piece for batch in batches for piece in batch.scheduled]
+        requests = max([request + 1 for request, _, _ in pieces], default=1)
+        positions = max([first + tokens for _, tokens, first in pieces], default=1)
+        return requests, positions, max([batch.num_tokens for batch in batches], default=1)
+
+    def cached_prefixes(self) -> dict[int, int]:
+        begins: dict[int, int] = {}
+        for step in self._batches:
+            for batch in step:
+                for request, _, first in batch.scheduled:
+                    begins.setdefault(request, first)
+        return {request: first for request, first in begins.items() if first}

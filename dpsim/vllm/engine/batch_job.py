@@ -1,0 +1,67 @@
+"""The loop of a batch job: a program that steps its own engine, one a rank, without front ends (2.8).
+
+    while await has_unfinished_requests():     # all ranks ask the group, equally often
+        await step()                           # a batch, or a dummy if only others have work
+
+Requests are dealt to the ranks in turn. `OfflineLoop` is made to be varied, as `EngineLoop` is.
+
+Source: specification chapter 2.8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Request
+from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.offline import OfflineEngine
+from dpsim.vllm.engine.scheduler import Scheduler
+from dpsim.vllm.engine.waves import PauseState
+
+UNPAUSED = PauseState.UNPAUSED
+
+
+class OfflineLoop:
+    """One rank's job."""
+
+    def __init__(self, rank: Rank, scheduler: Scheduler, forward: Forward) -> None:
+        self.rank = rank
+        self.scheduler = scheduler
+        self.forward = forward
+        self.engine = OfflineEngine()
+        self.group = rank.host("dp_engine")
+
+    async def run(self, requests: Sequence[Request]) -> None:
+        """Until no rank has work."""
+        for number, request in enumerate(requests):
+            if number % self.group.size == self.group.index:
+                self.scheduler.add(f"r{number}", request.length, 0)
+        self.rank.step = 0
+        while await self.has_unfinished_requests():
+            await self.step()
+            self.rank.step += 1
+        await self.forward.synchronize()
+        self.forward.call("stop")
+
+    async def has_unfinished_requests(self) -> bool:
+        """Whether any rank has work."""
+        local = self.scheduler.has_unfinished(UNPAUSED)
+        told = np.array(self.engine.contribution(local), np.int32)
+        total = await self.group.all_reduce(told, op=self.engine.op, site="engine.has_unfinished")
+        anybody = self.engine.reduced(tuple(map(int, total)), local)
+        self.rank.decide("unfinished", anybody, "dp_engine")
+        return anybody
+
+    async def step(self) -> None:
+        if self.engine.step() == "dummy":
+            await self.forward.dummy()
+        else:
+            batch = self.scheduler.schedule(UNPAUSED)
+            await self.forward.execute(len(batch))
+            self.scheduler.update(batch)
+
+
+__all__ = ["OfflineLoop"]

@@ -1,0 +1,86 @@
+"""The coordinator as a service: it takes events from its mailbox, and relays wakes and the state of the group (2.5).
+
+    ("start_wave", engine, wave)       ("wave_complete", engine, wave)     from engines
+    ("FIRST_REQ", engine, wave)        ("STOP",)                           from front ends
+    ("counts", engine, step, wave, waiting, running)                       from engines
+    ("ECHO", client)                   from an engine, back to the client: all that it sent before has been seen
+
+What follows from an event is decided in `dpsim.vllm.engine.coordination`. Counts are published as soon as no event
+is there, where the engine waits for up to 100 ms: whatever comes within a while may come behind it, and exploring tries
+both. XX: the engine also says every five seconds what it has said before.
+
+When all front ends have said STOP, so do
+their coordinator and then the engines, each when it is idle. Each engine hears STOP behind every wake, for both come
+from here; after it nobody is woken.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from dpsim.contract.interface import Frozen, Mailbox, Rank
+from dpsim.vllm.engine.coordination import Coordination, Sent, StartDpWave
+from dpsim.vllm.engine.layout import Layout
+
+
+class Coordinator:
+    """`state`: what it knows of the group; `idle`: whether it may wait for ever."""
+
+    idle: ClassVar[bool] = True
+
+    def __init__(self, rank: Rank, layout: Layout, state: Coordination) -> None:
+        self.rank = rank
+        self.layout = layout
+        self.state = state
+
+    async def run(self) -> None:
+        """Until all front ends have stopped."""
+        events, stopped = self.rank.mailbox("events"), 0
+        while stopped < self.layout.frontends:
+            event = await self.next_event(events)
+            if event == ("STOP",):
+                stopped += 1
+                continue
+            for sent in self.take(event) if event is not None else self.state.published():
+                self.send(sent)
+        for engine in range(self.layout.size):
+            self.rank.send(self.layout.rank(engine), "input", ("STOP",), "coordinator.stop")
+
+    async def next_event(self, events: Mailbox) -> Frozen:
+        """None: none is there, and there is something to publish."""
+        if self.state.unpublished:
+            return await events.poll("coordinator.while")
+        return await events.get("coordinator.event", idle=self.idle)
+
+    def take(self, event: Frozen) -> list[Sent]:
+        """One event, and what it gives rise to."""
+        match event:
+            case "start_wave", int(engine), int(wave):
+                return self.state.start_wave(engine, wave)
+            case "wave_complete", int(engine), int(wave):
+                return self.state.wave_complete(engine, wave)
+            case "FIRST_REQ", int(engine), int(wave):
+                return self.state.first_request(engine, wave)
+            case "counts", int(engine), int(step), int(wave), int(waiting), int(running):
+                return self.state.counts(engine, step, wave, waiting, running)
+            case "ECHO", int(client):
+                self.rank.send(self.layout.frontend(client), "outputs", ("ANSWERED", "ECHO"), "coordinator.echo")
+                return []
+        raise TypeError(f"the coordinator knows no event {event!r}")
+
+    def send(self, sent: Sent) -> None:
+        """To all engines, or to all front ends."""
+        message = sent.message
+        if isinstance(message, StartDpWave):
+            for engine in self.wakes(message):
+                self.rank.send(self.layout.rank(engine), "input", ("START_DP_WAVE", *message), "coordinator.start")
+        else:
+            for client in range(self.layout.frontends):
+                self.rank.send(self.layout.frontend(client), "stats", tuple(message), "coordinator.state")
+
+    def wakes(self, message: StartDpWave) -> range:
+        """All engines hear of a wake, also the one that it leaves out."""
+        return range(self.layout.size)
+
+
+__all__ = ["Coordinator"]

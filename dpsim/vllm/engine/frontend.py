@@ -1,0 +1,206 @@
+"""A front end as a service: an API server with a client of the engines, and what its own clients ask of it.
+
+    arrival   choose an engine, send it the request with the wave that this front end believes in; 0.14 also tells the
+              coordinator, if it believes the engines idle
+    abort     to the engine, for both of its queues; nobody waits for the request any more
+    PAUSE     and what else an engine is asked for: sent to all engines, and all have to answer, be it with an error
+    DRAIN     wait until the coordinator says that the engines do not run
+    WAIT      wait for all requests so far
+
+What is to be done is known beforehand and comes in the order of its times (`Plan`); more may come as a message
+("CONTROL", what, ...) to the mailbox "outputs". A front end looks at what the coordinator has told it before it sends a
+request, and what it knows may be old. In the end it waits for its requests, each of them: one that never starts is a
+hang. Then it stops.
+
+Sources: specification chapters 2.1 and 2.5.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import ClassVar
+
+from dpsim.contract.interface import Frozen, Rank
+from dpsim.contract.program import Request
+from dpsim.vllm.engine.answers import OUTPUTS
+from dpsim.vllm.engine.client import ClientView
+from dpsim.vllm.engine.coordination import FirstRequest
+from dpsim.vllm.engine.layout import COORDINATOR, Layout
+from dpsim.vllm.engine.scheduler import RequestId
+
+Action = tuple[Frozen, ...]
+"""A word and what belongs to it: ("ADD", "r0", 5), ("ABORT", "r0"), ("PAUSE", "keep"), ("RESUME",), ("WAIT",)."""
+
+
+class Plan:
+    """What front ends do, each in the order of time. `control`: what the first one does beside its requests, with the
+    time of each, in ns.
+    """
+
+    control: ClassVar[Sequence[tuple[int, Action]]] = ()
+
+    def __init__(self, requests: Sequence[Request], frontends: int) -> None:
+        self.requests = requests
+        self.frontends = frontends
+
+    def frontend(self, request: int) -> int:
+        """Requests are spread over the front ends in turn."""
+        return request % self.frontends
+
+    def of(self, frontend: int) -> list[Action]:
+        """The actions of one front end. Where times are equal, requests come first."""
+        timed: list[tuple[int, Action]] = []
+        for number, request in enumerate(self.requests):
+            if self.frontend(number) == frontend:
+                timed.append((request.arrival_ns, ("ADD", f"r{number}", request.length)))
+                if request.abort_ns is not None:
+                    timed.append((request.abort_ns, ("ABORT", f"r{number}")))
+        timed += self.control if frontend == 0 else ()
+        return [action for _, action in sorted(timed, key=lambda one: one[0])]
+
+
+BEHIND = 1_000_000
+"""The step of a front end: what it waits for is late because of an engine's step, which comes first in reports."""
+
+
+class WrongLoad(AssertionError):
+    """Counts that were not true of an engine at any time."""
+
+
+class FrontEnd:
+    """`index`: its number; `actions`: what it does."""
+
+    def __init__(self, rank: Rank, layout: Layout, index: int, view: ClientView, actions: Sequence[Action]) -> None:
+        self.rank = rank
+        self.layout = layout
+        self.index = index
+        self.view = view
+        self.actions = list(actions)
+        self.outputs = rank.mailbox(OUTPUTS)
+        self.stats = rank.mailbox("stats")
+        self.engines: dict[RequestId, int] = {}
+        self.awaited: set[RequestId] = set()
+        self.aborted_on: set[int] = set()
+        self.unanswered = 0
+
+    async def run(self) -> None:
+        """All actions, then all outputs; then it stops."""
+        self.rank.step = BEHIND
+        await self.settle()
+        for engine in sorted(self.aborted_on):
+            await self.ask([engine], "ECHO")
+        self.stop()
+
+    async def settle(self) -> None:
+        """All that there is to do, and all outputs."""
+        while self.actions or self.awaited:
+            if self.actions:
+                await self.act(self.actions.pop(0))
+            else:
+                await self.hear()
+
+    async def act(self, action: Action) -> None:
+        """One action, to its end but for outputs."""
+        match action:
+            case "ADD", str(request), int(steps):
+                await self.add(request, steps)
+            case "ABORT", str(request):
+                self.abort(request)
+            case ("WAIT",):
+                while self.awaited:
+                    await self.hear()
+            case ("DRAIN",):
+                await self.look()
+                while self.view.engines_running:
+                    self.learn(await self.stats.get("frontend.drain"))
+            case str(what), *arguments:
+                await self.ask(range(self.layout.size), what, *arguments)
+
+    async def add(self, request: RequestId, steps: int) -> None:
+        """Send a request to an engine."""
+        await self.look()
+        engine, wave, first = self.view.send()
+        self.engines[request] = engine
+        self.awaited.add(request)
+        self.to(engine, ("ADD", request, steps, wave, self.index), "frontend.add")
+        if first is not None and self.layout.coordinated:
+            self.first_request(first)
+
+    def first_request(self, told: FirstRequest) -> None:
+        self.rank.send(self.rank.service(COORDINATOR), "events", ("FIRST_REQ", *told), "frontend.first_request")
+
+    def abort(self, request: RequestId) -> None:
+        """The engine finds it as soon as its model has run, and again among its messages. It answers nothing."""
+        engine = self.engines[request]
+        self.rank.send(self.layout.rank(engine), "abort", (request,), "frontend.abort")
+        self.to(engine, ("ABORT", (request,)), "frontend.abort_in_order")
+        self.awaited.discard(request)
+        self.aborted_on.add(engine)
+
+    async def ask(self, engines: Sequence[int], what: str, *arguments: Frozen) -> None:
+        """Ask engines for something, and wait until all have answered."""
+        for engine in self.asked(engines, what):
+            self.to(engine, (what, self.index, *arguments), f"frontend.{what.lower()}")
+            self.unanswered += 1
+        while self.unanswered:
+            await self.hear()
+
+    def asked(self, engines: Sequence[int], what: str) -> Sequence[int]:
+        """Whom it asks of those that it should."""
+        return engines
+
+    def to(self, engine: int, message: Frozen, site: str) -> None:
+        """Into the input queue of an engine."""
+        self.rank.send(self.layout.rank(engine), "input", message, site)
+
+    async def hear(self) -> None:
+        """The next thing that an engine says; a wait that has to end."""
+        self.take(await self.outputs.get("frontend.output"))
+
+    def take(self, message: Frozen) -> None:
+        match message:
+            case "FINISHED", str(request):
+                self.awaited.discard(request)
+            case ("ANSWERED", str()) | ("REFUSED", str(), str()):
+                self.unanswered -= 1
+            case "CONTROL", *action:
+                self.actions.append(tuple(action))
+            case _:
+                raise TypeError(f"front end {self.index} knows no message {message!r}")
+
+    async def look(self) -> None:
+        """What the coordinator has told so far."""
+        if self.layout.coordinated:
+            while (state := await self.stats.poll("frontend.stats")) is not None:
+                self.learn(state)
+
+    def learn(self, state: Frozen) -> None:
+        match state:
+            case [counts, int(wave), bool(running)]:
+                self.view.heard(counts, wave, running)  # type: ignore[arg-type]
+                if counts is not None and self.view.clients == 1:
+                    self.look_through()
+            case _:
+                raise TypeError(f"front end {self.index} knows no state {state!r}")
+
+    def look_through(self) -> None:
+        """Who alone sends to its engines knows a bound of what was true once: none has more than it was sent.
+
+        Raises WrongLoad.
+        """
+        sent = Counter(self.engines.values())
+        for engine, load in self.view.load.items():
+            if sum(load) > sent[engine]:
+                words = f"{sum(load)} requests, and was sent {sent[engine]}"
+                raise WrongLoad(f"front end {self.index} hears that engine {engine} has {words}")
+
+    def stop(self) -> None:
+        """Its last word."""
+        if self.layout.coordinated:
+            self.rank.send(self.rank.service(COORDINATOR), "events", ("STOP",), "frontend.stop")
+        else:
+            self.to(0, ("STOP",), "frontend.stop")
+
+
+__all__ = ["Action", "FrontEnd", "Plan", "WrongLoad"]

@@ -1,0 +1,214 @@
+"""The loop of one engine in a group that steps in lockstep: vLLM's `DPEngineCoreProc.run_busy_loop`.
+
+One iteration (2.3):
+
+    take_messages   while there is no work: finish what waited for idleness, then wait; then all that is there already
+    step            schedule, execute, aborts, update; whether tokens were run. Before and behind it: how many
+                    requests there are, if anybody balances by that
+    dummy           no tokens were run, but the group runs: a forward without a token, so that peers find their partner
+    sync            at a sync point: who has work, who wants to pause (2.4)
+    end             the wave goes on or is over: who is told
+
+An idle engine makes no collective (I-EL-4). `rank.step` counts iterations that made a forward: since all engines make
+equally many (I-EL-1), a step is the same one on all of them, and what they decide in it can be compared.
+
+`EngineLoop` is made to be varied: each method is one decision, and a variant overrides one of them.
+
+Sources: specification chapters 2.2 to 2.7.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from dpsim.contract.interface import Frozen, Rank
+from dpsim.vllm.engine.answers import Answers
+from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.layout import COORDINATOR, Layout
+from dpsim.vllm.engine.pause import Control
+from dpsim.vllm.engine.request_counts import RequestCounts, Untold
+from dpsim.vllm.engine.scheduler import RequestId, Scheduler
+from dpsim.vllm.engine.waves import EngineWaves, Out
+
+START, COMPLETE = "engine.start_wave", "engine.wave_complete"
+
+
+class EngineLoop:
+    """One engine. Methods in the order in which an iteration calls them. `idle`: whether it may wait for ever."""
+
+    idle: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        rank: Rank,
+        layout: Layout,
+        waves: EngineWaves,
+        scheduler: Scheduler,
+        forward: Forward,
+        control: type[Control] = Control,
+        counts: type[RequestCounts] = Untold,
+    ) -> None:
+        self.rank = rank
+        self.layout = layout
+        self.index = layout.engine(rank.rank)
+        self.waves = waves
+        self.scheduler = scheduler
+        self.forward = forward
+        self.group = rank.host("dp_engine")
+        self.input = rank.mailbox("input")
+        self.aborts = rank.mailbox("abort")
+        self.answers = Answers(rank, layout)
+        self.control = control(rank, waves, scheduler, forward, self.answers)
+        self.counts = counts(rank, self.index, waves, scheduler)
+        self.stops = 0
+        self.steps = 0
+
+    async def run(self) -> None:
+        """Until it was told to stop, and is idle."""
+        self.rank.step = 0
+        while await self.iterate():
+            pass
+        await self.forward.synchronize()
+        self.forward.call("stop")
+
+    async def iterate(self) -> bool:
+        """One iteration; whether there is another."""
+        was_running = self.waves.engines_running
+        if not await self.take_messages():
+            return False
+        self.rank.step = self.steps
+        self.counts.before_step()
+        executed = await self.step()
+        self.counts.after_step()
+        local = self.unfinished()
+        if not executed and not local and not self.waves.engines_running:
+            return True
+        await self.meet(executed, local)
+        self.steps += 1
+        self.end(was_running)
+        return True
+
+    # ---- messages
+
+    async def take_messages(self) -> bool:
+        """Everything that is here, and at least so much that there is work; False if it is time to stop."""
+        while not self.has_work():
+            await self.control.idle()
+            if self.stops == self.layout.stops:
+                return False
+            await self.take(await self.input.get("engine.idle", idle=self.idle))
+        while (message := await self.input.poll("engine.input")) is not None:
+            await self.take(message)
+        return True
+
+    def has_work(self) -> bool:
+        return self.waves.engines_running or self.unfinished()
+
+    def unfinished(self) -> bool:
+        """Whether there is work that a pause, if there is one, lets go on."""
+        return self.scheduler.has_unfinished(self.waves.pause_state)
+
+    async def take(self, message: Frozen) -> None:
+        """One message of the input queue."""
+        what, *words = message if isinstance(message, tuple) else (message,)
+        match what, words:
+            case "ADD", [str(request), int(steps), int(wave), int(client)]:
+                self.add(request, steps, wave, client)
+            case "ABORT", [tuple(requests)]:
+                self.abort(requests)  # type: ignore[arg-type]
+            case "START_DP_WAVE", [int(wave), exclude]:
+                assert exclude is None or isinstance(exclude, int)
+                self.start_dp_wave(wave, exclude)
+            case "STOP", []:
+                self.stops += 1
+            case "ECHO", [int(client)]:
+                self.echo(client)
+            case str(), [int(client), *arguments]:
+                await self.control.take(what, client, arguments)
+            case _:
+                raise TypeError(f"engine {self.index} knows no message {message!r}")
+
+    def add(self, request: RequestId, steps: int, wave: int, client: int) -> None:
+        """A request; `wave`: the one that its front end believes in."""
+        for out in self.waves.add(wave):
+            self.tell(out)
+        self.scheduler.add(request, steps, client)
+
+    def abort(self, requests: tuple[RequestId, ...]) -> None:
+        self.scheduler.abort(requests)
+
+    def start_dp_wave(self, wave: int, exclude: int | None) -> None:
+        """The coordinator wakes all engines but one. After a consensus nobody is moved by that (I-EL-8)."""
+        before = self.waves.engines_running, self.waves.ignore_start_dp_wave
+        self.waves.start_dp_wave(wave, exclude)
+        moved = self.waves.engines_running and not before[0]
+        assert not (moved and before[1]), f"engine {self.index} was woken after all had agreed to pause (I-EL-8)"
+
+    def echo(self, client: int) -> None:
+        """All that this client sent before is seen, here and by the coordinator."""
+        if self.layout.coordinated:
+            self.rank.send(self.rank.service(COORDINATOR), "events", ("ECHO", client), "engine.echo")
+        else:
+            self.answers.answered("ECHO", client)
+
+    # ---- the step
+
+    async def step(self) -> bool:
+        """Whether tokens were run. Aborts come before the scheduler takes the result in (I-EL-12)."""
+        batch = self.scheduler.schedule(self.waves.pause_state)
+        executed = await self.forward.execute(len(batch))
+        if batch:
+            await self.take_aborts()
+            self.answers.finished(self.scheduler.update(batch))
+        return executed
+
+    async def take_aborts(self) -> None:
+        """Those that came while the model ran; each is in the input queue as well, and does no harm there."""
+        while (requests := await self.aborts.poll("engine.abort")) is not None:
+            assert isinstance(requests, tuple)
+            self.abort(requests)  # type: ignore[arg-type]
+
+    async def meet(self, executed: bool, local: bool) -> None:
+        """What peers wait for: a forward, be it a dummy, and then the sync. `local`: whether this engine has work."""
+        if not executed and self.makes_dummy():
+            await self.forward.dummy()
+        await self.sync(local)
+
+    def makes_dummy(self) -> bool:
+        """Whether an engine that ran no tokens runs a forward all the same."""
+        return self.layout.size > 1 and not self.control.asleep
+
+    # ---- the finish sync
+
+    async def sync(self, local: bool) -> None:
+        """`local`: whether this engine has work. An engine alone has nobody to ask, and asks after each step."""
+        if self.waves.at_sync_point() or self.layout.size == 1:
+            self.waves.synced(await self.reduce(self.waves.contribution(local)))
+            state = self.waves.current_wave, self.waves.engines_running, self.waves.step_counter
+            self.rank.decide("wave", state, "dp_engine")
+        else:
+            self.waves.no_sync()
+
+    async def reduce(self, numbers: tuple[int, ...]) -> tuple[int, ...]:
+        told = np.array(numbers, np.int32)
+        total = await self.group.all_reduce(told, op=self.waves.op, site="engine.finish_sync")
+        return tuple(map(int, total))
+
+    def end(self, was_running: bool) -> None:
+        """The wave goes on, or is over; then nobody has work any more (I-EL-6)."""
+        running = self.waves.engines_running
+        assert running or not self.unfinished(), f"engine {self.index} has work left as the wave ends (I-EL-6)"
+        for out in self.waves.end_iteration(was_running):
+            self.tell(out)
+
+    def tell(self, out: Out) -> None:
+        """The coordinator, or, where there is none, nobody: front ends of an engine alone do not ask."""
+        self.rank.probe(START if out.kind == "start_wave" else COMPLETE)
+        if out.to == "coordinator":
+            event = out.kind, self.index, out.wave
+            self.rank.send(self.rank.service(COORDINATOR), "events", event, f"engine.{out.kind}")
+
+
+__all__ = ["COMPLETE", "START", "EngineLoop"]

@@ -1,0 +1,189 @@
+"""The program `engine`: engines in lockstep, their coordinator and their front ends, put together.
+
+    protocol: {name: engine, form: "0.33"}
+    config: {dp_sync_interval: 16, _api_process_count: 2}
+
+Each request takes as many steps as it has output tokens. Front ends (`_api_process_count`) get the requests in turn, in
+the order of their arrivals, and choose their engines. A run ends when all front ends have all outputs and have said so:
+then the coordinator stops, and each engine when it is idle.
+
+Forms differ in when ranks sync, in who wakes whom, and in pauses (specification 2.11):
+
+    "0.14"   every 32 steps, one flag; front ends wake the engines; no pauses
+    "0.24"   every 32 steps, two numbers; the same, and pauses in two phases, which do not wait for the device
+    "0.33"   in the first step and every 16; engines alone wake the others; pauses wait for the device
+
+Front ends balance by what they have sent themselves, or, with `pieces: {counts: published}`, as the engine's do, by the
+counts that engines tell the coordinator: many more messages, so no proofs of more than one request.
+
+With `distributed_executor_backend: external_launcher` each rank steps its own engine in a batch job, without services.
+
+`dp_sync_interval` other than its default counts in all forms: with the true ones nobody can try all schedules.
+
+Sources: specification chapter 2.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.engine.batch_job import OfflineLoop
+from dpsim.vllm.engine.client import Balancing, ClientView, ClientView033, engines_of
+from dpsim.vllm.engine.coordination import Coordination, Coordination033
+from dpsim.vllm.engine.coordinator import Coordinator
+from dpsim.vllm.engine.forward import DUMMY, REAL, Forward
+from dpsim.vllm.engine.frontend import FrontEnd, Plan
+from dpsim.vllm.engine.layout import COORDINATOR, Layout
+from dpsim.vllm.engine.loop import COMPLETE, START, EngineLoop
+from dpsim.vllm.engine.pause import PAUSED, RESUMED, Control, Control024
+from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, RequestCounts033, Untold
+from dpsim.vllm.engine.scheduler import Scheduler
+from dpsim.vllm.engine.waves import EngineWaves, Release014, Release024, Release033
+from dpsim.vllm.engine.workers import Worker
+
+BEFORE_033: Mapping[type[Any], type[Any]] = {
+    Coordination: Coordination,
+    ClientView: ClientView,
+    Control: Control024,
+    RequestCounts: RequestCounts,
+}
+FORMS: dict[str, Mapping[type[Any], type[Any]]] = {
+    "0.33": {
+        EngineWaves: Release033,
+        Coordination: Coordination033,
+        ClientView: ClientView033,
+        Control: Control,
+        RequestCounts: RequestCounts033,
+    },
+    "0.24": {**BEFORE_033, EngineWaves: Release024},
+    "0.14": {**BEFORE_033, EngineWaves: Release014},
+}
+"""What differs between releases; the first is the default."""
+
+
+class EngineSetup(NamedTuple):
+    """What all share."""
+
+    topology: Topology
+    config: EngineConfig
+    layout: Layout
+    interval: int
+    plan: Plan
+    pieces: Mapping[type[Any], type[Any]]
+
+    @property
+    def offline(self) -> bool:
+        """Whether ranks are started by somebody else's launcher, and each steps its own engine."""
+        return self.config.distributed_executor_backend == "external_launcher"
+
+    @property
+    def balances(self) -> bool:
+        """Whether front ends choose among engines."""
+        return self.layout.coordinated and not (self.offline or self.config.data_parallel_external_lb)
+
+
+@register_protocol("engine", forms=tuple(FORMS))
+class Engine(Program[EngineSetup]):
+    """The loop of engines in lockstep: waves, finish sync, dummy batches, pause and resume."""
+
+    heeds = ("abort_ns", "stop_after")
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {"counts": COUNTS}
+    probes: tuple[str, ...] = (REAL, DUMMY)
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a variant that is derived from this."""
+
+    def prepare(self, args: Arguments) -> EngineSetup:
+        topology = Topology.model_validate(args.topology)
+        config = EngineConfig.model_validate(args.config)
+        if topology.replica_size > topology.tensor_parallel_size:
+            raise Unsuitable(
+                f"topology: {topology.replica_size} ranks a replica; expected {topology.tensor_parallel_size}, "
+                "those of tensor parallelism: engines have no pipeline and no context parallelism here"
+            )
+        given: dict[type[Any], type[Any]] = {**FORMS[args.form]}
+        if args.pieces.get("counts", "own") == "own":
+            given[RequestCounts] = Untold
+        alike = EngineLoop, OfflineLoop, Scheduler, Forward, Coordinator, FrontEnd, Plan
+        given |= {one: one for one in alike}
+        pieces = with_variant(self, args, {**given, **self.replaced})
+        layout = Layout(topology.data_parallel_size, topology.replica_size, config.api_process_count)
+        interval: int = pieces[EngineWaves].sync_form.INTERVAL
+        if config.dp_sync_interval != EngineConfig.model_fields["dp_sync_interval"].default:
+            interval = config.dp_sync_interval
+        if config.data_parallel_external_lb and layout.frontends != layout.size:
+            raise Unsuitable(
+                f"config._api_process_count: {layout.frontends} front ends for {layout.size} engines; "
+                "with data_parallel_external_lb each engine has its own"
+            )
+        plan = pieces[Plan](args.requests, layout.frontends)
+        setup = EngineSetup(topology, config, layout, interval, plan, pieces)
+        if args.pieces.get("counts") == "published" and not setup.balances:
+            raise Unsuitable(
+                "protocol.pieces.counts: published; expected own, as front ends do not balance where there is one "
+                "engine, data_parallel_external_lb, or a batch job"
+            )
+        return setup
+
+    def services(self, prepared: EngineSetup) -> tuple[str, ...]:
+        return () if prepared.offline else prepared.layout.services
+
+    def groups(self, prepared: EngineSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        """Those of the workers, and that of the engines themselves."""
+        replicas, experts = prepared.topology.dp_groups(), prepared.topology.expert_groups()
+        workers = ("dp", "device", replicas), ("dp_cpu", "host", replicas), ("ep", "device", experts)
+        return *workers, ("dp_engine", "host", replicas[:1])  # type: ignore[return-value]
+
+    async def run(self, rank: Rank, prepared: EngineSetup) -> None:
+        pieces, layout = prepared.pieces, prepared.layout
+        index = layout.engine(rank.rank)
+        if rank.rank != layout.rank(index):
+            await Worker(rank, layout.rank(index), pieces[Forward](rank)).run()
+            return
+        scheduler, forward = (
+            pieces[Scheduler](prepared.config.max_num_seqs),
+            pieces[Forward](rank, layout.others(index)),
+        )
+        if prepared.offline:
+            await pieces[OfflineLoop](rank, scheduler, forward).run(prepared.plan.requests)
+            return
+        waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.interval)
+        given = scheduler, forward, pieces[Control], pieces[RequestCounts]
+        await pieces[EngineLoop](rank, layout, waves, *given).run()
+
+    async def serve(self, rank: Rank, prepared: EngineSetup) -> None:
+        pieces, layout = prepared.pieces, prepared.layout
+        if rank.name == COORDINATOR:
+            await pieces[Coordinator](rank, layout, pieces[Coordination](layout.size)).run()
+        else:
+            index = int(rank.name.rpartition(".")[2])
+            await pieces[FrontEnd](rank, layout, index, _view(prepared, index), prepared.plan.of(index)).run()
+
+    def figures(self, prepared: EngineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Forwards of each rank, and how many waves came to an end."""
+        ranks = journals[: prepared.topology.world_size]
+        counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in ranks]
+        forwards = {f"rank {rank}": f"{count[REAL]} real, {count[DUMMY]} dummy" for rank, count in enumerate(counts)}
+        return {"forwards": forwards, "waves": counts[0][COMPLETE]}
+
+
+def _view(prepared: EngineSetup, frontend: int) -> ClientView:
+    """What a front end knows at first. It parts engines with those that have the same ones."""
+    config, layout = prepared.config, prepared.layout
+    balancing: Balancing = "external" if config.data_parallel_external_lb else "internal"
+    balancing = "hybrid" if config.data_parallel_hybrid_lb else balancing
+    each = max(layout.size // config.nnodes, 1)
+    nodes = [range(first, min(first + each, layout.size)) for first in range(0, layout.size, each)]
+    engines = engines_of(balancing, nodes, layout.size * frontend // layout.frontends)
+    clients = max(layout.frontends * len(engines) // layout.size, 1)
+    view: ClientView = prepared.pieces[ClientView](engines, frontend % clients, clients)
+    return view
+
+
+__all__ = ["COMPLETE", "FORMS", "PAUSED", "RESUMED", "START", "Engine", "EngineSetup"]

@@ -1,0 +1,60 @@
+"""How many requests an engine has, as it tells the coordinator, who tells the front ends (2.3, 2.5).
+
+An engine tells its counts when they have changed, stamped with the step of the wave and the wave. The coordinator
+publishes what it has when nothing else has come for a while (`Coordination.published`). So what a front end balances by
+was true once, and may be old. vLLM's name of it is `_maybe_publish_request_counts`.
+
+    Untold              never: front ends balance by what they have sent themselves
+    RequestCounts       behind each step: 0.14, 0.24
+    RequestCounts033    before and behind each step, so that those that have just come are told before they run
+
+Sources: specification chapters 2.3 (row 3) and 2.5; behind the step by the engine's own text.
+"""
+
+from __future__ import annotations
+
+from dpsim.contract.interface import Rank
+from dpsim.vllm.engine.layout import COORDINATOR
+from dpsim.vllm.engine.scheduler import Scheduler
+from dpsim.vllm.engine.waves import EngineWaves
+
+
+class RequestCounts:
+    """Of one engine. `index`: its data-parallel rank; `last`: what it told last, waiting and running."""
+
+    def __init__(self, rank: Rank, index: int, waves: EngineWaves, scheduler: Scheduler) -> None:
+        self.rank, self.index, self.waves, self.scheduler = rank, index, waves, scheduler
+        self.last = (0, 0)
+
+    def before_step(self) -> None:
+        """Messages were taken, and nothing of them is scheduled yet."""
+
+    def after_step(self) -> None:
+        self.publish()
+
+    def publish(self) -> None:
+        counts = self.scheduler.counts
+        if counts != self.last:
+            self.last = counts
+            event = "counts", self.index, self.waves.step_counter, self.waves.current_wave, *counts
+            self.rank.send(self.rank.service(COORDINATOR), "events", event, "engine.counts")
+
+
+class RequestCounts033(RequestCounts):
+    """0.33."""
+
+    def before_step(self) -> None:
+        self.publish()
+
+
+class Untold(RequestCounts):
+    """Where nobody balances by them."""
+
+    def publish(self) -> None:
+        pass
+
+
+COUNTS = ("own", "published")
+"""Of the piece `counts` the forms: what front ends balance by."""
+
+__all__ = ["COUNTS", "RequestCounts", "RequestCounts033", "Untold"]

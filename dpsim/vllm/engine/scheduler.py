@@ -1,0 +1,88 @@
+"""The scheduler of one engine, as far as the loop sees it: who has work, and what a step runs.
+
+A request takes a number of steps, one token each. A pause changes what is scheduled and what counts as work (2.6):
+
+    UNPAUSED     waiting requests are admitted, as far as there is room; all count
+    PAUSED_NEW   what runs goes on and counts; what waits does not
+    PAUSED_ALL   nothing runs, and nothing counts
+
+    >>> scheduler = Scheduler(max_num_seqs=1)
+    >>> scheduler.add("a", steps=2, client=0), scheduler.add("b", steps=1, client=0)
+    (None, None)
+    >>> scheduler.schedule(PauseState.UNPAUSED)
+    ('a',)
+    >>> scheduler.update(("a",)), scheduler.update(("a",))  # who is through, and whose it was
+    ([], [('a', 0)])
+    >>> scheduler.has_unfinished(PauseState.UNPAUSED), scheduler.has_unfinished(PauseState.PAUSED_NEW)
+    (True, False)
+
+Sources: specification chapters 2.3 and 2.6.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.vllm.engine.waves import PauseState
+
+RequestId = str
+Finished = tuple[RequestId, int]
+"""A request, and the number of the client that waits for it."""
+
+
+class Scheduler:
+    """Requests of one engine, first come first served. `max_num_seqs`: how many run at a time."""
+
+    def __init__(self, max_num_seqs: int) -> None:
+        self.max_num_seqs = max_num_seqs
+        self.waiting: list[RequestId] = []
+        self.running: list[RequestId] = []
+        self.steps: dict[RequestId, int] = {}
+        self.clients: dict[RequestId, int] = {}
+
+    def add(self, request: RequestId, steps: int, client: int) -> None:
+        """A request of so many steps."""
+        self.waiting.append(request)
+        self.steps[request] = steps
+        self.clients[request] = client
+
+    def abort(self, requests: Sequence[RequestId]) -> list[Finished]:
+        """Forget them. Those that are through already, or were aborted before, are no error (I-EL-12)."""
+        return [self._forget(request) for request in requests if request in self.steps]
+
+    def abort_all(self) -> list[Finished]:
+        return self.abort([*self.running, *self.waiting])
+
+    def schedule(self, pause: PauseState) -> tuple[RequestId, ...]:
+        """The requests of the next step, one token each."""
+        if pause is PauseState.PAUSED_ALL:
+            return ()
+        while pause is PauseState.UNPAUSED and self.waiting and len(self.running) < self.max_num_seqs:
+            self.running.append(self.waiting.pop(0))
+        return tuple(self.running)
+
+    def update(self, batch: Sequence[RequestId]) -> list[Finished]:
+        """The step's result is here. Requests that were aborted meanwhile get nothing."""
+        for request in batch:
+            if request in self.steps:
+                self.steps[request] -= 1
+        return [self._forget(request) for request in batch if self.steps.get(request) == 0]
+
+    def has_unfinished(self, pause: PauseState) -> bool:
+        """Whether there is work that this pause lets go on."""
+        if pause is PauseState.PAUSED_ALL:
+            return False
+        return bool(self.running) or (pause is PauseState.UNPAUSED and bool(self.waiting))
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """Requests that wait, and that run."""
+        return len(self.waiting), len(self.running)
+
+    def _forget(self, request: RequestId) -> Finished:
+        (self.running if request in self.running else self.waiting).remove(request)
+        del self.steps[request]
+        return request, self.clients.pop(request)
+
+
+__all__ = ["Finished", "RequestId", "Scheduler"]

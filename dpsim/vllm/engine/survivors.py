@@ -1,0 +1,197 @@
+"""The program `dp_survivors`: ranks that go on without one that died.
+
+    main      agree ... all_to_all, read ... Aborted | meet the others that live, on groups without the dead: step again
+    monitor   get .................... ("gone", 2): abort the groups of all
+
+A step is an agreement on hosts and an all-to-all on devices, as experts make it. Nobody in an all-to-all with a dead
+rank can go on, so its device work has to be broken off, and the step is made again by those who are left: on groups
+that were made without the dead rank, from the least step that any of them has not ended. In the table of the agreement
+each rank fills its own column. That of a dead one stays empty, and has to be neutral in the minimum, in the comparison
+of all and in the maximum: otherwise its zeros decide.
+
+One death is lived through, a second one is an error. Whoever has made all steps waits for all, says LEFT, and ends; who
+hears LEFT knows that all have made all steps.
+
+    protocol: dp_survivors
+    faults: [{kind: die, rank: 2, at: {site: survivors.all_to_all, ordinal: 0}}]
+
+Sources: museum area 6 (vLLM issue 39942, pull request 44428).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.contract.interface import Aborted, HostArray, Rank
+from dpsim.contract.ops import Domain
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.config import Topology
+from dpsim.vllm.engine.deaths import DEATHS, EngineDeadError
+
+MODE = 2
+"""The mode that every living rank wishes for; 0, what an empty column says, is the eager one."""
+
+
+class Groups:
+    """What a rank uses now: communicators of all ranks, or those without the dead one; a stream of their own, since
+    nothing can be waited for behind work that was broken off, and buffers, since that may still write.
+    """
+
+    def __init__(self, rank: Rank, dead: int | None) -> None:
+        self.host = rank.host(kind("dp_cpu", dead))
+        self.device = rank.device(kind("ep", dead))
+        self.stream = rank.stream(kind("main", dead))
+        size = self.device.size
+        self.own, self.got = (self.stream.alloc(size, "int32", f"survivors.{name}") for name in ("own", "got"))
+        self.stream.launch("survivors.fill", fill, writes=[self.own], args=(rank.rank,))
+
+
+class Breaking:
+    """How a monitor frees the main thread: of all ranks' communicators, or of those without the dead one."""
+
+    def abort(self, rank: Rank, dead: int | None) -> None:
+        rank.host(kind("dp_cpu", dead)).abort(site="survivors.abort_host")
+        self.abort_device(rank, dead)
+
+    def abort_device(self, rank: Rank, dead: int | None) -> None:
+        """Break off what the device stands in."""
+        rank.device(kind("ep", dead)).abort(site="survivors.abort_device")
+
+
+class Agreement:
+    """What a table says, of which each column is a rank's: its wish of a mode, and its tokens."""
+
+    def columns(self, table: HostArray, living: Sequence[int]) -> HostArray:
+        """Those that count."""
+        return table[:, list(living)]
+
+    def decided(self, table: HostArray, living: Sequence[int]) -> tuple[int, bool, int]:
+        """The least mode, whether all have as many tokens, and the most."""
+        modes, tokens = self.columns(table, living)
+        return int(modes.min()), len(set(tokens.tolist())) == 1, int(tokens.max())
+
+
+class SurvivorsSetup(NamedTuple):
+    """What all share."""
+
+    size: int
+    steps: int
+    pieces: Mapping[type[Any], type[Any]]
+
+
+@register_protocol("dp_survivors")
+class Survivors(Program[SurvivorsSetup]):
+    """Ranks that live through the death of one: groups without it, and its columns neutral."""
+
+    threaded = True
+    aborts = True
+    heeds = ()
+    ordered_by_flags = True
+
+    def prepare(self, args: Arguments) -> SurvivorsSetup:
+        topology = Topology.model_validate(args.topology)
+        if topology.replica_size > 1 or topology.data_parallel_size == 1:
+            raise Unsuitable("topology: expected data-parallel ranks alone, two or more")
+        pieces = with_variant(self, args, {Breaking: Breaking, Agreement: Agreement})
+        return SurvivorsSetup(topology.world_size, max(one.output_tokens for one in args.requests), pieces)
+
+    def groups(self, prepared: SurvivorsSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        made: list[tuple[str, Domain, Sequence[tuple[int, ...]]]] = []
+        for dead in (None, *range(prepared.size)):
+            living = [tuple(rank for rank in range(prepared.size) if rank != dead)]
+            made += [(kind("dp_cpu", dead), "host", living), (kind("ep", dead), "device", living)]
+        return made
+
+    async def run(self, rank: Rank, prepared: SurvivorsSetup) -> None:
+        await Survivor(rank, prepared).run()
+
+
+class Survivor:
+    """One rank. `dead`: who is, as the monitor says; `over`: all have made all steps; `lost`: two are dead."""
+
+    def __init__(self, rank: Rank, setup: SurvivorsSetup) -> None:
+        self.rank = rank
+        self.setup = setup
+        self.dead: int | None = None
+        self.over = self.lost = False
+        self.using = Groups(rank, None)
+        self.agreement = setup.pieces[Agreement]()
+        self.made = 0
+
+    async def run(self) -> None:
+        others = [other for other in range(self.setup.size) if other != self.rank.rank]
+        for other in others:
+            self.rank.watch(other, DEATHS, "survivors.watch")
+        monitor = self.rank.start("monitor", self.monitor)
+        while not await self.goes_on():
+            self.using = Groups(self.rank, self.dead)
+        for one in (*others, self.rank.rank):
+            self.rank.send(one, DEATHS, ("LEFT", self.rank.rank), "survivors.left")
+        await monitor.join("survivors.join")
+
+    async def goes_on(self) -> bool:
+        """Whether it came to the end; else somebody died."""
+        before = self.dead
+        try:
+            if before is not None:
+                self.made = await self.least(self.made)
+            while self.made < self.setup.steps:
+                self.rank.step = self.made
+                await self.step()
+                self.made += 1
+            await self.using.host.barrier(site="survivors.end")
+        except Aborted:
+            if self.lost:
+                raise EngineDeadError("two ranks are gone") from None
+            assert self.over or self.dead != before, "nobody else died"
+            return self.over
+        return True
+
+    async def least(self, made: int) -> int:
+        told = np.array([made], np.int32)
+        return int((await self.using.host.all_reduce(told, op="min", site="survivors.meet"))[0])
+
+    async def step(self) -> None:
+        """One step of those who live."""
+        living = self.using.host.ranks
+        table = np.zeros((2, self.setup.size), np.int32)
+        table[:, self.rank.rank] = MODE, self.made + 1
+        table = await self.using.host.all_reduce(table, site="survivors.agree")
+        decided = self.agreement.decided(table, living)
+        assert decided == (MODE, True, self.made + 1), f"ranks {living} agree on {decided}"
+        using = self.using
+        using.device.all_to_all(using.got, using.own, using.stream, site="survivors.all_to_all")
+        came = await using.got.read("survivors.read")
+        assert tuple(came) == living, f"ranks {living} sent {came}"
+
+    async def monitor(self, rank: Rank) -> None:
+        """The host thread that is told of deaths."""
+        notices, breaking = rank.mailbox(DEATHS), self.setup.pieces[Breaking]()
+        while True:
+            match await notices.get("survivors.notice", idle=True):
+                case "LEFT", int(other):
+                    self.over = True
+                    if other != rank.rank:
+                        breaking.abort(rank, self.dead)
+                    return
+                case "gone", int(other):
+                    before, self.dead = self.dead, other
+                    self.lost = before is not None
+                    breaking.abort(rank, before)
+
+
+def kind(name: str, dead: int | None) -> str:
+    """Of the group of all, or of that without one."""
+    return name if dead is None else f"{name}_without_{dead}"
+
+
+def fill(own: Any, value: int) -> None:
+    """Kernel."""
+    own[:] = value
+
+
+__all__ = ["Agreement", "Breaking", "Survivors"]

@@ -1,0 +1,225 @@
+"""Waves as one engine sees them: when the group runs, which wave it is in, and whom the engine tells (2.2 to 2.6).
+
+A wave is a stretch in which all engines of a group step in lockstep, those without work with dummy batches. It begins
+when a request comes to a group that is idle, and ends at a finish sync that finds no work anywhere. Waves are numbered,
+so that a wake that arrives late is known as one of a wave that is over.
+
+    >>> engine = Release033(index=1, size=3, has_coordinator=True, interval=16)
+    >>> engine.add(wave=0)  # a request from a front end, which believes in wave 0
+    [Out(kind='start_wave', wave=0, to='coordinator')]
+    >>> engine.at_sync_point(), engine.contribution(unfinished=False)  # after the first step
+    (True, (0, 0))
+    >>> engine.synced((0, 0))  # nobody has work
+    >>> engine.end_iteration(was_running=False)  # rank 0 tells, rank 1 does not
+    []
+    >>> engine.engines_running, engine.current_wave, engine.step_counter
+    (False, 1, 0)
+
+One iteration of the loop, as whoever drives this calls it. Nothing here waits, and nothing here knows of requests:
+
+    was_running = engine.engines_running
+    ...                                                   # add, start_dp_wave, pause, resume: as messages come
+    if engine.at_sync_point():                            # after a step, real or dummy
+        engine.synced(reduced(engine.contribution(unfinished), engine.op))
+    else:
+        engine.no_sync()
+    send(engine.end_iteration(was_running))
+
+Releases:
+
+    Release014  a wake is what the coordinator says; a request of a wave that is over is told to it
+    Release024  such a request sets the engine running at once, and a group pauses in two phases
+    Release033  every first request is told by its engine; rank 0 tells also a wave that began without one
+
+A pause has two phases. A rank that was told to pause keeps running and votes at every sync point. When all vote, each
+forgets the vote and from then on ignores START_DP_WAVE, so that no rank is woken alone (I-EL-8). `resume` undoes it,
+and ends with a reduction over the group, before which nobody steps (I-EL-14).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import ClassVar, Literal, NamedTuple
+
+from dpsim.vllm.engine.finish_sync import FinishSync, Flag, Numbers, Op, PauseVotes, PauseVotes033
+
+PauseMode = Literal["abort", "wait", "keep"]
+
+
+class PauseOnItsWay(RuntimeError):
+    """An engine cannot resume yet."""
+
+
+class PauseState(Enum):
+    """What a scheduler schedules. PAUSED_NEW: what it has, and nothing new; PAUSED_ALL: nothing."""
+
+    UNPAUSED = 0
+    PAUSED_NEW = 1
+    PAUSED_ALL = 2
+
+
+class Out(NamedTuple):
+    """What an engine tells, to the coordinator or, where there is none, to its front end."""
+
+    kind: Literal["start_wave", "wave_complete"]
+    wave: int
+    to: Literal["coordinator", "frontend"]
+
+
+class EngineWaves:
+    """One engine's view. `index`: its data-parallel rank; `size`: ranks; `interval`: steps between two sync points."""
+
+    sync_form: ClassVar[type[FinishSync]]
+    op: ClassVar[Op]
+
+    def __init_subclass__(cls) -> None:
+        if hasattr(cls, "sync_form"):
+            cls.op = cls.sync_form.op
+
+    def __init__(self, index: int, size: int, has_coordinator: bool, interval: int) -> None:
+        self.index = index
+        self.size = size
+        self.has_coordinator = has_coordinator
+        self.sync = self.sync_form(size, interval)
+        self.engines_running = False
+        self.current_wave = 0
+        self.step_counter = 0
+        self.pending_pause = False
+        self.ignore_start_dp_wave = False
+        self.pause_state = PauseState.UNPAUSED
+
+    # ---- messages
+
+    def add(self, wave: int) -> list[Out]:
+        """A request has come. `wave`: the one that its front end believes in. A later one than ours is believed."""
+        if not self.has_coordinator:
+            return []
+        late = wave < self.current_wave
+        self.current_wave = max(wave, self.current_wave)
+        return self._woken_by_request(late)
+
+    def _woken_by_request(self, late: bool) -> list[Out]:
+        """`late`: the front end believes in a wave that is over here."""
+        raise NotImplementedError
+
+    def start_dp_wave(self, wave: int, exclude: int | None) -> None:
+        """All but `exclude` join a wave. One that is over is dropped; the current one is not (M-EL-7)."""
+        if not self.ignore_start_dp_wave and exclude != self.index and wave >= self.current_wave:
+            self.current_wave = wave
+            self.engines_running = True
+
+    def pause(self, mode: PauseMode) -> None:
+        """The first phase: this rank runs until all ranks have a pause pending. Requests are the caller's."""
+        self.pause_state = PauseState.PAUSED_ALL if mode == "keep" else PauseState.PAUSED_NEW
+        self.pending_pause = True
+        self.engines_running = True
+
+    def resume(self) -> bool:
+        """Whether the caller has to run the barrier, a MAX over who has work, and tell `resumed` what came out.
+
+        Raises PauseOnItsWay, a RuntimeError.
+        """
+        if self.pending_pause or (self.engines_running and self.ignore_start_dp_wave):
+            raise PauseOnItsWay(f"engine {self.index} cannot resume: a pause is still on its way, so wait for its end")
+        if self.engines_running:
+            return False
+        self.pause_state = PauseState.UNPAUSED
+        self.ignore_start_dp_wave = False
+        return True
+
+    def resumed(self, any_work: bool) -> None:
+        """After the barrier. `any_work`: whether any rank has some."""
+        self.engines_running = any_work
+
+    # ---- an iteration
+
+    def at_sync_point(self) -> bool:
+        """Counts the step, and says whether this iteration syncs."""
+        self.step_counter += 1
+        return self.sync.due(self.step_counter)
+
+    def contribution(self, unfinished: bool) -> Numbers:
+        return self.sync.contribution(unfinished, self.pending_pause)
+
+    def synced(self, total: Numbers) -> None:
+        """After the finish sync. `total`: the reduced numbers."""
+        self.engines_running, consensus = self.sync.verdict(total)
+        if consensus:
+            self.ignore_start_dp_wave = True
+            self.pending_pause = False
+
+    def no_sync(self) -> None:
+        """Between two sync points everybody goes on."""
+        self.engines_running = True
+
+    def end_iteration(self, was_running: bool) -> list[Out]:
+        """`was_running`: `engines_running` as the iteration began, before its messages."""
+        return self._wave_goes_on(was_running) if self.engines_running else self._wave_ends()
+
+    def _wave_ends(self) -> list[Out]:
+        outs = [self._out("wave_complete")] if self.index == 0 or not self.has_coordinator else []
+        self.current_wave += 1
+        self.step_counter = 0
+        return outs
+
+    def _wave_goes_on(self, was_running: bool) -> list[Out]:
+        return []
+
+    def _out(self, kind: Literal["start_wave", "wave_complete"]) -> Out:
+        return Out(kind, self.current_wave, "coordinator" if self.has_coordinator else "frontend")
+
+
+class Release014(EngineWaves):
+    """0.14, source 003: the front end tells the coordinator of a first request, the engine only of a late one."""
+
+    sync_form = Flag
+
+    def _woken_by_request(self, late: bool) -> list[Out]:
+        return [self._out("start_wave")] if late and not self.engines_running else []
+
+    def pause(self, mode: PauseMode) -> None:
+        """There are no pauses of a group in this release. Raises NotImplementedError."""
+        raise NotImplementedError("engines of release 0.14 do not pause as a group")
+
+    def resume(self) -> bool:
+        raise NotImplementedError("engines of release 0.14 do not pause as a group")
+
+
+class Release024(EngineWaves):
+    """0.24: as 0.14, but the engine that tells runs at once, and a paused one does not tell."""
+
+    sync_form = PauseVotes
+
+    def _woken_by_request(self, late: bool) -> list[Out]:
+        return self._wake() if late else []
+
+    def _wake(self) -> list[Out]:
+        if self.engines_running or self.pause_state is not PauseState.UNPAUSED:
+            return []
+        self.engines_running = True
+        return [self._out("start_wave")]
+
+
+class Release033(Release024):
+    """0.33: the engine tells of every first request, and rank 0 of a wave that it did not see begin."""
+
+    sync_form = PauseVotes033
+
+    def _woken_by_request(self, late: bool) -> list[Out]:
+        return self._wake()
+
+    def _wave_goes_on(self, was_running: bool) -> list[Out]:
+        tells = self.index == 0 and self.has_coordinator
+        return [self._out("start_wave")] if tells and not was_running and not self.pending_pause else []
+
+
+__all__ = [
+    "EngineWaves",
+    "Out",
+    "PauseMode",
+    "PauseOnItsWay",
+    "PauseState",
+    "Release014",
+    "Release024",
+    "Release033",
+]

@@ -1,0 +1,31 @@
+"""From a command line of vLLM to a scenario: `vllm serve ...` in, what its ranks agree on out.
+
+    translated = from_vllm("vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel --port 8000")
+    translated.scenario.topology.data_parallel_size      # 8
+    translated.text()                                    # YAML; at its head, what was ignored and why
+
+    shell.py       the words of a command as a shell sees them
+    flags.py       the table: each flag of vLLM, and what becomes of it
+    ignored.py     the flags that do not matter here, by reason
+    nested.py      the keys of flags whose values are JSON
+    environment.py what is assigned before the command
+    read.py        the flags of a command and their values, each refused by name where it cannot be used
+    drafts.py      who proposes tokens: --speculative-config
+    graphs.py      which CUDA graphs: --compilation-config, -O
+    rules.py       what vLLM itself would refuse
+    nodes.py       the commands of several nodes, one deployment
+    by_rank.py     settings of a node that differ, and that vLLM does not compare
+    workload.py    a small workload that shows a deployment at work
+    translate.py   all of it, put together
+    table.py       the table as a document
+
+Guarantees: what is not known is refused by name, what does not matter is named with the reason, nothing is left out
+silently. Everything here is pure: text in, a scenario or a `ScenarioError` out. Values of ignored flags, which may be
+secret, are never repeated.
+
+Sources: vLLM's engine arguments and the arguments of its API server; specification chapters 3.1, 5.11 and 8.
+"""
+
+from dpsim.vllm.from_vllm.translate import Translated, from_vllm
+
+__all__ = ["Translated", "from_vllm"]

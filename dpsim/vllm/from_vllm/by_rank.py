@@ -1,0 +1,53 @@
+"""Settings of single ranks: where a node was started with other flags than the first, and vLLM does not notice.
+
+    vllm serve m -dp 2 -dpn 0 --speculative-config.method mtp ...
+    vllm serve m -dp 2 -dpn 1                                           # has no drafter: rank 0 waits for it for ever
+
+What vLLM does notice, as its hash covers it, is refused. Source: specification chapter 8.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dpsim.contract.words import ranks_text
+from dpsim.scenario.errors import ScenarioError
+from dpsim.vllm.config import EngineConfig, Surroundings, Topology, differing
+from dpsim.vllm.from_vllm.nodes import difference, differing_settings, replicas_of
+from dpsim.vllm.from_vllm.read import Settings
+
+
+def by_rank(
+    every: Sequence[Settings], configs: Sequence[Mapping[str, Any]], topology: Topology
+) -> tuple[dict[int, dict[str, Any]], list[str]]:
+    """The section `config_by_rank`, and a remark for each setting. `configs`: the section `config` of each command.
+
+    Raises ScenarioError for what vLLM would notice, and where a replica is spread over nodes.
+    """
+    first = EngineConfig.model_validate(configs[0])
+    found: dict[int, dict[str, Any]] = {}
+    remarks: list[str] = []
+    for number, (settings, config) in enumerate(zip(every, configs, strict=True), 1):
+        other = EngineConfig.model_validate(config)
+        own = {name: value for name, value in other if value != getattr(first, name)}
+        if not own:
+            continue
+        told = [difference(every[0], settings, name, number) for name in differing_settings(every[0], settings)]
+        around = Surroundings.of_rank()
+        noticed = differing(first.parallel_config(topology, around), other.parallel_config(topology, around))
+        if noticed:
+            raise ScenarioError(f"{told[0]}; vLLM refuses to start, as {noticed[0]} is not the same")
+        if settings.get("nnodes", 1) > 1 or topology.pipeline_parallel_size > 1:
+            raise ScenarioError(f"{told[0]}; dpsim knows settings of whole replicas of dp_batch only")
+        ranks = [
+            replica * topology.replica_size + rank
+            for replica in sorted(replicas_of(settings, topology.data_parallel_size))
+            for rank in range(topology.replica_size)
+        ]
+        found |= dict.fromkeys(ranks, other.model_dump(mode="json", include=set(own)))
+        remarks += [f"{line}: so {ranks_text(ranks)} have settings of their own; vLLM does not notice" for line in told]
+    return found, remarks
+
+
+__all__ = ["by_rank"]

@@ -1,0 +1,110 @@
+"""The commands of several nodes: one deployment, of which each node starts its part.
+
+    # node 0                                              # node 1
+    vllm serve m -dp 4 -dpl 2 -dpa 10.0.0.1               vllm serve m --headless -dp 4 -dpl 2 -dpr 2 -dpa 10.0.0.1
+
+vLLM compares a hash of some settings when engines start, and refuses where they differ. Of others it notices nothing
+(specification chapter 8.4, M-CF-14): then ranks have settings of their own, and a run shows what comes of it. Where
+several commands are given, they have to start every replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dpsim.contract.words import counted, ranks_text
+from dpsim.scenario.errors import ScenarioError, shown
+from dpsim.vllm.config import ParallelConfig
+from dpsim.vllm.from_vllm.read import ASSIGNMENT, Settings, plain, read, served
+from dpsim.vllm.from_vllm.shell import commands
+
+OF_A_NODE = {
+    *("data_parallel_size_local", "data_parallel_start_rank", "data_parallel_rank", "data_parallel_hybrid_lb"),
+    *("data_parallel_external_lb", "headless", "node_rank"),
+}
+"""Settings that differ from node to node."""
+
+
+def nodes(text: str, release: str | None = None) -> list[Settings]:
+    """The settings of each command that serves. Raises ScenarioError if there is none, or two do not fit together."""
+    found = [read(words, release) for words in _serving(text)]
+    if not found:
+        raise ScenarioError(_nothing_serves(text))
+    for number, settings in enumerate(found[1:], 2):
+        _same(found[0], settings, number)
+    if len(found) > 1:
+        _all_replicas(found)
+    return found
+
+
+def _serving(text: str) -> Iterator[list[str]]:
+    """The commands that serve, with what was exported before them."""
+    exported: list[str] = []
+    for words in commands(text):
+        if words[0] == "export":
+            exported += [word for word in words[1:] if ASSIGNMENT.match(word)]
+        elif served(words) is not None:
+            yield [*exported, *words]
+
+
+def _nothing_serves(text: str) -> str:
+    hint = "; of a container, give what stands behind its image, after `vllm serve`" if "docker" in text else ""
+    got = f"; got {shown(text.strip())}" if text.strip() else "; got nothing"
+    return f"no command that serves: expected `vllm serve MODEL ...`{got}{hint}"
+
+
+def _same(first: Settings, other: Settings, number: int) -> None:
+    """Refuse what vLLM would refuse."""
+    for name in differing_settings(first, other):
+        if name.partition(".")[0] in ParallelConfig.model_fields:
+            raise ScenarioError(f"{difference(first, other, name, number)}; vLLM refuses to start")
+
+
+def differing_settings(first: Settings, other: Settings) -> list[str]:
+    """The names of settings that are not of a node, and differ."""
+    names = sorted({*first.values, *other.values} - OF_A_NODE)
+    return [name for name in names if first.values.get(name) != other.values.get(name)]
+
+
+def difference(first: Settings, other: Settings, name: str, number: int) -> str:
+    """Who says what of a setting. `number`: that of the other command."""
+    typed = other.typed.get(name) or first.typed.get(name) or name
+    said = ["nothing" if value is None else plain(value) for value in (first.values.get(name), other.values.get(name))]
+    return f"{typed}: command 1 says {said[0]}, command {number} says {said[1]}"
+
+
+def _all_replicas(found: Sequence[Settings]) -> None:
+    """Each replica is started once; where a replica is spread over nodes, each node takes part once."""
+    total = int(found[0].get("nnodes", 1))
+    if total > 1:
+        _once([{int(settings.get("node_rank", 0))} for settings in found], total, "node", "--node-rank")
+        return
+    replicas = int(found[0].get("data_parallel_size", 1))
+    _once([replicas_of(settings, replicas) for settings in found], replicas, "replica", "--data-parallel-start-rank")
+
+
+def replicas_of(settings: Settings, replicas: int) -> set[int]:
+    """Which of so many replicas a command starts."""
+    if "data_parallel_rank" in settings.values:
+        return {int(settings.values["data_parallel_rank"])}
+    start, local = settings.get("data_parallel_start_rank", 0), settings.get("data_parallel_size_local", replicas)
+    return set(range(start, start + local))
+
+
+def _once(parts: Sequence[set[int]], total: int, what: str, flag: str) -> None:
+    seen: dict[int, int] = {}
+    for number, part in enumerate(parts, 1):
+        for one in sorted(part):
+            if one in seen:
+                raise ScenarioError(
+                    f"{flag}: {what} {one} is in command {seen[one]} and in command {number}; expected once"
+                )
+            seen[one] = number
+    if missing := sorted({*range(total)} - {*seen}):
+        started = ranks_text(missing).removeprefix("ranks ").removeprefix("rank ")
+        raise ScenarioError(
+            f"{flag}: no command has {what} {started} of {total}; give the commands of all {counted(total, what)}"
+        )
+
+
+__all__ = ["OF_A_NODE", "difference", "differing_settings", "nodes", "replicas_of"]

@@ -1,0 +1,75 @@
+"""What becomes of each flag of vLLM, as a document: docs/vllm-flags.md is this text, and a test holds it fresh.
+
+python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from dpsim.vllm.from_vllm import environment
+from dpsim.vllm.from_vllm.flags import FLAGS, Flag, Verdict
+from dpsim.vllm.from_vllm.nested import KEYS
+from dpsim.vllm.from_vllm.rules import RULES
+
+_TAKES = {"switch": "", "value": " VALUE", "optional": " [VALUE]", "values": " VALUE...", "json": " JSON"}
+
+_HEAD = """\
+# What becomes of a flag of vLLM
+
+    dpsim scenario from-vllm "vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --enable-expert-parallel" -o v3.yaml
+    dpsim scenario from-vllm - < serve.sh        # the commands of all nodes of a deployment
+
+Made by `python -m dpsim.vllm.from_vllm.table > docs/vllm-flags.md` from the table that the command reads, and held
+to it by a test. A flag may have underscores for dashes, and `=` before its value; a switch `--x` has a form `--no-x`; a
+flag with JSON takes `--flag.key value` as well. A flag that is in no table is refused by name. In `docs/from_vllm` are
+command lines from vLLM's documentation, each with its scenario.
+"""
+
+_ABOUT: tuple[tuple[Verdict, str, str], ...] = (
+    ("used", "Used", "What it is used for"),
+    ("checked", "Checked, without effect", "What it says, and why that has no effect here"),
+    ("refused", "Refused", "Why"),
+)
+
+
+def text() -> str:
+    """The document; it ends in a newline."""
+    return "\n".join([_HEAD, *_sections()]) + "\n"
+
+
+def _sections() -> Iterator[str]:
+    for verdict, title, about in _ABOUT:
+        yield f"## {title}\n\n| flag | {about.lower()} |\n|---|---|"
+        yield from (f"| {_spelled(flag)} | {flag.about} |" for flag in FLAGS if flag.verdict == verdict)
+        yield ""
+    yield "## Ignored\n\n| why | flags |\n|---|---|"
+    ignored = [flag for flag in FLAGS if flag.verdict == "ignored"]
+    for reason in dict.fromkeys(flag.about for flag in ignored):
+        yield f"| {reason} | {_joined(_spelled(flag) for flag in ignored if flag.about == reason)} |"
+    yield "\n## Keys of flags with JSON\n\n| flag | what becomes of it | keys |\n|---|---|---|"
+    for field, keys in KEYS.items():
+        for fate in dict.fromkeys(keys.values()):
+            said = fate if ":" in fate else f"ignored: {fate}"
+            named = _joined(f"`{key}`" for key, one in keys.items() if one == fate)
+            yield f"| `--{field.replace('_', '-')}` | {said} | {named} |"
+    yield "\n## Variables before the command\n\n| variable | what becomes of it |\n|---|---|"
+    yield from (f"| `{name}` | used: as `--{field.replace('_', '-')}` |" for name, field in environment.USED.items())
+    yield from (f"| `{name}` | refused: {why} |" for name, why in environment.REFUSED.items())
+    yield f"| any other | ignored: {environment.OTHER} |"
+    yield "\n## What vLLM itself refuses\n\n| of | rule |\n|---|---|"
+    yield from (f"| {rule.owner} | {rule.says} |" for rule in RULES)
+    yield "| VllmConfig | PIECEWISE graphs need compilation mode VLLM_COMPILE |"
+
+
+def _spelled(flag: Flag) -> str:
+    return f"`{' '.join(flag.names)}{_TAKES[flag.takes]}`"
+
+
+def _joined(words: Iterable[str]) -> str:
+    return ", ".join(words)
+
+
+if __name__ == "__main__":
+    sys.stdout.write(text())

@@ -1,0 +1,240 @@
+"""A command line of vLLM to a scenario, put together from the parts: text in, scenario and remarks out.
+
+    >>> translated = from_vllm("vllm serve org/model -dp 2 --enable-expert-parallel --port 80")
+    >>> print(translated.text(), end="")   # doctest: +ELLIPSIS
+    # Made by `dpsim scenario from-vllm` from a command line of vLLM.
+    ...
+    # ignored: --port: of the API server
+    name: model
+    ...
+
+The protocol is `dp_batch` where a model is not cut into stages, and `pp_tokens` where it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from dpsim.scenario.edit import scenario_from
+from dpsim.scenario.errors import ScenarioError
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.to_world import prepare
+from dpsim.scenario.yaml.writer import dump_scenario
+from dpsim.vllm.config import FORMS, EngineConfig, Topology
+from dpsim.vllm.from_vllm.by_rank import by_rank
+from dpsim.vllm.from_vllm.drafts import ON_DEVICE, drafts
+from dpsim.vllm.from_vllm.flags import USED
+from dpsim.vllm.from_vllm.graphs import graphs
+from dpsim.vllm.from_vllm.nodes import nodes
+from dpsim.vllm.from_vllm.read import Settings, plain
+from dpsim.vllm.from_vllm.rules import ASYNC_EXECUTORS, parallel_problems, problems
+from dpsim.vllm.from_vllm.workload import workload
+
+TITLE = "Made by `dpsim scenario from-vllm` from a command line of vLLM."
+OLD_EPLB = {
+    "num_redundant_experts": "num_redundant_experts",
+    "eplb_window_size": "window_size",
+    "eplb_step_interval": "step_interval",
+    "eplb_log_balancedness": "log_balancedness",
+}
+SIZES = ("data_parallel_size", "pipeline_parallel_size", "tensor_parallel_size")
+_NAME = re.compile(r"[^A-Za-z0-9_.-]+")
+
+
+class Translated(NamedTuple):
+    """A scenario, and what there is to say of how it came about, a line each."""
+
+    scenario: Scenario
+    remarks: tuple[str, ...]
+
+    def text(self) -> str:
+        """The scenario as YAML, the remarks at its head."""
+        head = "".join(f"# {line}\n" for line in (TITLE, *self.remarks))
+        return head + dump_scenario(self.scenario)
+
+
+def from_vllm(text: str, release: str | None = None) -> Translated:
+    """The scenario of a deployment. `text`: its command, or the commands of all its nodes, as a shell takes them.
+    `release`: the form of the protocol; None: its default.
+
+    Raises ScenarioError for what is unknown, contradicts itself, or is refused by vLLM or by the protocol.
+    """
+    every = nodes(text, release)
+    settings = every[0]
+    protocol = "pp_tokens" if settings.get("pipeline_parallel_size", 1) > 1 else "dp_batch"
+    of_each = [_config(one, protocol, release) for one in every]
+    config, notes = of_each[0]
+    topology = {name: settings.values[name] for name in Topology.model_fields if name in settings.values}
+    _refuse(every, config, topology)
+    _refuse_unknown_here(settings, protocol)
+    scenario = _scenario(settings, {"name": protocol, "form": release}, config, topology)
+    own, of_ranks = by_rank(every, [each for each, _ in of_each], scenario.topology)
+    if own:
+        scenario = scenario_from({**dict(scenario), "config_by_rank": own})
+        notes = [*notes, *of_ranks]
+    notes = [*notes, *_of_environment(settings), *_of_models(every), *_of_defaults(settings, config)]
+    return Translated(scenario, tuple(_remarks(every, notes)))
+
+
+def _refuse(every: Sequence[Settings], config: Mapping[str, Any], topology: Mapping[str, Any]) -> None:
+    """Raise ScenarioError with all that vLLM would refuse. What is of a wrong type the scenario tells."""
+    found = [line for settings in every for line in problems(settings)]
+    try:
+        of_all, sizes = EngineConfig.model_validate(config), Topology.model_validate(topology)
+        found += [line for settings in every for line in parallel_problems(settings, of_all, sizes)]
+    except ValidationError:
+        pass
+    if found:
+        raise ScenarioError("\n".join(dict.fromkeys(found)))
+
+
+def _refuse_unknown_here(settings: Settings, protocol: str) -> None:
+    """What vLLM serves and dpsim has no protocol for."""
+    if settings.get("prefill_context_parallel_size", 1) > 1:
+        typed = settings.typed["prefill_context_parallel_size"]
+        raise ScenarioError(f"{typed}: dpsim has no ranks of context parallelism; expected 1")
+    for name in ("runner", "task"):
+        if settings.get(name, "auto") not in ("auto", "generate"):
+            raise ScenarioError(
+                f"{settings.typed[name]} {settings.values[name]}: such a model generates no tokens; expected generate"
+            )
+    if protocol != "pp_tokens":
+        return
+    for name in ("enable_dbo", "ubatch_size"):
+        if settings.get(name, False):
+            other = f"{settings.typed['pipeline_parallel_size']} {settings.values['pipeline_parallel_size']}"
+            raise ScenarioError(
+                f"{settings.typed[name]} with {other}: pp_tokens has no microbatches; leave one of them out"
+            )
+
+
+def _config(settings: Settings, protocol: str, release: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The section `config`, and what followed from something else."""
+    of_graphs, of_drafts = graphs(settings), drafts(settings)
+    names = [about.partition(",")[0].removeprefix("config.") for _, about, _ in USED if about.startswith("config.")]
+    config = {name: settings.values[name] for name in names if name in settings.values}
+    config |= {"parallel_rules": release} if release in FORMS else {}
+    config |= {"eplb_config": eplb} if (eplb := _eplb(settings)) else {}
+    config |= of_graphs.config | of_drafts.config
+    notes = [*of_graphs.notes, *of_drafts.notes]
+    if protocol == "pp_tokens":
+        if config.pop("enable_lora", None) is not None:
+            settings.ignored[settings.typed["enable_lora"]] = "of adapters, which pp_tokens does not have yet"
+    elif config.pop("num_gpu_blocks_override", None) is not None:
+        settings.ignored[settings.typed["num_gpu_blocks_override"]] = "of memory, of which there is enough here"
+    if "async_scheduling" not in config and (why := _asynchronous(settings, of_drafts.config)):
+        config["async_scheduling"] = True
+        notes.append(why)
+    tokens, most = config.get("max_num_batched_tokens"), EngineConfig().max_num_seqs
+    if tokens is not None and "max_num_seqs" not in config and tokens < most:
+        config["max_num_seqs"] = tokens
+        notes.append(f"max_num_seqs {tokens}: dpsim's {most}, and no more than a step has tokens")
+    return config, notes
+
+
+def _eplb(settings: Settings) -> dict[str, Any]:
+    """The keys of `eplb_config`, of which older releases have some as flags."""
+    for flag, key in OLD_EPLB.items():
+        if flag in settings.values:
+            settings.put(f"eplb_config.{key}", settings.typed[flag], settings.values[flag])
+    prefix = "eplb_config."
+    return {name.removeprefix(prefix): value for name, value in settings.values.items() if name.startswith(prefix)}
+
+
+def _asynchronous(settings: Settings, drafted: Mapping[str, Any]) -> str | None:
+    """Why scheduling is asynchronous where nobody said so: vLLM's default since 0.14, unless something forbids it."""
+    method = settings.get("speculative_config.method", None) if drafted else None
+    forbids = (
+        settings.get("pipeline_parallel_size", 1) > 1,
+        settings.get("distributed_executor_backend", "mp") not in ASYNC_EXECUTORS,
+        settings.get("data_parallel_backend", "mp") == "ray",
+        drafted.get("speculative_method") == "ngram" and method not in ON_DEVICE,
+        settings.get("speculative_config.disable_padded_drafter_batch", False) is True,
+    )
+    return None if any(forbids) else "async_scheduling true: vLLM's default, as nothing here forbids it"
+
+
+def _scenario(
+    settings: Settings, protocol: Mapping[str, Any], config: Mapping[str, Any], topology: Mapping[str, Any]
+) -> Scenario:
+    ranks = " x ".join(f"{settings.get(name, 1)} {name.partition('_')[0]}" for name in SIZES)
+    sections: dict[str, Any] = {
+        "name": _NAME.sub("-", settings.model.rstrip("/").rpartition("/")[2]).strip("-")[:100] or "vllm-serve",
+        "description": f"vllm serve {settings.model or 'MODEL'}: {ranks} parallel ranks.",
+        "protocol": dict(protocol),
+        "topology": dict(topology),
+        "config": dict(config),
+        "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+    }
+    try:
+        whole = scenario_from(sections)
+        prepare(whole)  # what the protocol has against the configuration, whatever the workload
+        load = workload(whole.config, whole.topology.data_parallel_size, settings.get("max_model_len", None))
+        return scenario_from({**sections, "workload": load})
+    except ScenarioError as error:
+        raise ScenarioError(_with_flags(str(error).removeprefix(f"{sections['name']}: "), settings)) from None
+
+
+def _with_flags(problems: str, settings: Settings) -> str:
+    """The same with flags for the paths of a scenario, as far as they were typed."""
+
+    def flag(found: re.Match[str]) -> str:
+        return f"{settings.typed.get(found[1], found[0].removesuffix(':'))}:"
+
+    problems = re.sub(r"^protocol\.form:", "--release:", problems, flags=re.MULTILINE)
+    return re.sub(r"^(?:config|topology)\.(\w+):", flag, problems, flags=re.MULTILINE)
+
+
+def _of_environment(settings: Settings) -> list[str]:
+    """Flags that lost to a variable."""
+    return [
+        f"{variable} {plain(settings.values[name])}: it wins over {flag} {plain(value)}"
+        for name, (flag, value) in settings.overruled.items()
+        for variable in (settings.typed[name],)
+    ]
+
+
+def _of_models(every: Sequence[Settings]) -> list[str]:
+    """Nodes that name different models: perhaps two places of the same one, perhaps a mistake."""
+    models = list(dict.fromkeys(one.model for one in every))
+    told = f"one model on all nodes: the commands name {', '.join(plain(model or 'none') for model in models)}"
+    return [told] if len(models) > 1 else []
+
+
+def _of_defaults(settings: Settings, config: Mapping[str, Any]) -> list[str]:
+    """What is taken for granted where the command says nothing, and `config` neither."""
+    notes = []
+    default = EngineConfig()
+    left = [name for name in ("max_num_seqs", "max_num_batched_tokens") if name not in config]
+    if left:
+        values = ", ".join(f"{name} {getattr(default, name)}" for name in left)
+        notes.append(f"{values}: dpsim's defaults, as vLLM's depend on the GPU")
+    expert = settings.get("enable_expert_parallel", False)
+    if settings.get("data_parallel_size", 1) == 1:
+        notes.append("one replica, with no other to agree with")
+    elif not expert:
+        notes.append("a mixture of experts: replicas of a dense model would have nothing to agree on")
+    return notes
+
+
+def _remarks(every: Sequence[Settings], notes: Sequence[str]) -> list[str]:
+    checked = {flag: why for settings in every for flag, why in settings.checked.items()}
+    ignored = {flag: why for settings in every for flag, why in settings.ignored.items()}
+    return [
+        *(f"taken as: {note}" for note in notes),
+        *(f"checked, without effect here: {line}" for line in _by_reason(checked)),
+        *(f"ignored: {line}" for line in _by_reason(ignored)),
+    ]
+
+
+def _by_reason(flags: Mapping[str, str]) -> list[str]:
+    """One line a reason, in the order of the command."""
+    reasons = dict.fromkeys(flags.values())
+    return [f"{', '.join(flag for flag, why in flags.items() if why == reason)}: {reason}" for reason in reasons]
+
+
+__all__ = ["Translated", "from_vllm"]

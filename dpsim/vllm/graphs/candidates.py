@@ -1,0 +1,120 @@
+"""The V2 runner's graphs in release 0.33, and which of them a batch runs in (specification 5.5).
+
+Each kind of graph has sizes of its own: FULL graphs of mixed batches, FULL graphs of uniform decodes, PIECEWISE
+graphs. For a token count the candidates are the smallest graph of each kind that has room for it, FULL before
+PIECEWISE, and the first one runs that is compatible with the batch. Unlike the V1 dispatcher the manager rounds decode
+sizes itself, so that configured sizes need not be multiples of q.
+
+    >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 5, 8), max_num_seqs=6, num_speculative_tokens=1)
+    >>> table = CandidateTable(config)
+    >>> table.dispatch(num_reqs=2, num_tokens=4, uniform_token_count=2)
+    BatchDescriptor(mode=<RuntimeMode.FULL: 2>, num_tokens=6, num_reqs=3, uniform_token_count=2, num_ubatches=1)
+    >>> table.dispatch(num_reqs=2, num_tokens=4)[:3]
+    (<RuntimeMode.PIECEWISE: 1>, 5, None)
+
+A FULL graph that decodes fill exactly, q tokens for each of its requests, is captured for several microbatches as
+well. That one is asked for by name, and never a candidate:
+
+    >>> table.split_graph(4, 2, num_ubatches=2)
+    BatchDescriptor(mode=<RuntimeMode.FULL: 2>, num_tokens=6, num_reqs=3, uniform_token_count=2, num_ubatches=2)
+
+Left out: adapters, the bound on query lengths (varlen graphs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.graphs.sizes import Ladder033
+
+
+class BatchDescriptor(NamedTuple):
+    """A graph, or what a batch without one runs as. `num_reqs`: requests that there is room for; `uniform_token_count`:
+    tokens that each of them brings; None: any.
+    """
+
+    mode: RuntimeMode
+    num_tokens: int
+    num_reqs: int | None = None
+    uniform_token_count: int | None = None
+    num_ubatches: int = 1
+
+    @property
+    def key(self) -> Descriptor:
+        """The same in the V1 runner's words, which say nothing of microbatches."""
+        return Descriptor(self.num_tokens, self.num_reqs, self.uniform_token_count is not None)
+
+    def fits(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None) -> bool:
+        """Whether a batch may run in this graph."""
+        return (
+            self.num_tokens >= num_tokens
+            and (self.num_reqs is None or self.num_reqs >= num_reqs)
+            and self.uniform_token_count in (None, uniform_token_count)
+        )
+
+
+class CandidateTable:
+    """The graphs of one configuration, on every rank the same. `sizes`: token counts, in any order; left out, those
+    that the configuration holds. `captured`: before the capture every batch runs eagerly.
+    """
+
+    def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None, *, captured: bool = True) -> None:
+        mode, most = config.cudagraph_mode, config.max_num_seqs
+        self.q = config.uniform_decode_query_len
+        self.max_num_seqs = most
+        self.captured = captured
+        given = sorted(set(Ladder033().configured(config) if sizes is None else sizes))
+        self.decodes: list[BatchDescriptor] = []
+        self.mixed: list[BatchDescriptor] = []
+        if mode.separate_routine:
+            whole = self.decode_sizes(given)
+            self.decodes = [BatchDescriptor(mode.decode_mode, size, size // self.q, self.q) for size in whole]
+        if mode.mixed_mode is not RuntimeMode.NONE:
+            full = mode.mixed_mode is RuntimeMode.FULL
+            self.mixed = [BatchDescriptor(mode.mixed_mode, size, min(size, most) if full else None) for size in given]
+
+    def decode_sizes(self, sizes: Sequence[int]) -> list[int]:
+        """Whole decodes, rounded up, as many as there can be, and none beyond the largest of `sizes`, ascending."""
+        rounded = sorted({-(-size // self.q) * self.q for size in sizes})
+        return [size for size in rounded if size <= min(self.q * self.max_num_seqs, sizes[-1])]
+
+    def candidates(self, num_tokens: int) -> Iterator[BatchDescriptor]:
+        """The smallest graph of each kind that has room for so many tokens: decode graphs, which are FULL, first."""
+        for kind in (self.decodes, self.mixed):
+            yield from [graph for graph in kind if graph.num_tokens >= num_tokens][:1]
+
+    def dispatch(self, num_reqs: int, num_tokens: int, uniform_token_count: int | None = None) -> BatchDescriptor:
+        """What a batch runs as. Without a compatible graph it keeps its own counts, in NONE; so does one without
+        tokens.
+        """
+        if self.captured and num_tokens:
+            for graph in self.candidates(num_tokens):
+                if graph.fits(num_reqs, num_tokens, uniform_token_count):
+                    return graph
+        return BatchDescriptor(RuntimeMode.NONE, num_tokens, num_reqs)
+
+    def split_graph(
+        self, num_tokens: int, uniform_token_count: int | None, num_ubatches: int
+    ) -> BatchDescriptor | None:
+        """The smallest graph of so many microbatches for so many tokens of decodes; None if there is none (3.4)."""
+        if self.captured and uniform_token_count == self.q:
+            for graph in self.split_graphs(num_ubatches):
+                if graph.num_tokens >= num_tokens:
+                    return graph
+        return None
+
+    def split_graphs(self, num_ubatches: int) -> Iterator[BatchDescriptor]:
+        """All graphs of so many microbatches, the smallest of a kind first."""
+        for graph in (*self.decodes, *self.mixed):
+            if self.whole_decodes(graph):
+                yield graph._replace(uniform_token_count=self.q, num_ubatches=num_ubatches)
+
+    def whole_decodes(self, graph: BatchDescriptor) -> bool:
+        """Whether decodes fill it. PIECEWISE graphs say nothing of requests, and none is of several microbatches."""
+        return graph.num_reqs is not None and graph.num_reqs * self.q == graph.num_tokens
+
+
+__all__ = ["BatchDescriptor", "CandidateTable"]

@@ -1,0 +1,113 @@
+"""The inputs of a capture, and the forwards that it takes (specification 5.6, "capture inputs"; I-CG-11).
+
+A graph is captured with a batch that stands for all that will be replayed: as many requests as it may hold, tokens
+shared out among them. What lies behind the last request in the persistent buffers has to be inert, so that a kernel
+that runs over it does nothing: query starts stay flat at the end, sequence lengths are 0.
+
+Source page 004 and release 0.17 fill the buffers differently:
+
+    source-004   decodes start every q tokens; every sequence is as long as the whole batch, a bound for all of them
+    0.17         tokens are shared out evenly, the last request has the rest; a sequence is as long as its own share
+
+    >>> inputs_017(Capture(5, RuntimeMode.PIECEWISE, False), EngineConfig(max_num_seqs=3))
+    CaptureInputs(num_reqs=3, query_start_loc=(0, 1, 2, 5), seq_lens=(1, 1, 3))
+    >>> inputs_004(Capture(4, RuntimeMode.FULL, True), EngineConfig(max_num_seqs=3, num_speculative_tokens=1))
+    CaptureInputs(num_reqs=2, query_start_loc=(0, 2, 4, 4), seq_lens=(4, 4, 0))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import NamedTuple
+
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.graphs.dispatcher import Descriptor
+
+
+class Capture(NamedTuple):
+    """One size to capture: tokens, FULL or PIECEWISE, and whether it is for uniform decodes only."""
+
+    num_tokens: int
+    mode: RuntimeMode
+    uniform_decode: bool
+
+
+class CaptureInputs(NamedTuple):
+    """What the persistent input buffers hold in a capture.
+
+    `query_start_loc`: max_num_seqs + 1 offsets in tokens. `seq_lens`: max_num_seqs lengths in tokens.
+    """
+
+    num_reqs: int
+    query_start_loc: tuple[int, ...]
+    seq_lens: tuple[int, ...]
+
+    @property
+    def num_scheduled_tokens(self) -> tuple[int, ...]:
+        """Tokens of each of the `num_reqs` requests."""
+        starts = self.query_start_loc[: self.num_reqs + 1]
+        return tuple(after - before for before, after in pairwise(starts))
+
+
+class Forward(NamedTuple):
+    """One run of the model for a capture.
+
+    `mode`: of the forward context, in which PIECEWISE wrappers act; a FULL graph is recorded around a forward of mode
+    NONE. `attn_metadata`: whether attention gets any. `num_tokens_across_dp`: None where there is one rank.
+    """
+
+    mode: RuntimeMode
+    num_tokens: int
+    attn_metadata: bool
+    num_tokens_across_dp: tuple[int, ...] | None
+    descriptor: Descriptor | None
+
+
+def num_capture_reqs(capture: Capture, config: EngineConfig) -> int:
+    """Requests of the batch with which a size is captured: as many as it may ever hold."""
+    each = config.uniform_decode_query_len if capture.uniform_decode else 1
+    return min(-(-capture.num_tokens // each), config.max_num_seqs)
+
+
+def inputs_017(capture: Capture, config: EngineConfig) -> CaptureInputs:
+    """Release 0.17."""
+    reqs = num_capture_reqs(capture, config)
+    each, rest = divmod(capture.num_tokens, reqs)
+    starts = [request * each for request in range(reqs)]
+    return _with_tails(capture, config, starts, [*[each] * (reqs - 1), each + rest])
+
+
+def inputs_004(capture: Capture, config: EngineConfig) -> CaptureInputs:
+    """Source page 004."""
+    reqs = num_capture_reqs(capture, config)
+    each = config.uniform_decode_query_len if capture.uniform_decode else capture.num_tokens // reqs
+    starts = [request * each for request in range(reqs)]
+    return _with_tails(capture, config, starts, [capture.num_tokens] * reqs)
+
+
+def _with_tails(capture: Capture, config: EngineConfig, starts: list[int], lengths: list[int]) -> CaptureInputs:
+    """Behind the last request nothing begins and nothing has a length."""
+    free = config.max_num_seqs - len(starts)
+    tail = [capture.num_tokens] * (free + 1)
+    return CaptureInputs(len(starts), (*starts, *tail), (*lengths, *[0] * free))
+
+
+INPUTS: dict[str, Callable[[Capture, EngineConfig], CaptureInputs]] = {"source-004": inputs_004, "0.17": inputs_017}
+
+
+def forwards(capture: Capture, ranks: int) -> tuple[Forward, Forward]:
+    """The warm-up and the capture of one size, source page 004. Token counts of all `ranks` are built here, equal by
+    construction: no rank asks another, though the collectives of the forward itself run (5.6).
+
+    A PIECEWISE capture gets no attention metadata, since attention stays outside of the pieces. Its warm-up does.
+    """
+    across = (capture.num_tokens,) * ranks if ranks > 1 else None
+    warm_up = Forward(RuntimeMode.NONE, capture.num_tokens, True, across, None)
+    if capture.mode is RuntimeMode.FULL:
+        return warm_up, warm_up
+    descriptor = Descriptor(capture.num_tokens)
+    return warm_up, Forward(RuntimeMode.PIECEWISE, capture.num_tokens, False, across, descriptor)
+
+
+__all__ = ["INPUTS", "Capture", "CaptureInputs", "Forward", "forwards", "inputs_004", "inputs_017", "num_capture_reqs"]

@@ -1,0 +1,191 @@
+"""Which CUDA graph a batch runs in: the V1 runner's dispatcher (specification 5.1 and 5.4). Pure: tables made once,
+then look-ups.
+
+A graph exists for a few token counts. A batch is padded up to the next one and looked up, FULL first, then
+PIECEWISE; without a match it runs eagerly with its own count. Ranks dispatch twice: alone, to know what to ask for,
+and after the agreement, with the agreed count and restricted to the agreed mode.
+
+Four releases, each a class. They differ in which requests the key of a FULL graph names, in the sizes that their runner
+makes (`sizes`), and in nothing else but 0.14's way of restricting the modes:
+
+    0.14   a FULL graph of mixed batches holds any number of requests; FULL can be forbidden, and nothing else
+    0.17   it holds as many as fit, but uniform decodes ask for `size / q`: with drafts (q > 1) they find nothing
+    0.24   uniform decodes ask for `size / q` only where decodes have graphs of their own, so they find it
+    0.33   as 0.24
+
+    >>> from dpsim.vllm.config import EngineConfig
+    >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6)
+    >>> Dispatcher033(config).dispatch(3, uniform_decode=True)
+    (<RuntimeMode.FULL: 2>, Descriptor(num_tokens=4, num_reqs=4, uniform=True, has_lora=False))
+    >>> Dispatcher033(config).dispatch(5, uniform_decode=True)[0]   # no decode graph of 8 requests (example A-14)
+    <RuntimeMode.PIECEWISE: 1>
+    >>> drafts = EngineConfig(cudagraph_mode="FULL", cudagraph_capture_sizes=(2, 4), num_speculative_tokens=1)
+    >>> [release(drafts).dispatch(4, uniform_decode=True)[0].name for release in DISPATCHERS.values()]
+    ['FULL', 'NONE', 'FULL']
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from bisect import bisect_left
+from collections.abc import Sequence, Set
+from typing import ClassVar, NamedTuple
+
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033
+
+ALL_MODES = frozenset(RuntimeMode)
+
+
+class Descriptor(NamedTuple):
+    """The key of a graph. `num_tokens`: of the padded batch. `num_reqs`: requests that the graph was captured for;
+    None: any number. `uniform`: each of them brings q tokens.
+    """
+
+    num_tokens: int
+    num_reqs: int | None = None
+    uniform: bool = False
+    has_lora: bool = False
+
+    def relaxed(self) -> Descriptor:
+        """The same for any number of requests, uniform or not."""
+        return Descriptor(self.num_tokens, None, False, self.has_lora)
+
+
+class Dispatcher(ABC):
+    """The tables of one configuration, on every rank the same. A release says what it puts into a key.
+
+    `sizes`: token counts with a graph, in any order; left out, those that the release's runner makes of the
+    configuration. `keys`: of each mode the graphs that there are; FULL and PIECEWISE graphs of the same size are two.
+
+    Raises AssertionError for a size of a decode graph that does not hold whole requests of q tokens.
+    """
+
+    ladder: ClassVar[Ladder]
+
+    def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None) -> None:
+        self.mode = config.cudagraph_mode
+        given = self.ladder.sizes(config) if sizes is None else sizes
+        self.sizes = tuple(sorted(set(given))) if self.mode != "NONE" else ()
+        self.q = config.uniform_decode_query_len
+        self.max_num_seqs = config.max_num_seqs
+        self.keys: dict[RuntimeMode, set[Descriptor]] = {mode: set() for mode in RuntimeMode}
+        both = config.enable_lora and config.cudagraph_specialize_lora
+        for has_lora in (True, False) if both else (config.enable_lora,):
+            self._register(has_lora)
+
+    def _register(self, has_lora: bool) -> None:
+        mixed, decode = self.mode.mixed_mode, self.mode.decode_mode
+        if mixed is not RuntimeMode.NONE:
+            self.keys[mixed].update(self.mixed_key(mixed, size, has_lora) for size in self.sizes)
+        if decode is RuntimeMode.FULL and self.mode.separate_routine:
+            decodes = [size for size in self.sizes if self.q <= size <= self.q * self.max_num_seqs]
+            self.keys[decode].update(self.key(size, True, has_lora) for size in decodes)
+
+    @abstractmethod
+    def mixed_key(self, mode: RuntimeMode, size: int, has_lora: bool) -> Descriptor:
+        """The graph of `size` tokens for batches of any kind, as it is kept."""
+
+    @abstractmethod
+    def asks_for_decodes(self) -> bool:
+        """Whether uniform decodes ask for a graph of uniform decodes."""
+
+    def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
+        """The graph that a batch asks for first, padded to `size` tokens. Raises AssertionError if that many tokens
+        are no whole number of decodes.
+        """
+        if uniform and self.asks_for_decodes():
+            requests, rest = divmod(size, self.q)
+            assert not rest, f"a decode graph of {size} tokens does not hold whole requests of {self.q}"
+            return Descriptor(size, min(requests, self.max_num_seqs), self.mode.separate_routine, has_lora)
+        return Descriptor(size, min(size, self.max_num_seqs), False, has_lora)
+
+    def dispatch(
+        self,
+        num_tokens: int,
+        uniform_decode: bool,
+        *,
+        has_lora: bool = False,
+        allowed: Set[RuntimeMode] = ALL_MODES,
+    ) -> tuple[RuntimeMode, Descriptor]:
+        """Mode and descriptor for a batch of `num_tokens`. One that matches no graph keeps its own count, in NONE.
+
+        NONE is returned whatever is allowed if the mode is NONE, or if the batch is larger than every graph: only a
+        search without a match asks whether it is. Raises AssertionError if it then is not, since ranks would split,
+        and if the padded count of a uniform decode is no whole number of decodes.
+        """
+        if not self.sizes or num_tokens > self.sizes[-1] or allowed == {RuntimeMode.NONE}:
+            return RuntimeMode.NONE, Descriptor(num_tokens)
+        exact = self.key(self.sizes[bisect_left(self.sizes, num_tokens)], uniform_decode, has_lora)
+        if RuntimeMode.FULL in allowed:
+            for key in (exact, exact.relaxed()):
+                if key in self.keys[RuntimeMode.FULL]:
+                    return RuntimeMode.FULL, key
+        if RuntimeMode.PIECEWISE in allowed and exact.relaxed() in self.keys[RuntimeMode.PIECEWISE]:
+            return RuntimeMode.PIECEWISE, exact.relaxed()
+        self.nothing_found(num_tokens, uniform_decode, allowed)
+        return RuntimeMode.NONE, Descriptor(num_tokens)
+
+    def nothing_found(self, num_tokens: int, uniform_decode: bool, allowed: Set[RuntimeMode]) -> None:
+        """Raise if a batch without a graph may not run eagerly."""
+        assert RuntimeMode.NONE in allowed, (
+            f"no graph for {num_tokens} tokens (uniform decode: {uniform_decode}) in the agreed mode "
+            f"{'/'.join(mode.name for mode in sorted(allowed))}"
+        )
+
+
+class Dispatcher014(Dispatcher):
+    """Release 0.14. Its caller can forbid FULL and no more, so NONE is always allowed."""
+
+    ladder: ClassVar[Ladder] = Ladder017()
+
+    def mixed_key(self, mode: RuntimeMode, size: int, has_lora: bool) -> Descriptor:
+        return Descriptor(size, None, False, has_lora)
+
+    def asks_for_decodes(self) -> bool:
+        return self.mode.has_mode(RuntimeMode.FULL)
+
+    def nothing_found(self, num_tokens: int, uniform_decode: bool, allowed: Set[RuntimeMode]) -> None:
+        pass
+
+
+class Dispatcher017(Dispatcher):
+    """Release 0.17, and the source page 000. In mode FULL uniform decodes ask for a key that mixed graphs lack."""
+
+    ladder: ClassVar[Ladder] = Ladder017()
+
+    def mixed_key(self, mode: RuntimeMode, size: int, has_lora: bool) -> Descriptor:
+        key = self.key(size, False, has_lora)
+        return key if mode is RuntimeMode.FULL else key.relaxed()
+
+    def asks_for_decodes(self) -> bool:
+        return self.mode.has_mode(RuntimeMode.FULL)
+
+
+class Dispatcher024(Dispatcher017):
+    """Release 0.24: uniform decodes ask as others do unless they have graphs of their own."""
+
+    ladder: ClassVar[Ladder] = Ladder024()
+
+    def asks_for_decodes(self) -> bool:
+        return self.mode.separate_routine
+
+
+class Dispatcher033(Dispatcher024):
+    """Release 0.33: other sizes."""
+
+    ladder: ClassVar[Ladder] = Ladder033()
+
+
+DISPATCHERS: dict[str, type[Dispatcher]] = {"0.14": Dispatcher014, "0.17": Dispatcher017, "0.33": Dispatcher033}
+
+__all__ = [
+    "ALL_MODES",
+    "DISPATCHERS",
+    "Descriptor",
+    "Dispatcher",
+    "Dispatcher014",
+    "Dispatcher017",
+    "Dispatcher024",
+    "Dispatcher033",
+]

@@ -1,0 +1,67 @@
+"""Source page 004's manager in the place of the V1 runner's dispatcher: the same questions, its answers (10.0).
+
+The page's own runner dispatches once. Here a rank dispatches a second time, with the agreed count in the agreed mode.
+A uniform decode has a decode graph or none in the first dispatch; where all agreed on PIECEWISE, it takes part in that.
+A batch without a graph keeps its own count, as several ranks do in 0.17 (example A-15).
+
+    >>> graphs = Managed(EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8), max_num_seqs=6))
+    >>> [graphs.dispatch(count, uniform_decode=True)[0].name for count in (3, 5)]  # no decode graph of 8 requests
+    ['FULL', 'NONE']
+    >>> graphs.dispatch(8, uniform_decode=True, allowed={RuntimeMode.PIECEWISE})
+    (<RuntimeMode.PIECEWISE: 1>, Descriptor(num_tokens=8, num_reqs=None, uniform=False, has_lora=False))
+
+XX: all FULL graphs count as captured, and none is specialised for adapters, of which the page knows nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.graphs.dispatcher import ALL_MODES, DISPATCHERS, Descriptor, Dispatcher, Dispatcher017
+from dpsim.vllm.graphs.manager import GraphManager
+
+
+class Managed(Dispatcher017):
+    """The manager, asked as a dispatcher is."""
+
+    def __init__(self, config: EngineConfig, sizes: Sequence[int] | None = None) -> None:
+        super().__init__(config, sizes)
+        self.manager = GraphManager(config, self.sizes)
+        self.keys = {mode: set() for mode in RuntimeMode}
+        for capture in self.manager.captures():
+            self.manager.record(capture)
+            self.keys[capture.mode].add(self.graph_key(capture.num_tokens, capture.uniform_decode))
+
+    def graph_key(self, size: int, decodes: bool) -> Descriptor:
+        """Of a decode graph its requests belong to the key: as many as fit."""
+        return Descriptor(size, min(size // self.q, self.max_num_seqs), True) if decodes else Descriptor(size)
+
+    def dispatch(
+        self,
+        num_tokens: int,
+        uniform_decode: bool,
+        *,
+        has_lora: bool = False,
+        allowed: Set[RuntimeMode] = ALL_MODES,
+    ) -> tuple[RuntimeMode, Descriptor]:
+        """As `Dispatcher.dispatch`."""
+        if not self.sizes or num_tokens > self.sizes[-1] or allowed == {RuntimeMode.NONE}:
+            return RuntimeMode.NONE, Descriptor(num_tokens)
+        mode, size = self.manager.graph(num_tokens, uniform_decode)
+        decodes = uniform_decode and bool(self.manager.decode_sizes)
+        if mode not in allowed and RuntimeMode.PIECEWISE in allowed & {self.mode.mixed_mode}:
+            mode, size, decodes = RuntimeMode.PIECEWISE, self.manager.sizes[num_tokens], False
+        if size is not None and mode is not RuntimeMode.NONE and mode in allowed:
+            return mode, self.graph_key(size, decodes)
+        self.nothing_found(num_tokens, uniform_decode, allowed)
+        return RuntimeMode.NONE, Descriptor(num_tokens)
+
+
+V1_GRAPHS: Mapping[str, type[Dispatcher]] = {
+    "source-004": Managed,
+    **{f"v1-{release}": made for release, made in DISPATCHERS.items()},
+}
+"""What the V1 runner may have, by name: a release's dispatcher, or the manager of page 004."""
+
+__all__ = ["V1_GRAPHS", "Managed"]

@@ -1,0 +1,242 @@
+"""A model of integers: its arithmetic, and the kernels that compute it on a device.
+
+The stand-in for a transformer has what coordination can break: layers with a KV cache, spread over pipeline stages;
+prompts in chunks; a sampler that accepts or rejects draft tokens; state of requests in slots. A token depends on every
+earlier token of its request and on where each was written in every layer's cache, so one stale token, one wrong count
+or one row in a wrong slot changes all that the request says later. Arithmetic is exact, modulo a prime.
+
+A kernel is written against the array API standard, with masks in place of indices that depend on data: the same on
+numpy and torch, bit for bit, and nothing for which a host would have to wait for its device. All rows of state are
+found by a *mapping* from batch rows to slots; what comes with slot -1 changes nothing.
+
+`dpsim.vllm.model.oracle` is the same model for one request, a token at a time, without a device.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from dpsim.vllm.model.arrays import count, namespace, of_host
+
+MODULUS = 32749
+VOCABULARY = 997
+LAYERS = 4
+KINDS = 4
+ANY = -1
+"""In a mask of the grammar: any kind of token is permitted."""
+
+
+class Span(NamedTuple):
+    """A batch row for kernels: `length` tokens from `start` of the step's tokens; what it computes ends in a sample
+    (`samples`); its tokens are of the prompt (`prefilling`), else the last sampled one and drafts.
+    """
+
+    start: int
+    length: int
+    prefilling: bool
+    samples: bool
+
+
+def stage_layers(stage: int, stages: int) -> range:
+    """The layers of a stage: equal shares, what is left over goes to the stages before the last (example A-28).
+
+    >>> [len(stage_layers(stage, 3)) for stage in range(3)]
+    [1, 2, 1]
+    """
+    share, left = divmod(LAYERS, stages)
+    sizes = [share + (stages - 1 - left <= at < stages - 1) for at in range(stages)]
+    start = sum(sizes[:stage])
+    return range(start, start + sizes[stage])
+
+
+# ---- the model: for a number or for arrays of them
+
+
+def prompt_token(request: int, position: int) -> int:
+    """A token of a request's prompt."""
+    return (131 * request + 17 * position + 3) % VOCABULARY
+
+
+def embedded(token: Any, position: Any) -> Any:
+    return (31 * token + 7 * position + 5) % MODULUS
+
+
+def cached(hidden: Any, position: Any, layer: int) -> Any:
+    """What a layer keeps of a token."""
+    return ((layer + 3) * hidden + 11 * position + 1) % MODULUS
+
+
+def mixed(attention: Any, hidden: Any, layer: int) -> Any:
+    """A layer's output, from the weighted sum over its cache and its input."""
+    return (attention + 13 * hidden + layer) % MODULUS
+
+
+def guessed(token: Any) -> Any:
+    """What the drafter thinks comes after a token."""
+    return (5 * token + 1) % VOCABULARY
+
+
+def chosen(hidden: int, residual: int) -> int:
+    """The next token: about every second one is what the drafter thinks."""
+    return int(guessed(residual)) if hidden % 4 < 2 else hidden % VOCABULARY
+
+
+def permitted(token: Any) -> Any:
+    """The grammar: after a token, which of `KINDS` kinds the next one has to be of."""
+    return (3 * token + 1) % KINDS
+
+
+def masked(token: Any, kind: Any) -> Any:
+    """What is chosen in place of a token if only one kind is permitted."""
+    return (token - token % KINDS + kind) % VOCABULARY
+
+
+# ---- kernels: buffers that are read, buffers that are written, arguments
+
+
+def fill(buffer: Any, value: int) -> None:
+    """Kernel: the same value everywhere."""
+    buffer[:] = value
+
+
+def put(buffer: Any, values: tuple[int, ...]) -> None:
+    """Kernel: values of the host, into a buffer of one dimension."""
+    buffer[:] = of_host(buffer, values)
+
+
+def put_one(buffer: Any, index: int, value: int) -> None:
+    """Kernel: a value at one place, zero elsewhere."""
+    buffer[:] = 0
+    buffer[index] = value
+
+
+def copy(source: Any, target: Any) -> None:
+    """Kernel: the content of one buffer, into another."""
+    target[:] = source
+
+
+def embed(inputs: Any, hidden: Any, residual: Any) -> None:
+    """Kernel: the step's tokens, as the first layer takes them."""
+    hidden[:] = embedded(inputs[0], inputs[1])
+    residual[:] = inputs[0]
+
+
+def forward(
+    hidden: Any,
+    residual: Any,
+    inputs: Any,
+    mapping: Any,
+    cache: Any,
+    hidden_out: Any,
+    residual_out: Any,
+    layers: tuple[int, ...],
+    spans: tuple[Span, ...],
+) -> None:
+    """Kernel: a stage's layers. `cache`: int64 (layers, slots, positions)."""
+    xp, rows = namespace(mapping), of_host(mapping, layout(spans)[0])
+    slots, positions, width = mapping[rows], inputs[1], cache.shape[2]
+    weights = count(cache, width)[None, :] + 1
+    last = xp.minimum(positions, of_host(cache, (width - 1,)))
+    state = hidden
+    for index, layer in enumerate(layers):
+        own = cache[index]
+        own[slots, positions % width] = cached(state, positions, layer)
+        upto = xp.cumulative_sum(own[mapping] * weights, axis=1)  # once a row: a long prompt has many tokens
+        state = mixed(upto[rows, last] % MODULUS, state, layer)
+    hidden_out[:] = state
+    residual_out[:] = residual
+
+
+def sample(
+    hidden: Any,
+    residual: Any,
+    inputs: Any,
+    tokens: Any,
+    sampled: Any,
+    rejected: Any,
+    spans: tuple[Span, ...],
+    masks: tuple[tuple[int, ...], ...] = (),
+) -> None:
+    """Kernel: the tokens that each row comes to, int64 (rows, width), how many they are, and how many drafts were
+    rejected, int32 (rows,) each. Places without a token hold -1. `masks`: of each row by place, the kind of token that
+    a grammar permits; empty if no row has a grammar.
+    """
+    xp, width = namespace(hidden), tokens.shape[1]
+    predicted = xp.where(hidden % 4 < 2, guessed(residual), hidden % VOCABULARY)
+    going = kept = of_host(hidden, tuple(int(span.samples) for span in spans))
+    number = going * 0
+    for place, (at, drafted, after) in enumerate(_places(spans, width)):
+        now = predicted[of_host(hidden, at)]
+        if masks:
+            kinds = of_host(hidden, tuple(mask[place] if place < len(mask) else ANY for mask in masks))
+            now = xp.where(kinds == ANY, now, masked(now, kinds))
+        tokens[:, place] = (now + 1) * going - 1
+        number = number + going
+        if any(drafted):
+            right = xp.astype(now == inputs[0][of_host(hidden, after)], going.dtype)
+            going = going * of_host(hidden, drafted) * right
+        else:
+            going = going * 0
+    sampled[:] = number
+    rejected[:] = kept * (of_host(hidden, tuple(_drafts(span) for span in spans)) + 1) - number
+
+
+def stack(first: Any, second: Any, rows: Any) -> None:
+    """Kernel: two rows of a table, from one array each."""
+    rows[0], rows[1] = first, second
+
+
+# ---- what the kernels share
+
+
+@lru_cache(maxsize=4096)
+def layout(spans: tuple[Span, ...]) -> tuple[tuple[int, ...], ...]:
+    """Of all tokens of a step: their rows, their places in them, and whether they are of a prompt."""
+    tokens = [(row, offset, int(span.prefilling)) for row, span in enumerate(spans) for offset in range(span.length)]
+    return tuple(zip(*tokens, strict=True))
+
+
+def _drafts(span: Span) -> int:
+    return 0 if span.prefilling else span.length - 1
+
+
+@lru_cache(maxsize=4096)
+def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """For each of so many tokens of a row, of all rows: which of the step's tokens it comes after; whether that one has
+    a draft behind it; and where that draft is.
+    """
+    starts = [span.start + (span.length - 1 if span.prefilling else 0) for span in spans]
+    places = []
+    for place in range(width):
+        at = tuple(start + min(place, _drafts(span)) for start, span in zip(starts, spans, strict=True))
+        drafted = tuple(int(place < _drafts(span)) for span in spans)
+        places.append((at, drafted, tuple(one + more for one, more in zip(at, drafted, strict=True))))
+    return tuple(places)
+
+
+__all__ = [
+    "ANY",
+    "KINDS",
+    "LAYERS",
+    "MODULUS",
+    "VOCABULARY",
+    "Span",
+    "cached",
+    "chosen",
+    "copy",
+    "embed",
+    "embedded",
+    "fill",
+    "forward",
+    "guessed",
+    "layout",
+    "masked",
+    "mixed",
+    "permitted",
+    "prompt_token",
+    "put",
+    "put_one",
+    "sample",
+    "stage_layers",
+]

@@ -1,0 +1,278 @@
+"""Variants of CUDA graphs that are captured: the mutants of specification 5.12, area 4.
+
+Each is the healthy protocol with one thing done wrong, most of them in the forward that `dp_batch` captures; what
+source page 004 does differently is in `pp_tokens`. What the batch agreement alone shows is in
+`dpsim.vllm.museum.graphs`, historical bugs are in `dpsim.vllm.museum.graph_bugs`. Some need a part that the protocol
+does not have, as weights that are offloaded: a healthy extension has it, and is their twin.
+
+"One rank" is the last of its group.
+
+    protocol: {name: dp_batch, form: source-000, variant: M-CG-3}       config: {capture_graphs: true}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dpsim.contract.interface import Buffer
+from dpsim.contract.registry import register_variant
+from dpsim.vllm.capture.session import CaptureSession, Target
+from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, Entry, ForwardContext, Outputs
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.captured import Agree, Agreed, CapturedForward, Metadata
+from dpsim.vllm.data_parallel.flow import Flow017
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.graphs.capture import Capture, CaptureInputs, inputs_004
+from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.graphs.manager import GraphManager
+from dpsim.vllm.model.arrays import count
+from dpsim.vllm.model.kernels import LAYERS, copy
+from dpsim.vllm.pipeline.graphs import CapturedLayers, ManagedSession
+
+HEALTHY = "healthy: an extension of the protocol, the twin of"
+
+
+def mutant(
+    name: str, expected: str | None, reason: str = "", protocol: str = "dp_batch", twin: str = ""
+) -> Callable[[type[Any]], type[Any]]:
+    form = "source-000" if protocol == "dp_batch" else "source-002"
+    return register_variant(name, protocol=protocol, form=form, expected=expected, reason=reason, twin=twin)
+
+
+# ---- dispatch
+
+
+@mutant("M-CG-8", "CRASH:WRONG*")
+class LongestDecides(Flow017):
+    """A batch whose longest request has the tokens of a decode counts as decodes, whatever the others have.
+
+    The decode graph takes it that all requests have as many, and its attention looks for them in wrong places.
+    """
+
+    def uniform(self, batch: Batch) -> bool:
+        return batch.forced_uniform or batch.max_query_len == self.q
+
+
+@mutant(
+    "M-CG-9",
+    None,
+    "performance only: the ranks ask for different modes, and run in the smallest, for which both have a graph",
+)
+class OneTokenIsPrefill(DataParallelStep):
+    """One rank takes a prompt of one token for a prefill, where the others take it for a decode."""
+
+    async def step(self, batch: Batch) -> None:
+        prefills = any(first == 0 for _, _, first in batch.scheduled)
+        last = self.host.index == self.host.size - 1
+        await super().step(batch._replace(max_query_len=0) if prefills and last else batch)
+
+
+@mutant("M-CG-15-replay", "MISMATCH:COLLECTIVE:COUNT")
+class OwnCount(CapturedForward):
+    """A rank runs the graph of its own count, as if nobody had agreed on a larger one (vllm pull request 25906)."""
+
+    def graph_key(self, batch: Batch, agreed: Agreed) -> Descriptor:
+        own = self.flow.padded(batch.num_tokens)
+        return self.flow.dispatch(batch, own, frozenset({agreed.mode}))[1]
+
+
+@mutant("M-CG-16", "CRASH:WRONG*")
+class PadsRequests(CapturedForward):
+    """Eager attention between pieces is told of as many requests as the graph has tokens.
+
+    Those behind the real ones are of an earlier step: what they had is written again, with nothing in it.
+    """
+
+    def told_requests(self, num_reqs: int, mode: RuntimeMode, key: Descriptor) -> int:
+        if mode is RuntimeMode.PIECEWISE:
+            return min(key.num_tokens, self.config.max_num_seqs)
+        return super().told_requests(num_reqs, mode, key)
+
+
+# ---- capture
+
+
+@mutant("M-CG-2", "CRASH:INDEXERROR", protocol="pp_tokens")
+class SmallestFirst(CapturedLayers):
+    """The smallest size is captured first, and the output has room for that one only (source page 004)."""
+
+    class SmallFirst(ManagedSession):
+        def order(self, targets: Iterable[Target]) -> list[Target]:
+            return sorted(targets, key=lambda target: target.key.num_tokens)
+
+    session = SmallFirst
+
+
+@mutant("M-CG-3", "CRASH:CAPTUREERROR")
+class NoWarmUp(CapturedForward):
+    """Nothing runs before it is captured: what a kernel initialises at first use, it initialises in the capture."""
+
+    class Cold(CaptureSession):
+        warm_ups = 0
+
+    session = Cold
+
+
+@mutant("cg-partial", None, f"{HEALTHY} M-CG-4", protocol="pp_tokens")
+class CapturesLargest(CapturedLayers):
+    """Of the FULL graphs only the largest is captured: memory ran out. Batches of other sizes run eagerly."""
+
+    def wanted(self) -> list[Capture]:
+        found = super().wanted()
+        largest = max([one.num_tokens for one in found], default=0)
+        return [one for one in found if one.mode is not RuntimeMode.FULL or one.num_tokens == largest]
+
+
+class AllCaptured(GraphManager):
+    """It does not look whether a graph exists."""
+
+    def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
+        captured, self.captured = self.captured, set(self.sizes.values())
+        chosen = super().runtime_mode(num_reqs, num_tokens, max_query_len)
+        self.captured = captured
+        return chosen
+
+
+@mutant("M-CG-4", "CRASH:ASSERTIONERROR", protocol="pp_tokens", twin="cg-partial")
+class ReplaysUncaptured(CapturesLargest):
+    """The last stage chooses a FULL graph that was never captured; the others go on, or wait for it."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        if self.layers[-1] + 1 == LAYERS:
+            self.graphs = AllCaptured(self.config)
+
+
+@mutant("cg-constructed", None, "healthy: token counts of a capture session as source page 004 has them")
+class Constructed(CapturedForward):
+    """Runs of a capture session agree on nothing: all ranks have as many tokens, since all capture the same.
+
+    Their batches, too, are those of source page 004.
+    """
+
+    def capture_inputs(self, target: Target) -> CaptureInputs:
+        return inputs_004(Capture(target.key.num_tokens, target.mode, target.key.uniform), self.config)
+
+    async def agree_on(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs, agree: Agree) -> Agreed:
+        tokens = target.key.num_tokens
+        key = Descriptor(tokens) if mode is RuntimeMode.NONE else target.key
+        return Agreed(mode, key, (tokens,) * self.ranks)
+
+
+@mutant("M-CG-5-capture", "DISAGREEMENT:CAPTURE")
+class FewerSizes(CapturedForward):
+    """One rank has another list of sizes, which no hash of the configuration covers: it leaves out the largest."""
+
+    def targets(self) -> list[Target]:
+        found = super().targets()
+        largest = max([target.key.num_tokens for target in found], default=0)
+        last = self.index == self.ranks - 1
+        return [target for target in found if not (last and target.key.num_tokens == largest)]
+
+
+@mutant("M-CG-10", "CRASH:CAPTUREERROR")
+class ActsFromOwnModeOn(CapturedForward):
+    """Wrappers act in their own mode and in those above it: pieces are captured within the capture of the whole."""
+
+    class AtLeast(CUDAGraphWrapper):
+        def acts(self, context: ForwardContext) -> bool:
+            return context.mode >= self.mode
+
+    wrapper = AtLeast
+
+
+@mutant("M-CG-11", None, "memory only: the pool of graphs grows with every size, until it is full")
+class KeepsOutputs(CapturedForward):
+    """Outputs of graphs are never given back: no two sizes share memory."""
+
+    class Strong(CUDAGraphWrapper):
+        async def capture(self, context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
+            return (await super().capture(context, inputs))._replace(owned=False)
+
+    wrapper = Strong
+
+
+@mutant("M-CG-11-late", "RACE:REUSED_IN_FLIGHT")
+class ReadsLate(CapturedForward):
+    """What a replay left is read on a side stream, and the next replay does not wait for that."""
+
+    def logits(self, outputs: Outputs) -> Buffer:
+        side, [found] = self.rank.stream("logits"), outputs.buffers
+        side.wait_stream(self.main)
+        logits = side.alloc(found.shape, "int32", "logits")
+        side.launch("logits", copy, reads=[found], writes=[logits])
+        if outputs.owned:
+            self.main.wait_stream(side)
+        self.give_back(outputs)
+        return logits
+
+
+def first_rows(slots: Any) -> None:
+    """Kernel: 0, 1, ... It takes nothing from the host: CUDA allows no such copy in a capture."""
+    slots[:] = count(slots, slots.shape[0])
+
+
+@mutant("M-CG-12", "CRASH:WRONG*")
+class RealBlockTables(CapturedForward):
+    """A graph is captured with the rows of the cache that requests had then, not with those that a step puts there."""
+
+    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+        starts, lengths, slots = super().told(context, num_reqs)
+        if context.mode is RuntimeMode.FULL:
+            slots = self.main.alloc(num_reqs, "int32", "captured.slots")
+            self.main.launch("captured.slots", first_rows, writes=[slots])
+        return [starts, lengths, slots]
+
+
+@mutant("M-CG-13", "CRASH:WRONG*")
+class StaleDummy(CapturedForward):
+    """A dummy step replays a graph on the metadata of the last real batch: it writes to the rows of its requests.
+
+    Pull requests 37728, 39444, 49757 and 56734 of vllm, for four ways to write: dp-dummy-stale-rows.
+    """
+
+    def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Any) -> None:
+        dummy = set(metadata.slots) == {-1}
+        if self.captures.allowed or not dummy:
+            super().put_metadata(metadata, into, stream)
+
+
+@mutant("M-CG-14", None, "memory only: each mode still begins with its largest graph, and the pool gets no larger")
+class FullFirst(CapturedForward):
+    """FULL graphs are captured before PIECEWISE ones."""
+
+    class Reversed(CaptureSession):
+        def order(self, targets: Iterable[Target]) -> list[Target]:
+            return sorted(super().order(targets), key=lambda target: -target.mode)
+
+    session = Reversed
+
+
+# ---- replay
+
+
+@mutant("M-CG-17", "RACE:BUFFER")
+class OtherStream(CapturedForward):
+    """Graphs are replayed on another stream than the one on which their inputs were put."""
+
+    class Elsewhere(CUDAGraphWrapper):
+        def replay(self, context: ForwardContext, entry: Entry) -> None:
+            other = self.captures.rank.stream("replays")
+            entry.graph.replay(other, f"{self.name}.replay")
+            context.stream.wait_stream(other)
+
+    wrapper = Elsewhere
+
+
+@mutant("M-CG-18", "GRAPH:UNPAIRED")
+class LargerCase(CapturedForward):
+    """One rank counts more adapters than any graph was captured for, finds none, and runs eagerly what all agreed to
+    replay. NCCL pairs both all the same; where the host has a part in the collective, it hangs.
+    """
+
+    async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
+        if batch.num_loras and self.index == self.ranks - 1:
+            agreed = agreed._replace(mode=RuntimeMode.NONE)
+        return await super().run(batch, agreed)

@@ -1,0 +1,129 @@
+"""Variants of expert load balancing: who counts what, and experts that move beside the experts' own collectives.
+
+M-ES-9 is a mutant of specification 10.8. eplb-coop-launch is vllm pull request 32860: transfers of experts and an
+all-to-all whose blocks have to be on the device all at once, each on a stream of its own. On one rank the transfers are
+there first, on another one the all-to-all, and neither can go on. There a thread issues the transfers; here the rank
+does so itself, since what hangs are the streams (the program `eplb` has the thread).
+
+    protocol: {name: dp_batch, form: source-000, variant: M-ES-9}
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from dpsim.contract.interface import Buffer, Stream
+from dpsim.contract.registry import register_variant
+from dpsim.vllm.data_parallel.expert_balance import SLOTS, ExpertBalance, Placement, keep
+from dpsim.vllm.data_parallel.forward import Forwards
+from dpsim.vllm.data_parallel.timeline import Batch
+
+
+@register_variant("M-ES-9", protocol="dp_batch", form="source-000", expected="HANG:COLLECTIVE:MISSING_RANK")
+class IdlesDoNotCount(ExpertBalance):
+    """A dummy step is no step of the interval.
+
+    A rank that idled comes to its end later than the others, who wait for it in the sum of the loads.
+    """
+
+    def counted_steps(self, batch: Batch) -> int:
+        return 0 if batch.is_dummy else 1
+
+
+@register_variant(
+    "M-ES-9-loads",
+    protocol="dp_batch",
+    form="source-000",
+    expected=None,
+    reason="performance only: loads are summed up before anybody decides by them, so all ranks come to the same, "
+    "and expert 0 seems to have more to do",
+)
+class CountsDummies(ExpertBalance):
+    """The tokens of dummy batches count as load."""
+
+    def tokens(self, batch: Batch) -> Counter[int]:
+        return Counter({0: batch.num_tokens}) if batch.is_dummy else super().tokens(batch)
+
+
+@register_variant("M-ES-9-interval", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
+class OneRankMoreOften(ExpertBalance):
+    """The last rank has a shorter interval than the others."""
+
+    def due(self) -> bool:
+        return super().due() or (self.device.index == self.device.size - 1 and self.steps == 1)
+
+
+@register_variant("M-ES-9-own", protocol="dp_batch", form="source-000", expected="DISAGREEMENT:PLACEMENT")
+class PlacesByOwnLoad(ExpertBalance):
+    """Each rank places by what it counted itself: experts are sent to ranks that do not expect them."""
+
+    def sum_loads(self) -> None:
+        pass
+
+
+PLACES = 2
+"""Places of the device that the experts' collective takes, all at once."""
+
+
+@register_variant(
+    "eplb-beside",
+    protocol="dp_batch",
+    form="source-000",
+    expected=None,
+    reason="healthy: experts move beside a step and take few places on the device, the twin of eplb-coop-launch",
+)
+class MovesBeside(ExpertBalance):
+    """Experts move on a stream of their own while the next step runs, and are taken over after it."""
+
+    places = 1
+
+    def __init__(self, forwards: Forwards) -> None:
+        super().__init__(forwards)
+        forwards.experts.occupy(PLACES)
+        self.device.occupy(self.places)
+        self.stream = self.rank.stream("eplb")
+        self.moving: tuple[Placement, Buffer] | None = None
+
+    async def after_step(self, batch: Batch) -> None:
+        self.finish()
+        await super().after_step(batch)
+
+    async def rearrange(self) -> None:
+        placement = await self.decide_placement()
+        self.stream.wait_stream(self.main)
+        self.moving = placement, self.exchange(placement, self.stream)
+
+    def exchange(self, placement: Placement, stream: Stream) -> Buffer:
+        """In one kernel, as NCCL runs a group of transfers: here a collective, after which everybody takes his own."""
+        everybody = stream.alloc(len(placement), "int32", "eplb.all")
+        incoming = stream.alloc(SLOTS, "int32", "eplb.incoming")
+        self.device.all_gather(everybody, self.weights, stream, site="eplb.exchange")
+        slots = tuple(self.placement.index(expert) for expert in self.own(placement))
+        stream.launch("eplb.take", keep, reads=[everybody], writes=[incoming], args=(slots,), cost=0)
+        everybody.free()
+        return incoming
+
+    def finish(self) -> None:
+        if self.moving is not None:
+            placement, incoming = self.moving
+            self.main.wait_stream(self.stream)
+            incoming.record_stream(self.main)
+            self.take_over(placement, incoming)
+            self.moving = None
+
+    async def end(self) -> None:
+        self.finish()
+        await super().end()
+
+
+@register_variant(
+    "eplb-coop-launch",
+    protocol="dp_batch",
+    form="source-000",
+    expected="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
+    twin="eplb-beside",
+)
+class TakesAllPlaces(MovesBeside):
+    """Transfers of experts take so many places that the experts' collective is not there beside them."""
+
+    places = PLACES

@@ -1,0 +1,255 @@
+"""Historical bugs of CUDA graphs, area 4, and the captured receive of area 3: what engines did wrong, in ten lines.
+
+Where a bug needs a part that the protocol does not have, a healthy extension has it, registered beside the bug and
+named as its `twin`: the bug alone is the difference between the two.
+
+Not here: watchdog-query-capture, which needs a second host thread (`dpsim.vllm.museum.overlap_graphs`).
+
+    protocol: {name: dp_batch, variant: graph-arena-move}       config: {capture_graphs: true}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dpsim.contract.interface import Buffer, Stream
+from dpsim.vllm.capture.registration import RegisteredAllReduce
+from dpsim.vllm.capture.session import CaptureSession, DummyRun, Target
+from dpsim.vllm.capture.wrapper import ForwardContext, Outputs
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.captured import Agree, CapturedForward, Metadata
+from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.model.kernels import LAYERS
+from dpsim.vllm.model.rows import Piece
+from dpsim.vllm.museum.captures import HEALTHY, mutant
+from dpsim.vllm.pipeline.batches import InputBatch
+from dpsim.vllm.pipeline.graphs import CapturedLayers
+
+# ---- a scratch arena
+
+
+@mutant("graph-arena", None, f"{HEALTHY} graph-arena-move")
+class Arena(CapturedForward):
+    """Kernels share scratch memory, which grows when a larger batch comes. The largest one runs before any capture."""
+
+    arena: Buffer | None = None
+
+    async def capture(self, agree: Agree) -> None:
+        self.scratch(self.ids.shape[0])
+        await super().capture(agree)
+
+    def scratch(self, num_tokens: int) -> Buffer:
+        """Room for so many tokens: what there is, or in its place a larger one."""
+        if self.arena is None or self.arena.shape[0] < num_tokens:
+            if self.arena is not None:
+                self.arena.free()
+            self.arena = self.main.alloc(num_tokens, "int32", "arena")
+        return self.arena.view(0, num_tokens)
+
+    async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
+        outputs = await super().project(layer, context, hidden)
+        [query, scratch] = outputs.buffers[0], self.scratch(hidden.shape[0])
+        context.stream.launch("scratch", squares, reads=[query], writes=[scratch], cost=0)
+        return outputs
+
+
+def squares(query: Any, scratch: Any) -> None:
+    """Kernel: something that nobody needs for long."""
+    scratch[:] = query * query
+
+
+@mutant("graph-arena-move", "STALE:FREED", twin="graph-arena")
+class ArenaMoves(Arena):
+    """The largest batch runs after the captures: the arena grows, and graphs go on writing where it was.
+
+    Vllm issue 55336, pull request 55341.
+    """
+
+    async def capture(self, agree: Agree) -> None:
+        await CapturedForward.capture(self, agree)
+        self.scratch(self.ids.shape[0])
+
+
+# ---- metadata of decodes
+
+
+@mutant("decode-metadata", None, f"{HEALTHY} graph-shape-alias")
+class DecodeMetadata(CapturedForward):
+    """Graphs of decodes have metadata buffers of their own, filled where such a graph is going to run."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.of_decodes = self.make_metadata(self.config.max_num_seqs)
+
+    def refreshed(self, pieces: tuple[Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
+        return self.of_decodes if key.uniform and mode is RuntimeMode.FULL else self.metadata
+
+    async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
+        if target.key.uniform:  # what the warm-up reads
+            self.put_metadata(self.capture_metadata(self.capture_inputs(target)), self.metadata, stream)
+        await super().dummy_run(target, mode, stream, agree)
+
+    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+        own = self.of_decodes if context.key.uniform and context.mode is RuntimeMode.FULL else self.metadata
+        starts, lengths, slots = own
+        return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
+
+
+@mutant("graph-shape-alias", "CRASH:DROPPEDTOKENS", twin="decode-metadata")
+class ShapeAlias(DecodeMetadata):
+    """A prompt as long as a decode runs in the decode graph, but its metadata is built as that of a prompt.
+
+    What the graph reads is what it was captured with, or of the last decodes (vllm issues 49918 and 53051).
+    """
+
+    def refreshed(self, pieces: tuple[Piece, ...], mode: RuntimeMode, key: Descriptor) -> tuple[Buffer, ...]:
+        prompts = any(first == 0 for _, _, first in pieces)
+        return self.metadata if prompts else super().refreshed(pieces, mode, key)
+
+
+# ---- an all-reduce whose peers are registered
+
+
+@mutant("car-registers", None, f"{HEALTHY} car-registration-a and car-registration-b")
+class Registers(CapturedForward):
+    """The experts' sums go through an all-reduce that reads its peers' buffers, which are told after the captures."""
+
+    reduce: type[RegisteredAllReduce] = RegisteredAllReduce
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.registered = self.reduce(self.rank, "dp_cpu", "ep")
+
+    def combine(self, summed: Buffer, context: ForwardContext) -> None:
+        self.registered.all_reduce(summed, context.stream, "experts.combine", context.capturing)
+
+    async def end_session(self) -> None:
+        await self.registered.register()
+
+
+@mutant("car-registration-a", "STALE:UNWRITTEN", twin="car-registers")
+class ReplaysInSession(Registers):
+    """A run for another variant replays a graph within the session, before anybody told where its buffers are.
+
+    Vllm issue 28334; ROCm aiter pull request 2638.
+    """
+
+    class Again(CaptureSession):
+        async def capture(self, target: Target, dummy_run: DummyRun) -> None:
+            await super().capture(target, dummy_run)
+            await dummy_run(target, target.mode, self.stream)
+
+    session = Again
+
+
+@mutant("car-registration-b", "DISAGREEMENT:REGISTERED", twin="car-registers")
+class CountsOnce(Registers):
+    """One rank does not note a buffer whose address it has noted before, which its allocator gave out again.
+
+    Each then goes by its own count through the lists of its peers (vllm pull request 39791).
+    """
+
+    class Cached(RegisteredAllReduce):
+        def note(self, buffer: Buffer) -> int:
+            reused = any(one.shape == buffer.shape for one in self.noted)
+            last = self.device.index == self.device.size - 1
+            return len(self.noted) - 1 if reused and last else super().note(buffer)
+
+    reduce = Cached
+
+
+# ---- a stream that prepares the next step
+
+
+@mutant("schedule-stream", None, f"{HEALTHY} sgl-schedule-war")
+class ScheduleStream(CapturedForward):
+    """The inputs of a step are put on a stream of their own, which first waits for the forward of the step before."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.schedule = self.rank.stream("schedule")
+        self.schedule.wait_stream(self.main)
+
+    def put(self, num_tokens: int, pieces: tuple[Piece, ...], stream: Stream) -> None:
+        self.fence(stream)
+        super().put(num_tokens, pieces, self.schedule)
+
+    def put_metadata(self, metadata: Metadata, into: tuple[Buffer, ...], stream: Stream) -> None:
+        super().put_metadata(metadata, into, self.schedule)
+        stream.wait_stream(self.schedule)
+
+    def fence(self, stream: Stream) -> None:
+        """The forward that reads these buffers comes first."""
+        self.schedule.wait_stream(stream)
+
+
+@mutant("sgl-schedule-war", "RACE:BUFFER", twin="schedule-stream")
+class ScheduleAhead(ScheduleStream):
+    """The next step's inputs are written while the forward of this one still reads the same buffers.
+
+    Sglang pull requests 26380 and 26376.
+    """
+
+    def fence(self, stream: Stream) -> None:
+        if self.captures.allowed:
+            super().fence(stream)
+
+
+# ---- a stage that tells the next one
+
+
+@mutant("pp-tells", None, f"{HEALTHY} pp-captured-recv", protocol="pp_tokens")
+class Tells(CapturedLayers):
+    """Before its layers a stage hears from the host of the stage before, and tells that of the next one."""
+
+    async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream) -> None:
+        await self.before()
+        await super().dummy_run(target, mode, stream)
+
+    async def run(self, input_batch: InputBatch, outgoing: Mapping[str, Buffer]) -> dict[str, Buffer]:
+        await self.before()
+        return await super().run(input_batch, outgoing)
+
+    async def before(self) -> None:
+        await self.hear()
+        self.tell()
+
+    async def hear(self) -> None:
+        if not self.is_first:
+            await self.rank.mailbox("stage").get("stage.hear")
+
+    def tell(self) -> None:
+        if self.layers[-1] + 1 < LAYERS:
+            stages = self.rank.device("pp")
+            self.rank.send(stages.ranks[stages.index + 1], "stage", stages.index, "stage.tell")
+
+
+@mutant("pp-captured-recv", "GRAPH:HOST_EFFECT", protocol="pp_tokens", twin="pp-tells")
+class TellsInForward(Tells):
+    """What a stage tells the next one it tells within its forward: once in a capture, and in no replay.
+
+    Vllm issue 51887, where all stages wait at the first decode.
+    """
+
+    async def before(self) -> None:
+        await self.hear()
+
+    async def forward(self, context: ForwardContext) -> Outputs:
+        self.tell()
+        return await super().forward(context)
+
+
+@mutant("pp-captured-recv-host", "CRASH:CAPTUREERROR", protocol="pp_tokens", twin="pp-tells")
+class HearsInForward(Tells):
+    """A stage hears within its forward: what waits for a peer is refused in a capture. That of gloo is not, in CUDA."""
+
+    async def before(self) -> None:
+        self.tell()
+
+    async def forward(self, context: ForwardContext) -> Outputs:
+        await self.hear()
+        return await super().forward(context)
+
+
+__all__ = ["Arena", "DecodeMetadata", "Registers", "ScheduleStream", "Tells"]

@@ -1,0 +1,124 @@
+"""Bugs that engines had where data-parallel ranks go in lockstep (museum, area 1), each with its report.
+
+Others are here under the name of the mutant that is the same: dp-dummy-graph-size is M-DP-11 (vllm pull request
+25906), dp-mode-split M-DP-6 (vllm 30173), dp-drafter-gate M-ES-6 (vllm 40589, issue 44185), and dp-dummy-stale-rows
+M-CG-13 and M-ES-5 (vllm 37728, 39444, 49757, 56734). eplb-coop-launch is in `dpsim.vllm.museum.experts`.
+
+    protocol: {name: dp_batch, form: source-000, variant: sgl-idle-none-field}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dpsim.contract.registry import register_variant
+from dpsim.vllm.data_parallel.drafter import Drafter
+from dpsim.vllm.data_parallel.forward import Execution, Microbatch
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.model import rows
+
+
+@register_variant("dp-drafter-pass-count", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
+class DummyDraftsOnce(Drafter):
+    """A dummy step runs the drafter's first forward only (vllm pull requests 26086 and 26217).
+
+    An idle rank is an agreement ahead after each step, which pairs up with its peers' next one.
+    """
+
+    async def propose(self, batch: Batch) -> list[Microbatch]:
+        if batch.is_dummy:
+            return await self.phase(batch.num_tokens, batch.scheduled, times=1)
+        return await super().propose(batch)
+
+
+@register_variant("sgl-idle-none-field", protocol="dp_batch", form="source-000", expected="CRASH:TYPEERROR")
+class IdleIsNotNothing(DataParallelStep):
+    """An idle rank has a batch with nothing in it, not no batch, and nobody expects that (sglang pull request 25404).
+
+    It raises before it agrees, and all others wait for it.
+    """
+
+    async def step(self, batch: Batch) -> None:
+        lengths: Any = [tokens for _, tokens, _ in batch.scheduled] if batch.num_tokens else None
+        await super().step(batch._replace(num_tokens=sum(lengths)))
+
+
+@register_variant("trt-rank-local-branch", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
+class AsksInTheErrorPath(DataParallelStep):
+    """A rank on which a KV transfer failed gathers what the others have to say (TensorRT-LLM 13902, 13900, 14020).
+
+    They do not know of it, and agree on their step. Requests with encoder inputs stand for those whose transfer fails.
+    """
+
+    async def step(self, batch: Batch) -> None:
+        if batch.encoder_reqs:
+            await self.host.all_reduce(np.ones(1, np.int32), site="transfer.failed")
+        await super().step(batch)
+
+
+@register_variant("rank-clock-rng", protocol="dp_batch", form="source-000", expected="*:COLLECTIVE:*")
+class OwnClock(DataParallelStep):
+    """Each tensor-parallel rank schedules by its own clock, and one drops a request a step before the others do.
+
+    sglang issue 27221; with a random state of its own in TensorRT-LLM pull request 12024. From then on the ranks of a
+    replica have other batches.
+    """
+
+    async def step(self, batch: Batch) -> None:
+        late = self.experts.index % (self.experts.size // self.host.size)
+        await super().step(without_last(batch) if late and self.rank.step else batch)
+
+
+def without_last(batch: Batch) -> Batch:
+    """Its requests but the last."""
+    *kept, (_, tokens, _) = batch.scheduled or ((0, 0, 0),)
+    return batch._replace(scheduled=tuple(kept), num_tokens=batch.num_tokens - tokens)
+
+
+CHUNK = 2
+"""Tokens that the experts take at a time."""
+
+
+@register_variant(
+    "moe-chunks",
+    protocol="dp_batch",
+    form="source-000",
+    expected=None,
+    reason="healthy: experts take the tokens in chunks, the twin of moe-chunk-size-vector",
+)
+class InChunks(DataParallelStep):
+    """Experts take a few tokens of each rank at a time. A rank without any left sends one that stands in."""
+
+    def launch_layers(self, execution: Execution, counts: tuple[int, ...]) -> list[Microbatch]:
+        own, parts = self.host.index, []
+        for start in range(0, max(counts), CHUNK):
+            sizes = self.sizes(counts, start)
+            pieces = rows.cut(execution.batch.scheduled, start, start + CHUNK)
+            parts.append(self.launch_layer(sum(sizes), sum(sizes[:own]), sizes[own], pieces))
+        return parts
+
+    def sizes(self, counts: tuple[int, ...], start: int) -> tuple[int, ...]:
+        """Rows that each rank brings into a chunk, by one rule for all."""
+        return tuple(max(min(count - start, CHUNK), 1) for count in counts)
+
+
+@register_variant(
+    "moe-chunk-size-vector",
+    protocol="dp_batch",
+    form="source-000",
+    expected="MISMATCH:COLLECTIVE:COUNT",
+    twin="moe-chunks",
+)
+class PatchesOwnEntry(InChunks):
+    """A rank without tokens corrects its own entry of the sizes only (TensorRT-LLM 16745; vllm 21963).
+
+    The others think that it brings nothing.
+    """
+
+    def sizes(self, counts: tuple[int, ...], start: int) -> tuple[int, ...]:
+        own = self.host.index
+        left = [max(min(count - start, CHUNK), 0) for count in counts]
+        return tuple(max(size, int(rank == own)) for rank, size in enumerate(left))

@@ -1,0 +1,100 @@
+"""Variants of a microbatch that raises: mutants of specification 4.7 and 4.13, and a bug that an engine had.
+
+The healthy twin is refused by a kernel in one microbatch, on every rank, releases the other one, and runs the step as a
+whole. Each variant is that with one thing done wrong.
+
+    protocol: {name: dbo, form: "0.33", variant: ubatch-parked-sibling}       config: {enable_dbo: true}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from dpsim.contract.interface import Buffer
+from dpsim.vllm.capture.wrapper import Outputs
+from dpsim.vllm.museum.overlap import HEALTHY, mutant
+from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.sm_control import SMControl
+from dpsim.vllm.overlap.step import Forward033
+from dpsim.vllm.overlap.wrapper import Part, Running, UBatchWrapper
+
+
+class Refused(RuntimeError):
+    """A kernel does not take a batch that was split."""
+
+
+@mutant("dbo-falls-back", None, f"{HEALTHY} ubatch-parked-sibling, M-BT-12 and M-BT-18")
+class FallsBack(Forward033):
+    """The first microbatch is refused in its second layer, on every rank; the step then runs as a whole."""
+
+    class Wrapper(UBatchWrapper):
+        async def run_ubatches(self, parts: Any) -> Outputs:
+            try:
+                return await super().run_ubatches(parts)
+            except Refused:
+                self.rank.probe("dbo.refused")
+                raise
+
+        async def __call__(self, forward: Any, inputs: Any, parts: Any) -> Outputs:
+            try:
+                return await super().__call__(forward, inputs, parts)
+            except Refused:
+                return await super().__call__(forward, inputs, None)
+
+    wrapper_of = Wrapper
+
+    async def mixture(self, layer: int, attended: Buffer) -> Buffer:
+        if self.dbo.enabled and self.dbo.current_ubatch_id == 0:
+            await self.dbo.yield_()
+            raise Refused("no kernel for so few tokens")
+        return await super().mixture(layer, attended)
+
+
+@mutant("ubatch-parked-sibling", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
+class ParksSibling(FallsBack):
+    """An exception releases the next microbatch once, which then waits for ever for one that is gone.
+
+    Vllm pull requests 55586 and 51700.
+    """
+
+    class ParksWrapper(FallsBack.Wrapper):
+        def failed(self, error: Exception, running: Running) -> None:
+            running.errors.append(error)
+
+    wrapper_of = ParksWrapper
+
+
+@mutant("M-BT-12", "HANG:FLAG:THREAD_ENDED", twin="dbo-falls-back")
+class LeavesSilently(FallsBack):
+    """A microbatch that raises does not let the next one go on."""
+
+    class SilentWrapper(FallsBack.Wrapper):
+        def failed(self, error: Exception, running: Running) -> None:
+            running.errors.append(error)
+
+        async def run_ubatch(self, context: UBatchContext, part: Part, running: Running, capturing: bool) -> None:
+            await context.enter()
+            outputs = await self.model(part.forward.context, part.inputs)
+            context.exit()
+            self.keep(context.id, outputs, running)
+
+    wrapper_of = SilentWrapper
+
+
+@mutant("M-BT-18", "CRASH:TOOFEWSMS", twin="dbo-falls-back")
+class KeepsBudget(FallsBack):
+    """Multiprocessors are given back at the end of microbatches, and not when one of them raised."""
+
+    class Forgets(SMControl):
+        @contextmanager
+        def shared_out(self) -> Iterator[None]:
+            self.comm, self.compute = self.budget, self.total - self.budget
+            yield
+            self.restore()
+
+    sm_control = Forgets
+
+
+__all__ = ["FallsBack", "Refused"]

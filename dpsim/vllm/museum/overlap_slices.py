@@ -1,0 +1,135 @@
+"""Variants of how a batch is cut into microbatches, run: mutants of specification 3.10, and bugs that engines had.
+
+What decides whether a batch is cut at all is in `dpsim.vllm.museum.batch` and `dpsim.vllm.museum.flow`.
+
+    protocol: {name: dbo, form: "0.33", variant: M-UB-7}       config: {enable_dbo: true}
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.capture.wrapper import ForwardContext
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan
+from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing033
+from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.museum.overlap import mutant
+from dpsim.vllm.overlap.step import Forward033, OverlapStep
+
+
+@mutant("M-UB-5", "CRASH:ASSERTIONERROR")
+class DoesNotStretch(Forward033):
+    """The last microbatch ends with the last real token."""
+
+    class Cut(Slicing033):
+        def stretched(
+            self, own: list[Slice], num_reqs: int, num_tokens_padded: int, num_reqs_padded: int
+        ) -> list[Slice]:
+            return own
+
+    slicing = Cut
+
+
+@mutant("M-UB-6", "CRASH:ASSERTIONERROR")
+class SidesSwapped(Forward033):
+    """A request that ends at a boundary goes on behind it, and one that begins there begins before it."""
+
+    class Cut(Slicing033):
+        def first_request(self, starts: Sequence[int], token: int) -> int:
+            return max(bisect_left(starts, token) - 1, 0)
+
+        def stop_request(self, starts: Sequence[int], token: int) -> int:
+            return min(bisect_right(starts, token), len(starts) - 1)
+
+    slicing = Cut
+
+
+@mutant("M-UB-7", "CRASH:WRONG*")
+class ShortensInPlace(Forward033):
+    """A request that is cut is made shorter for all: the next microbatch sees what was meant for this one."""
+
+    class Cut(MetadataCut):
+        def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+            return whole.seq_lens[one.requests.start : one.requests.stop]
+
+    metadata_cut = Cut
+
+
+@mutant("M-UB-8", "CRASH:WRONG*")
+class ForgetsEarlier(Forward033):
+    """Tokens of earlier microbatches are taken off a request's length, too."""
+
+    class Cut(MetadataCut):
+        def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+            lengths = super().own_lengths(whole, one)
+            lengths[0] -= one.tokens.start - int(whole.query_start_loc[one.requests.start])
+            return lengths
+
+    metadata_cut = Cut
+
+
+@mutant("M-UB-9", "CRASH:WRONG*")
+class OwnSlicesInGraph(Forward033):
+    """A graph gets metadata cut by the own slices, with fewer requests than it was captured for."""
+
+    class Cut(Slicing033):
+        class Own(Slices):
+            def for_attention(self, mode: RuntimeMode) -> list[Slice]:
+                return self.own
+
+        def slices(self, *args: object) -> Slices:
+            return self.Own(*super().slices(*args))  # type: ignore[arg-type]
+
+    slicing = Cut
+
+
+@mutant("M-UB-11", "CRASH:KERNELERROR")
+class CountsOfBatch(Forward033):
+    """A microbatch is told the counts of the whole batch: its all-to-all has twice the rows that there are."""
+
+    def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
+        return context.counts
+
+
+@mutant("dbo-slice-metadata", "CRASH:WRONG*")
+class CacheWithoutNumber(Forward033):
+    """Metadata is kept under a key without the number of the microbatch: the second gets that of the first.
+
+    Vllm pull request 48659; the others of this entry are M-UB-8 (56031) and what `MetadataCut` refuses (29933).
+    """
+
+    class Cut(MetadataCut):
+        def cut(self, whole: AttentionMetadata, one: Slice) -> AttentionMetadata:
+            first = Slice(range(0, len(one.requests)), range(0, len(one.tokens)))
+            return super().cut(whole, first)
+
+    metadata_cut = Cut
+
+
+@mutant("dbo-dummy-optout", "DISAGREEMENT:PLAN")
+class DummyOptsOut(OverlapStep):
+    """Ranks deduce the wishes of others from their tokens, and one with a dummy batch does not split.
+
+    Found in the review of vllm pull request 50945.
+    """
+
+    idle = False
+
+    async def step(self, batch: Batch) -> None:
+        self.idle = not batch.num_tokens
+        await super().step(batch)
+
+    def plan(self, table: HostArray, local: LocalBatch) -> StepPlan:
+        deduced = table.copy()
+        deduced[2] = np.where(table[0] >= self.config.dbo_decode_token_threshold, 1, 0)
+        plan = super().plan(deduced, local)
+        return plan._replace(microbatched=plan.microbatched and not self.idle)
+
+
+__all__ = ["DummyOptsOut"]

@@ -1,0 +1,83 @@
+"""Variants of what requests are to the scheduler: stop tokens seen late, drafts by row, admission, sessions.
+
+As `dpsim.vllm.museum.tokens`, which says more. No report of these bugs is known: they put in another place what
+specification 6.2, 6.5, 6.9 and 7.6 say of results that come late, of the width of a broadcast, of preemption, and of
+an id that comes again while its last batch is under way.
+
+    protocol: {name: pp_tokens, form: source-002, variant: pp-late-results}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.vllm.museum.tokens import WRONG, mutant
+from dpsim.vllm.pipeline.batches import Admission, Row
+from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler, RequestState
+from dpsim.vllm.pipeline.stage import Stage
+
+
+@mutant("pp-late-results", "CRASH:WRONGEND")
+class TellsWasted(PipelineScheduler):
+    """What steps say that were under way when a request ended is told to its client all the same (I-PS-12).
+
+    Nobody notices while requests end by their number of tokens, which is known before: then no step is wasted.
+    """
+
+    def drops(self, state: RequestState) -> bool:
+        return False
+
+    def ends_at(self, state: RequestState) -> int:
+        return state.max_tokens if state.ended else state.length
+
+
+@mutant("pp-width-of-all", "MISMATCH:COLLECTIVE:COUNT")
+class ExpectsDraftsOfAll(SampledTokens):
+    """The receivers make room for drafts only if every row has some: where some rows have none, they expect less."""
+
+    def received_width(self, rows: Sequence[Row]) -> int:
+        return 1 + self.drafts if all(row.drafts for row in rows) else 1
+
+
+@mutant("pp-admits-preempting", "CRASH:WRONGADMISSION")
+class AdmitsWhilePreempting(PipelineScheduler):
+    """A request gets a slot in the step in which another one had to give its own back.
+
+    It is the one that lost its slot: there was no room for it with drafts, there is without, and so it comes and goes.
+    """
+
+    def may_admit(self, preempted: Sequence[int]) -> bool:
+        return True
+
+
+@mutant("pp-session-generation", WRONG)
+class KeepsGeneration(Stage):
+    """A session that goes on comes as a new request with an id that has a slot; nobody notes that it was given back.
+
+    What its former request still has under way is then taken over by the next, which has the same slot.
+    """
+
+    def slot_for(self, admission: Admission) -> int:
+        if admission.continues is not None:
+            self.slots.give_back(admission.continues)
+        return self.slots.hand_out(admission.request)
+
+
+@mutant("pp-session-result", WRONG)
+class ResultsById(PipelineScheduler):
+    """A result is that of whoever has the id when it comes: of the next request of a session, or of a reused id."""
+
+    def _take(self, state: RequestState, sampled: int, rejected: int) -> int:
+        now = next((one for one in (*self.running, *self.waiting) if one.key == state.key), state)
+        state.in_flight -= 1
+        now.in_flight += 1
+        return super()._take(now, sampled, rejected)
+
+
+@mutant("pp-session-seat", "CRASH:INDEXERROR")
+class ForgetsHeldSlots(PipelineScheduler):
+    """A session that waits for input does not run, so its slot counts as free; the stages have none left to give."""
+
+    def has_seat(self, state: RequestState) -> bool:
+        return len(self.running) < self.config.max_num_seqs

@@ -1,0 +1,213 @@
+"""Variants of the start-up: the mutants of specification 8.7 and 9.5.
+
+Each is the healthy protocol with one thing done wrong, in the piece that does it. Mutants of what is compared need a
+start that is refused, and a start that was refused everywhere is no hang: their twin is one whose participants end
+without an exception once they have told and left.
+
+"One engine" and "one worker" are the last of them.
+
+    protocol: {name: startup, form: "0.14", variant: M-CF-4}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from types import MappingProxyType
+from typing import Any
+
+from dpsim.contract.interface import Rank, Store
+from dpsim.contract.registry import register_variant
+from dpsim.vllm.config import InitPorts, ParallelConfig, Surroundings
+from dpsim.vllm.config.kv_memory import UNKNOWN
+from dpsim.vllm.startup.compared import Compared, Fields
+from dpsim.vllm.startup.conversation import Child
+from dpsim.vllm.startup.coordinator import Coordinator
+from dpsim.vllm.startup.engine import EngineCore
+from dpsim.vllm.startup.errors import StartupError
+from dpsim.vllm.startup.ports import ListedPorts
+from dpsim.vllm.startup.program import Startup, StartupSetup
+
+HEALTHY = "healthy: an extension of the protocol, the twin of"
+
+
+def mutant(
+    name: str, expected: str | None, form: str = "0.33", reason: str = "", twin: str = ""
+) -> Callable[[type[Any]], type[Any]]:
+    return register_variant(name, protocol="startup", form=form, expected=expected, reason=reason, twin=twin)
+
+
+# ---- what is compared
+
+
+@mutant("start-refused", None, reason=f"{HEALTHY} M-CF-2, M-CF-3, M-CF-14 and eplb-flag-mismatch")
+class Refused(Startup):
+    """A start that failed everywhere ends without an exception: whoever gives up has told why, and left."""
+
+    probes = ()
+
+    async def run(self, rank: Rank, prepared: StartupSetup) -> None:
+        with suppress(StartupError):
+            await super().run(rank, prepared)
+
+    async def serve(self, rank: Rank, prepared: StartupSetup) -> None:
+        with suppress(StartupError):
+            await super().serve(rank, prepared)
+
+
+@mutant("M-CF-1", "CRASH:CONFIGMISMATCH")
+class HashesTheRank(Compared):
+    """The hash covers the data-parallel rank, so no two engines have the same."""
+
+    def hash(self, parallel: ParallelConfig) -> str:
+        return f"{super().hash(parallel)} {parallel.data_parallel_rank}"
+
+
+class Forgetful(Compared):
+    """Some fields are not compared."""
+
+    forgotten: tuple[str, ...] = ()
+
+    def hash(self, parallel: ParallelConfig) -> str:
+        return ""
+
+    def hashed(self, parallel: ParallelConfig) -> Fields:
+        return tuple(field for field in super().hashed(parallel) if field[0] not in self.forgotten)
+
+
+class ForgetsSync(Forgetful):
+    forgotten = ("disable_nccl_for_dp_synchronization",)
+
+
+@mutant("M-CF-2", "HANG:COLLECTIVE:*", twin="start-refused")
+class SyncNotCompared(Refused):
+    """Where ranks agree, over gloo or NCCL, is not compared: the first agreement hangs."""
+
+    replaced = MappingProxyType({Compared: ForgetsSync})
+
+
+class ForgetsBalancedness(Forgetful):
+    forgotten = ("eplb_config.log_balancedness",)
+
+
+@mutant("M-CF-3", "*:COLLECTIVE:*", twin="start-refused")
+class BalancednessNotCompared(Refused):
+    """Whether the balancedness of experts is logged is not compared, and takes a collective."""
+
+    replaced = MappingProxyType({Compared: ForgetsBalancedness})
+
+
+class ForgetsShapes(Compared):
+    def shaping(self, config: Any) -> Fields:
+        return ()
+
+
+@mutant("M-CF-14", "*:COLLECTIVE:*", twin="start-refused")
+class ShapesNotCompared(Refused):
+    """Sizes of graphs are in no hash: engines that have other ones capture less, and the others hang."""
+
+    replaced = MappingProxyType({Compared: ForgetsShapes})
+
+
+# ---- ports
+
+
+@mutant("M-CF-4", "CRASH:NOBODYCAME", form="0.14")
+class FirstInFirstOut(EngineCore):
+    """One engine pops its ports from the front of the list."""
+
+    def own_ports(self) -> InitPorts:
+        ports = super().own_ports()
+        if self.engine == self.layout.engines - 1:
+            ports.ports.reverse()
+        return ports
+
+
+@mutant("M-CF-5", "CRASH:NOBODYCAME")
+class RetriesAlone(ListedPorts):
+    """The first member goes on to the next port when one is taken, and the others do not hear of it."""
+
+
+@mutant("M-CF-12", "CRASH:NOBODYCAME", form="0.14")
+class CompletedTwice(EngineCore):
+    """One engine completes its parallel configuration once more after INIT: that pops a port."""
+
+    def written(self, *init: Any) -> None:
+        super().written(*init)
+        if self.engine == self.layout.engines - 1:
+            self.parallel = self.parallel.post_init(Surroundings())
+
+
+@mutant("M-ST-6", "CRASH:NOBODYCAME", form="0.14")
+class WorkersFirst(EngineCore):
+    """Workers are spawned before the engine DP group is made, and pop its port."""
+
+    async def start(self, ports: InitPorts, workers: Store) -> None:
+        self.spawn(ports.copy(), workers)
+        await self.make_group(ports)
+
+
+@mutant("M-ST-14", "CRASH:NOBODYCAME", form="0.14")
+class PopsOnceMore(EngineCore):
+    """On one node a port is popped too many before the workers get their copies."""
+
+    def spawn(self, ports: InitPorts, workers: Store) -> None:
+        if self.rank.node:
+            ports.get_next_dp_init_port()
+        super().spawn(ports, workers)
+
+
+# ---- the memory of KV caches
+
+
+@mutant("M-CF-6", "CRASH:NOMEMORY")
+class Largest(EngineCore):
+    """All replicas take the blocks of the largest one."""
+
+    def reduced(self, offers: list[int]) -> int:
+        return max(offers)
+
+
+@mutant("M-CF-7", "CRASH:ASSERTIONERROR")
+class SendsMinusOne(EngineCore):
+    """A replica that was added sends -1, which is less than any size."""
+
+    def offer(self, own: int) -> int:
+        return UNKNOWN if self.rank.node else own
+
+
+@mutant("M-CF-9", "HANG:COLLECTIVE:MISSING_RANK")
+class SyncsAlone(EngineCore):
+    """One replica alone agrees on the memory of KV caches."""
+
+    def syncs(self) -> bool:
+        return super().syncs() and not self.engine
+
+
+# ---- READY
+
+
+@mutant("M-ST-11", "HANG:MAILBOX:NO_MESSAGE")
+class ReadyTooEarly(EngineCore):
+    """An engine says READY before the coordinator does: the first START may come before its subscription."""
+
+    async def be_ready(self, head: Child) -> None:
+        self.say_ready(head)
+        await self.subscribe()
+        await head.obey("serve")
+
+
+@mutant("M-ST-12", "HANG:MAILBOX:NO_MESSAGE")
+class CountsOneLess(Coordinator):
+    """The coordinator says READY when one subscription is still on its way."""
+
+    def expected(self) -> int:
+        return super().expected() - 1
+
+
+@mutant("M-ST-13", "CRASH:SAMESEEDS")
+class SeedOfRank(EngineCore):
+    """The seed is the data-parallel rank, which every replica of a dense model has reset to 0."""
+
+    def seed(self) -> int:
+        return self.parallel.independent().data_parallel_rank

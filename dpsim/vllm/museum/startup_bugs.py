@@ -1,0 +1,59 @@
+"""Historical bugs of configuration and ports, area 5: what engines did wrong, in ten lines.
+
+protocol: {name: startup, variant: port-toctou}       ports: [{port: 40004, late: true}]
+"""
+
+from __future__ import annotations
+
+import json
+from types import MappingProxyType
+from typing import Any
+
+from dpsim.vllm.config import ParallelConfig
+from dpsim.vllm.museum.startup import Refused, mutant
+from dpsim.vllm.startup.compared import Compared, Fields, Told
+from dpsim.vllm.startup.ports import ListedPorts
+from dpsim.vllm.startup.worker import Worker
+
+
+class ComparesNothing(Compared):
+    def told(self, config: Any, parallel: ParallelConfig) -> Told:
+        return Told("", ())
+
+
+@mutant("eplb-flag-mismatch", "*:COLLECTIVE:*", twin="start-refused")
+class NothingIsCompared(Refused):
+    """One node logs the balancedness of experts, and it alone makes the all-reduce for that.
+
+    Vllm issue 26187, pull request 26218, which compares a hash in the handshake.
+    """
+
+    replaced = MappingProxyType({Compared: ComparesNothing})
+
+
+@mutant("numa-bind-hash", "CRASH:CONFIGMISMATCH")
+class LocalFieldsCompared(Compared):
+    """The hash covers fields that differ between healthy nodes: no cluster comes up (vllm pull request 41098)."""
+
+    def hashed(self, parallel: ParallelConfig) -> Fields:
+        local = getattr(parallel, "numa_bind_nodes", None)
+        return (*super().hashed(parallel), ("numa_bind_nodes", json.dumps(local)))
+
+
+@mutant("multinode-shape-config", "MISMATCH:COLLECTIVE:COUNT")
+class OwnLimits(Worker):
+    """A worker on a node of its own sizes the memory profile by what its own command line says.
+
+    Vllm pull request 44718.
+    """
+
+    def __init__(self, rank: Any, layout: Any, config: Any, own: Any, *more: Any) -> None:
+        super().__init__(rank, layout, own, own, *more)
+
+
+@mutant("port-toctou", "CRASH:NOBODYCAME")
+class FoundThenBound(ListedPorts):
+    """A port is found free, and bound when another program may have taken it: one member retries with the next.
+
+    Vllm issues 39015 and 28498; pull request 51018 picks the port when it is bound.
+    """

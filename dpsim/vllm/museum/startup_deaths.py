@@ -1,0 +1,38 @@
+"""Variants of the start-up in which a death is not noticed: the mutants of I-ST-10 (specification 9.3).
+
+That a rank dies, and that those end who learn of it, is no fault of the protocol, so exhibits switch these classes off;
+what is left is who waits for ever.
+
+    protocol: {name: startup_watched, variant: startup-no-sentinel}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.registry import register_variant
+from dpsim.vllm.startup.watched import WatchedWorker, WatchingEngine
+
+
+def mutant(name: str, expected: str) -> Callable[[type[Any]], type[Any]]:
+    return register_variant(name, protocol="startup_watched", form="0.33", expected=expected)
+
+
+@mutant("startup-no-sentinel", "HANG:MAILBOX:DEAD_RANK")
+class NoSentinel(WatchingEngine):
+    """An engine core waits for answers of its workers and does not look at their processes: one that is killed sends
+    none, and the front end waits with it.
+    """
+
+    def watched(self) -> tuple[str, ...]:
+        return ()
+
+
+@mutant("startup-no-death-pipe", "HANG:COLLECTIVE:DEAD_RANK")
+class NoDeathPipe(WatchedWorker):
+    """A worker does not look at its engine core, and stays in its collective when that has given up."""
+
+    async def death_pipe(self, rank: Rank) -> None:
+        return

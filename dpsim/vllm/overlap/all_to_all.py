@@ -1,0 +1,181 @@
+"""Dispatch and combine of the experts, and where in them a microbatch yields (specification 4.4).
+
+Both forms send each token to the rank of its expert and bring it back. A whole batch goes through the same code: then
+nothing yields, and all is on the stream of the forward.
+
+    high throughput   the kernels run on the comm stream. A microbatch yields before each, and once more before it takes
+                      back what a combine brought
+    low latency       a kernel sends, and the network does the rest beside all streams. That the receive is complete is
+                      left to a hook, which the next microbatch runs once its own computing is enqueued
+
+Buffers that cross streams are freed as soon as they were used by the last call, with `record_stream`: the allocator
+keeps them until the other stream is through.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from dpsim.contract.interface import Buffer, Event, Rank, Stream
+from dpsim.vllm.overlap.hooks import Dbo
+from dpsim.vllm.overlap.routing import Route, permute, unpermute
+from dpsim.vllm.overlap.sm_control import SMControl
+from dpsim.vllm.overlap.state import ForwardState
+
+
+class AllToAll(ABC):
+    """The all-to-all of one rank. `handles`: the dispatch that a combine belongs to, by microbatch (I-BT-8)."""
+
+    def __init__(self, rank: Rank, state: ForwardState, dbo: Dbo, sms: SMControl, shares: int) -> None:
+        self.rank, self.state, self.dbo, self.sms, self.shares = rank, state, dbo, sms, shares
+        self.experts = rank.device("ep")
+        self.handles: dict[int, Route] = {}
+
+    @abstractmethod
+    async def dispatch(self, layer: int, hidden: Buffer) -> Buffer:
+        """Send own tokens to their experts. The result: those that the own expert got, on the compute stream."""
+
+    @abstractmethod
+    async def combine(self, outgoing: Buffer, num_tokens: int) -> Buffer:
+        """Send them back. The result: the own tokens, in their places. Frees `outgoing`."""
+
+    # ---- what both have
+
+    def route(self, layer: int) -> Route:
+        """By the counts of the forward context, which are those of this microbatch on all ranks."""
+        forward = self.state.told()
+        counts = [rows for rows in forward.context.counts for _ in range(self.shares)]
+        return Route.of(layer, forward.first_token, counts, self.experts.index)
+
+    def handle(self) -> int:
+        """Where the handle of a dispatch is kept until its combine."""
+        return self.dbo.current_ubatch_id
+
+    def permuted(self, route: Route, hidden: Buffer) -> tuple[Buffer, Buffer]:
+        """What is sent, and room for what comes."""
+        stream = self.dbo.stream
+        sent = stream.alloc(hidden.shape, "int32", "dispatch.sent")
+        received = stream.alloc(sum(route.output_sizes), "int32", "dispatch.received")
+        stream.launch("dispatch.permute", permute, reads=[hidden], writes=[sent], args=(route.order,), cost=0)
+        return sent, received
+
+    def exchange(
+        self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], stream: Stream, site: str
+    ) -> None:
+        """The collective. `to` and `come`: rows to each rank, and from each."""
+        self.sms.check(self.dbo.enabled)
+        self.experts.all_to_all(output, source, stream, output_sizes=come, source_sizes=to, site=site)
+
+    def unpermuted(self, route: Route, combined: Buffer, hidden: Buffer) -> None:
+        self.dbo.stream.launch(
+            "combine.unpermute",
+            unpermute,
+            reads=[combined],
+            writes=[hidden],
+            args=(route.order, route.marks),
+            cost=0,
+        )
+
+    def drop(self, buffer: Buffer, used_on: Stream) -> None:
+        """Nobody needs it any more, once `used_on` is through with it."""
+        buffer.record_stream(used_on)
+        buffer.free()
+
+
+class HighThroughput(AllToAll):
+    """Kernels on the comm stream."""
+
+    async def dispatch(self, layer: int, hidden: Buffer) -> Buffer:
+        route = self.route(layer)
+        sent, received = self.permuted(route, hidden)
+        previous = self.dbo.get_previous_event(lambda stream: stream.record())
+        await self.dbo.yield_and_switch_from_compute_to_comm()
+        stream = self.dbo.stream
+        if previous is not None:
+            stream.wait(previous)
+        self.exchange(received, sent, route.source_sizes, route.output_sizes, stream, "experts.dispatch")
+        self.drop(sent, stream)
+        self.handles[self.handle()] = route
+        self.dbo.switch_to_compute_sync()
+        return received
+
+    async def combine(self, outgoing: Buffer, num_tokens: int) -> Buffer:
+        stream = self.dbo.stream
+        combined = stream.alloc(num_tokens, "int32", "combine.rows")
+        hidden = stream.alloc(num_tokens, "int32", "hidden")
+        await self.dbo.yield_and_switch_from_compute_to_comm()
+        stream = self.dbo.stream
+        route = self.handles[self.handle()]
+        self.exchange(combined, outgoing, route.output_sizes, route.source_sizes, stream, "experts.combine")
+        self.drop(outgoing, stream)
+        self.dbo.switch_to_compute()
+        self.shared_experts()
+        await self.receive(route, combined, hidden)
+        return hidden
+
+    def shared_experts(self) -> None:
+        """What every token goes through is computed here, beside the combine. This model has none."""
+
+    async def receive(self, route: Route, combined: Buffer, hidden: Buffer) -> None:
+        """Take back what the combine brought."""
+        self.dbo.switch_to_comm()
+        stream = self.dbo.stream
+        self.unpermuted(route, combined, hidden)
+        self.drop(combined, stream)
+        await self.dbo.yield_and_switch_from_comm_to_compute()
+
+
+class ReceivedTwice(AssertionError):
+    """A receive is completed another time: it would take what the next one brings, or wait for it (I-BT-7)."""
+
+
+class Receive:
+    """The hook of a receive: from then on `stream` has what `done` marks the arrival of."""
+
+    def __init__(self, stream: Stream, done: Event) -> None:
+        self.stream, self.done = stream, done
+        self.complete = False
+
+    def __call__(self) -> None:
+        """Raises ReceivedTwice the second time."""
+        if self.complete:
+            raise ReceivedTwice("the hook of a receive runs once more (I-BT-7)")
+        self.complete = True
+        self.stream.wait(self.done)
+
+
+class LowLatency(AllToAll):
+    """The network works beside all streams; a hook of the next microbatch completes the receive."""
+
+    async def dispatch(self, layer: int, hidden: Buffer) -> Buffer:
+        route = self.route(layer)
+        self.dbo.maybe_run_recv_hook()
+        sent, received = self.permuted(route, hidden)
+        self.handles[self.handle()] = route
+        await self.send(received, sent, route.source_sizes, route.output_sizes, "experts.dispatch")
+        return received
+
+    async def combine(self, outgoing: Buffer, num_tokens: int) -> Buffer:
+        stream = self.dbo.stream
+        route = self.handles[self.handle()]
+        self.dbo.maybe_run_recv_hook()
+        combined = stream.alloc(num_tokens, "int32", "combine.rows")
+        hidden = stream.alloc(num_tokens, "int32", "hidden")
+        await self.send(combined, outgoing, route.output_sizes, route.source_sizes, "experts.combine")
+        self.unpermuted(route, combined, hidden)
+        combined.free()
+        return hidden
+
+    async def send(self, output: Buffer, source: Buffer, to: Sequence[int], come: Sequence[int], site: str) -> None:
+        """Send, leave the receive to the next microbatch, and yield."""
+        stream, network = self.dbo.stream, self.rank.stream("network")
+        network.wait_stream(stream)
+        self.exchange(output, source, to, come, network, site)
+        self.drop(source, network)
+        done = network.record()
+        self.dbo.register_recv_hook(Receive(stream, done))
+        await self.dbo.yield_()
+
+
+__all__ = ["AllToAll", "HighThroughput", "LowLatency", "ReceivedTwice"]

@@ -1,0 +1,83 @@
+"""The forms of `dbo`: of each the forward, and the step around it.
+
+source-000   three parties in the ready barrier, keys of source 001
+0.14         a party for each microbatch
+0.33         lists of boundaries, and one key for all that is stored and looked up
+v2-0.33      the V2 runner: an empty last microbatch is run, and a size is captured whole as well as split
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.capture.session import Target
+from dpsim.vllm.data_parallel.captured_v2 import CapturedForwardV2
+from dpsim.vllm.data_parallel.forward import Microbatch
+from dpsim.vllm.data_parallel.microbatch import Slicing, Slicing033, SlicingV2
+from dpsim.vllm.data_parallel.microbatch_inputs import MetadataCut, MetadataCutV2
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.overlap.barrier import ReadyBarrier
+from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys033, KeysV2
+
+
+class Forward014(OverlapForward):
+    """0.14: a party for each microbatch."""
+
+    barrier: type[ReadyBarrier] = ReadyBarrier
+
+
+class Forward033(Forward014):
+    """0.33: lists of boundaries, and one key for all that is stored and looked up."""
+
+    slicing: type[Slicing] = Slicing033
+    graph_keys: type[GraphKeys] = Keys033
+
+
+class ForwardV2(CapturedForwardV2, Forward033):
+    """The V2 runner's: a last microbatch of padding only is run, and keeps a request."""
+
+    slicing: type[Slicing] = SlicingV2
+    metadata_cut: type[MetadataCut] = MetadataCutV2
+    graph_keys: type[GraphKeys] = KeysV2
+
+    def targets(self) -> list[Target]:
+        return super().targets() if self.config.capture_graphs else []
+
+
+class OverlapStep(DataParallelStep):
+    """The step of one rank."""
+
+    async def came(self, part: Microbatch, model: str = "") -> HostArray:
+        """Wait for a forward. Returns this rank's rows, which nobody else has."""
+        buffer, mine = part
+        result = await buffer.read("rows.read")
+        buffer.free()
+        return result[mine]
+
+
+class OverlapStepV2(DataParallelStepV2, OverlapStep):
+    """The same of the V2 runner."""
+
+
+class Form(NamedTuple):
+    """`release`: of the agreement and of what a rank decides alone; the V2 runner has its agreement in its step."""
+
+    release: str
+    forward: type[OverlapForward]
+    step: type[OverlapStep] = OverlapStep
+
+
+FORMS: dict[str, Form] = {
+    "source-000": Form("source-000", OverlapForward),
+    "0.14": Form("0.14", Forward014),
+    "0.33": Form("0.33", Forward033),
+    "v2-0.33": Form("0.33", ForwardV2, OverlapStepV2),
+}
+"""By name; graph keys are 001's where nothing else is said."""
+
+FORWARDS: dict[str, type[OverlapForward]] = {name: form.forward for name, form in FORMS.items()}
+
+__all__ = ["FORMS", "FORWARDS", "Form", "Forward014", "Forward033", "ForwardV2", "OverlapStep", "OverlapStepV2"]

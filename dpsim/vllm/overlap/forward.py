@@ -1,0 +1,164 @@
+"""From a batch and an agreement to microbatches (specification 3.5, 3.6 and 4.8).
+
+Attention is told of each microbatch by metadata cut for it, which lies in buffers of its own: a graph reads them
+wherever it is replayed. Inputs, forward contexts and counts are cut by the padded slices; attention metadata by them in
+mode FULL, and else by the own ones.
+
+Of the sizes that are captured before serving, those of decodes that reach the threshold are captured as microbatches,
+and others are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dpsim.contract.interface import Buffer, Rank, Stream
+from dpsim.vllm.capture.session import Target
+from dpsim.vllm.capture.wrapper import ForwardContext, Outputs
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.captured import Agree, Agreed, Metadata
+from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.microbatch import Slice, Slicing
+from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut
+from dpsim.vllm.data_parallel.timeline import Batch, Batches
+from dpsim.vllm.graphs.capture import CaptureInputs
+from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.overlap.barrier import LiteralBarrier, ReadyBarrier
+from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys001
+from dpsim.vllm.overlap.layers import OverlapLayers
+from dpsim.vllm.overlap.state import Forward
+from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper
+
+
+class OverlapForward(OverlapLayers):
+    """The forward of one rank. Methods in the order in which a run calls them."""
+
+    wrapper_of: type[UBatchWrapper] = UBatchWrapper
+    slicing: type[Slicing] = Slicing
+    metadata_cut: type[MetadataCut] = MetadataCut
+    graph_keys: type[GraphKeys] = Keys001
+    barrier: type[ReadyBarrier] = LiteralBarrier
+    ubatch_context: type[UBatchContext] = UBatchContext
+
+    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Batches) -> None:
+        super().__init__(rank, flow, timeline)
+        most, number = self.config.max_num_seqs, self.config.num_ubatches
+        self.ubatch_metadata = [self.make_metadata(most) for _ in range(number)] if number > 1 else []
+        self.ubatches = self.wrapper_of(
+            rank,
+            self.state,
+            self.model,
+            self.captures,
+            self.library,
+            self.sms,
+            self.graph_keys(),
+            self.barrier(rank),
+            self.ubatch_context,
+        )
+        self.of_tokens: dict[tuple[int, int], tuple[Buffer, ...]] = {}
+
+    # ---- before serving
+
+    def targets(self) -> list[Target]:
+        return super().targets() if self.config.capture_graphs else []
+
+    def capture_batch(self, target: Target, mode: RuntimeMode, inputs: CaptureInputs) -> Batch:
+        """Split, where all wish it, if it is for a FULL graph of decodes."""
+        split = target.mode is RuntimeMode.FULL and target.key.uniform
+        return super().capture_batch(target, mode, inputs)._replace(allow_microbatching=split)
+
+    async def dummy_run(self, target: Target, mode: RuntimeMode, stream: Stream, agree: Agree) -> None:
+        key = target.key
+        inputs = self.capture_inputs(target)
+        agreed = await self.agree_on(target, mode, inputs, agree)
+        wanted = (mode, key if mode is not RuntimeMode.NONE else Descriptor(key.num_tokens))
+        assert (agreed.mode, agreed.key) == wanted, f"{wanted} was to be run, and {agreed} was agreed (5.6)"
+        metadata = self.capture_metadata(inputs)
+        self.put(key.num_tokens, (), stream)
+        self.put_metadata(metadata, self.metadata, stream)
+        piecewise = mode is RuntimeMode.PIECEWISE
+        context = ForwardContext(mode, agreed.key, stream, None if piecewise else inputs.num_reqs, agreed.counts)
+        parts = self.parts(context, metadata, inputs.num_scheduled_tokens) if agreed.microbatched else None
+        outputs = await self.told_of(context, self.inputs_of(key.num_tokens), parts)
+        self.give_back(outputs)
+
+    # ---- a step
+
+    async def run(self, batch: Batch, agreed: Agreed) -> tuple[Buffer, slice]:
+        """This rank's rows. The caller frees the buffer."""
+        mode = agreed.mode if self.config.capture_graphs else RuntimeMode.NONE
+        key, counts = self.graph_key(batch, agreed), agreed.counts
+        num_tokens = key.num_tokens if mode is not RuntimeMode.NONE else counts[self.index]
+        context = ForwardContext(mode, key, self.main, self.prepare(batch, num_tokens, mode, key), counts)
+        parts = None
+        if agreed.microbatched:
+            scheduled = [tokens for _, tokens, _ in batch.scheduled] or [num_tokens]
+            parts = self.parts(context, self.metadata_of(batch, num_tokens, mode), scheduled)
+        outputs = await self.told_of(context, self.inputs_of(num_tokens), parts)
+        return self.logits(outputs), slice(0, num_tokens)
+
+    async def told_of(
+        self, context: ForwardContext, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None
+    ) -> Outputs:
+        """Run the model under a forward context."""
+        forward = Forward(context, self.metadata)
+        with self.state.during(forward):
+            return await self.ubatches(forward, inputs, parts)
+
+    def parts(self, context: ForwardContext, metadata: Metadata, scheduled: Sequence[int]) -> list[Part]:
+        """The microbatches of a forward, each with what attention is told of it."""
+        full = context.mode is RuntimeMode.FULL
+        num_tokens, num_reqs = context.counts[self.index], context.num_reqs
+        assert num_reqs is not None, "a forward that attention hears nothing of cannot be split"
+        slices = self.slicing().slices(scheduled, num_tokens, num_reqs, self.config.num_ubatches)
+        whole = attention_metadata(metadata, num_reqs if full else len(scheduled))
+        told = slices.for_attention(context.mode)
+        return [
+            self.part(number, context, own, padded, whole, metadata)
+            for number, (own, padded) in enumerate(zip(told, slices.padded, strict=True))
+        ]
+
+    def part(
+        self,
+        number: int,
+        context: ForwardContext,
+        own: Slice,
+        padded: Slice,
+        whole: AttentionMetadata,
+        metadata: Metadata,
+    ) -> Part:
+        """One microbatch. `own`: the slice that attention is told of."""
+        cut = self.metadata_cut().cut(whole, own)
+        starts, lengths = tuple(cut.query_start_loc.tolist()), tuple(cut.seq_lens.tolist())
+        into = self.ubatch_metadata[number]
+        self.put_metadata(self.cut_slots(starts, lengths, own, metadata), into, context.stream)
+        told = context._replace(num_reqs=cut.num_reqs, counts=self.counts(padded, context))
+        return Part(Forward(told, into, padded.tokens.start), self.inputs_between(padded.tokens))
+
+    def cut_slots(self, starts: tuple[int, ...], lengths: tuple[int, ...], own: Slice, metadata: Metadata) -> Metadata:
+        return Metadata(starts, lengths, metadata.slots[own.requests.start : own.requests.stop])
+
+    def counts(self, padded: Slice, context: ForwardContext) -> tuple[int, ...]:
+        """Tokens of all ranks in this microbatch (its DP metadata)."""
+        return padded.counts(len(context.counts))
+
+    def inputs_between(self, tokens: range) -> tuple[Buffer, ...]:
+        """The inputs of a microbatch: for each at the same place."""
+        key = tokens.start, tokens.stop
+        if key not in self.of_tokens:
+            self.of_tokens[key] = (self.ids.view(*key),)
+        return self.of_tokens[key]
+
+
+def attention_metadata(metadata: Metadata, num_reqs: int) -> AttentionMetadata:
+    """What is cut: metadata of so many requests, padded ones among them."""
+    starts = np.array(metadata.starts[: num_reqs + 1], np.int32)
+    lengths = np.array(metadata.lengths[:num_reqs], np.int32)
+    longest = int(np.diff(starts).max())
+    return AttentionMetadata(starts, lengths, num_reqs, int(starts[-1]), longest, int(lengths.max()))
+
+
+__all__ = ["OverlapForward", "attention_metadata"]

@@ -1,0 +1,92 @@
+"""The operations of a microbatch for whoever does not know whether he is in one (specification 4.3).
+
+Layers and the all-to-all call these in every forward. While no microbatch is registered they do nothing, and work
+stays on the stream that the forward has. While some are, the thread that calls has to be one of them: KeyError for the
+main thread (M-BT-20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+from dpsim.contract.interface import Rank, Stream
+from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.state import ForwardState
+
+T = TypeVar("T")
+
+
+class Dbo:
+    """The free functions `dbo_*` of one rank."""
+
+    def __init__(self, rank: Rank, state: ForwardState) -> None:
+        self.rank, self.state = rank, state
+
+    @property
+    def context(self) -> UBatchContext | None:
+        """The microbatch of the thread that asks; None while there are no microbatches."""
+        if not self.state.ids:
+            return None
+        return cast(UBatchContext, self.state.contexts[self.state.ids[self.rank.thread]])
+
+    @property
+    def enabled(self) -> bool:
+        return self.context is not None
+
+    @property
+    def current_ubatch_id(self) -> int:
+        """0 where there are none."""
+        return 0 if self.context is None else self.context.id
+
+    @property
+    def stream(self) -> Stream:
+        """Where the work of the calling thread goes."""
+        context = self.context
+        return self.state.told().context.stream if context is None else context.current_stream
+
+    async def yield_(self) -> None:
+        if (context := self.context) is not None:
+            await context.yield_()
+
+    async def yield_and_switch_from_compute_to_comm(self) -> None:
+        if (context := self.context) is not None:
+            await context.yield_and_switch_from_compute_to_comm()
+
+    async def yield_and_switch_from_comm_to_compute(self) -> None:
+        if (context := self.context) is not None:
+            await context.yield_and_switch_from_comm_to_compute()
+
+    def switch_to_comm(self) -> None:
+        if (context := self.context) is not None:
+            context.switch_to_comm()
+
+    def switch_to_compute(self) -> None:
+        if (context := self.context) is not None:
+            context.switch_to_compute()
+
+    def switch_to_comm_sync(self) -> None:
+        if (context := self.context) is not None:
+            context.switch_to_comm_sync()
+
+    def switch_to_compute_sync(self) -> None:
+        if (context := self.context) is not None:
+            context.switch_to_compute_sync()
+
+    def register_recv_hook(self, hook: Callable[[], None]) -> None:
+        """Let the next microbatch complete a receive. Without microbatches it is completed now."""
+        if (context := self.context) is not None:
+            context.register_recv_hook(hook)
+        else:
+            hook()
+
+    def maybe_run_recv_hook(self) -> None:
+        if (context := self.context) is not None:
+            context.maybe_run_recv_hook()
+
+    def get_previous_event(self, capture: Callable[[Stream], T]) -> T | None:
+        context = self.context
+        return None if context is None else context.get_previous_event(capture)
+
+
+__all__ = ["Dbo"]

@@ -1,0 +1,112 @@
+"""The layers of a forward that may be one of several microbatches (specification 4.4 and 4.6).
+
+    project | attention | permute | dispatch | expert | combine | unpermute | project | attention | ...
+
+They are those of `dpsim.vllm.data_parallel.layers`, with two things changed. The experts are on all ranks, and
+tokens go there and come back in two all-to-alls. And nothing is handed down that differs between microbatches: a layer
+asks the forward context for attention metadata, counts and the stream.
+
+With all of it right a forward leaves the tokens that it found, so the witness of `dp_batch` judges them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from dpsim.contract.interface import Buffer, Rank
+from dpsim.vllm.capture.wrapper import ForwardContext, Outputs
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel import attention
+from dpsim.vllm.data_parallel.captured import CapturedForward
+from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.timeline import Batches
+from dpsim.vllm.overlap.all_to_all import AllToAll, HighThroughput
+from dpsim.vllm.overlap.hooks import Dbo
+from dpsim.vllm.overlap.library import Library
+from dpsim.vllm.overlap.routing import expert, mark
+from dpsim.vllm.overlap.sm_control import SMControl
+from dpsim.vllm.overlap.state import ForwardState
+
+
+class OverlapLayers(CapturedForward):
+    """The layers of one rank. Costs are nanoseconds of device time."""
+
+    project_ns = 2_000
+    attention_ns = 10_000
+    expert_ns = 10_000
+    all_to_all: type[AllToAll] = HighThroughput
+    sm_control: type[SMControl] = SMControl
+    library_of: type[Library] = Library
+
+    def __init__(self, rank: Rank, flow: BatchFlow, timeline: Batches) -> None:
+        super().__init__(rank, flow, timeline)
+        self.state = ForwardState()
+        self.dbo = Dbo(rank, self.state)
+        self.sms = self.sm_control()
+        self.library = self.library_of(rank)
+        self.exchange = self.all_to_all(rank, self.state, self.dbo, self.sms, self.shares)
+
+    def piece(self, number: int) -> Callable[[ForwardContext, tuple[Buffer, ...]], Awaitable[Outputs]]:
+        """What is between two attention ops, or before the first one or after the last."""
+
+        async def run(context: ForwardContext, inputs: tuple[Buffer, ...]) -> Outputs:
+            [hidden] = inputs
+            if number == 0:
+                return await self.project(0, context, hidden)
+            came = await self.mixture(number - 1, hidden)
+            if number == self.layers:
+                return Outputs((came,), owned=True)
+            outputs = await self.project(number, context, came)
+            came.free()
+            return outputs
+
+        return run
+
+    async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
+        """The first half of a layer. Room for what attention leaves is made here, so that it is part of the graph."""
+        stream, weights = self.dbo.stream, self.layer_weights(layer, context)
+        query = stream.alloc(hidden.shape, "int32", "query")
+        attended = stream.alloc(hidden.shape, "int32", "attended")
+        kernel, reads = attention.project, [hidden, weights]
+        stream.launch("project", kernel, reads=reads, writes=[query], args=(layer,), cost=self.project_ns)
+        return Outputs((query, attended), owned=True)
+
+    def attend(self, layer: int, context: ForwardContext, query: Buffer, attended: Buffer) -> None:
+        """Attention, by the metadata of the forward context."""
+        told = self.state.told()
+        num_reqs = told.context.num_reqs
+        if num_reqs is None:
+            super().attend(layer, context, query, attended)
+            return
+        uniform = context.key.uniform and context.mode is RuntimeMode.FULL
+        self.dbo.stream.launch(
+            "attention",
+            attention.attend,
+            reads=[query, *self.told(context, num_reqs)],
+            writes=[self.caches[layer], attended],
+            args=(self.flow.q if uniform else 0,),
+            cost=self.attention_ns,
+        )
+
+    def told(self, context: ForwardContext, num_reqs: int) -> list[Buffer]:
+        starts, lengths, slots = self.state.told().metadata
+        return [starts.view(0, num_reqs + 1), lengths.view(0, num_reqs), slots.view(0, num_reqs)]
+
+    async def mixture(self, layer: int, attended: Buffer) -> Buffer:
+        """The second half of a layer: to the experts, through the own one, and back."""
+        received = await self.exchange.dispatch(layer, attended)
+        outgoing = await self.run_expert(layer, received)
+        received.free()
+        return await self.exchange.combine(outgoing, attended.shape[0])
+
+    async def run_expert(self, layer: int, received: Buffer) -> Buffer:
+        stream = self.dbo.stream
+        workspace = await self.library.workspace(stream)
+        outgoing = stream.alloc(received.shape, "int32", "expert.out")
+        added = (mark(self.experts.index, layer),)
+        writes = [workspace, outgoing]
+        stream.launch("expert", expert, reads=[received], writes=writes, args=added, cost=self.expert_ns)
+        return outgoing
+
+
+__all__ = ["OverlapLayers"]

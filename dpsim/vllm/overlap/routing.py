@@ -1,0 +1,76 @@
+"""Which expert each token goes to: uneven sizes that all ranks know (specification 3.7 and 4.4).
+
+A router would look at the token, and ranks would tell each other how many go where. Here the place in the batch says
+it, so that sizes follow from the counts of all ranks: wrong counts are wrong sizes. One expert is on each rank of the
+group.
+
+    >>> [owner(token, layer=0, ranks=2) for token in range(6)]
+    [0, 1, 1, 0, 0, 1]
+    >>> route = Route.of(layer=0, first=0, counts=(3, 2), index=1)
+    >>> route.order, route.source_sizes, route.output_sizes
+    ((0, 1), (1, 1), (2, 1))
+
+What an expert does to a token is to add its mark. Whoever gets the token back takes the mark of that expert off again,
+and so comes to another number if the token was anywhere else, or its place is another token's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dpsim.vllm.model.arrays import namespace, of_host
+
+
+def owner(token: int, layer: int, ranks: int) -> int:
+    """The rank of the group whose expert a token goes to. `token`: its place in the batch."""
+    return (token + token // 2 + layer) % ranks
+
+
+def mark(expert: int, layer: int) -> int:
+    """What an expert adds."""
+    return 101 * (expert + 1) + 1009 * layer
+
+
+class Route(NamedTuple):
+    """A dispatch of one rank, which its combine undoes. `order`: own rows as they are sent, by expert. `marks`: what
+    the experts add to the rows as they are sent. `source_sizes`: rows to each rank, `output_sizes`: rows from each.
+    """
+
+    order: tuple[int, ...]
+    marks: tuple[int, ...]
+    source_sizes: tuple[int, ...]
+    output_sizes: tuple[int, ...]
+
+    @classmethod
+    def of(cls, layer: int, first: int, counts: Sequence[int], index: int) -> Route:
+        """`counts`: rows of each rank of the group. `first`: place in the batch of the first of them, on all ranks."""
+        ranks = len(counts)
+        owners = [owner(first + row, layer, ranks) for row in range(max(counts))]
+        order = sorted(range(counts[index]), key=lambda row: (owners[row], row))
+        return cls(
+            tuple(order),
+            tuple([mark(owners[row], layer) for row in order]),
+            tuple([owners[: counts[index]].count(rank) for rank in range(ranks)]),
+            tuple([owners[:rows].count(index) for rows in counts]),
+        )
+
+
+def permute(hidden: Any, sent: Any, order: tuple[int, ...]) -> None:
+    """Kernel: rows by expert."""
+    sent[:] = hidden[of_host(hidden, order)]
+
+
+def expert(received: Any, workspace: Any, outgoing: Any, added: int) -> None:
+    """Kernel: what an expert makes of the tokens that it got. The library notes something in its workspace."""
+    workspace[:] = received.shape[0]
+    outgoing[:] = received + added
+
+
+def unpermute(combined: Any, hidden: Any, order: tuple[int, ...], marks: tuple[int, ...]) -> None:
+    """Kernel: rows back in their places, without the marks."""
+    own = combined - of_host(combined, marks)
+    hidden[of_host(hidden, order)] = namespace(hidden).astype(own, hidden.dtype)  # torch puts in what is of its type
+
+
+__all__ = ["Route", "expert", "mark", "owner", "permute", "unpermute"]

@@ -1,0 +1,111 @@
+"""What all host threads of a rank share: who is which microbatch, and the one forward context (specification 4.1).
+
+In the engine these are variables of the process. A layer does not get its attention metadata and its token counts
+handed down: it asks the *forward context*, of which there is one for all threads. So a thread that goes on has to put
+its own there first, and whoever does not computes with the numbers of the other microbatch.
+
+    ids        thread name -> microbatch, for the threads that are registered
+    contexts   microbatch -> its context, None before it enters and after it left
+    forward    what the running forward is told
+    holder     the microbatch that has the baton: between its wait and its set of the next one's event (I-BT-1)
+    aborted    one microbatch has raised: nobody else goes on
+
+A `ForwardState` is plain Python. Only one thread of a rank may run at a time that touches it, which the baton sees to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+from dpsim.contract.interface import Buffer
+from dpsim.vllm.capture.wrapper import ForwardContext
+
+
+class Forward(NamedTuple):
+    """The forward context. `context`: mode, graph, counts of all ranks (the DP metadata), and the requests that
+    attention is told of. `metadata`: where it finds starts, lengths and slots of them. `first_token`: place in the
+    rank's batch of the first token, which is equal on all ranks.
+    """
+
+    context: ForwardContext
+    metadata: tuple[Buffer, Buffer, Buffer]
+    first_token: int = 0
+
+
+class Registered(Protocol):
+    """What is registered: a `dpsim.vllm.overlap.baton.UBatchContext`."""
+
+    id: int
+
+
+class TwoRun(AssertionError):
+    """Two microbatches of a rank run at the same time (I-BT-1)."""
+
+
+class WrongForward(AssertionError):
+    """The forward context is not that of the running microbatch (I-BT-2)."""
+
+
+class ForwardState:
+    """The variables of one rank's process."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, int] = {}
+        self.contexts: list[Registered | None] = []
+        self.forward: Forward | None = None
+        self.holder: int | None = None
+        self.aborted = False
+
+    def begin(self, num_ubatches: int) -> None:
+        """Nobody has entered yet."""
+        self.contexts = [None] * num_ubatches
+        self.holder, self.aborted = None, False
+
+    def register(self, thread: str, context: Registered) -> None:
+        self.ids[thread] = context.id
+        self.contexts[context.id] = context
+
+    def unregister(self, thread: str, context: Registered) -> None:
+        self.ids.pop(thread, None)  # it may have raised before it entered
+        self.contexts[context.id] = None
+
+    def take(self, number: int) -> None:
+        """A microbatch goes on. Raises TwoRun where another one has not stopped."""
+        if self.holder is not None:
+            raise TwoRun(f"microbatch {number} goes on while microbatch {self.holder} runs (I-BT-1)")
+        self.holder = number
+
+    def give(self, number: int) -> None:
+        """A microbatch stops."""
+        if self.holder == number:
+            self.holder = None
+
+    @contextmanager
+    def during(self, forward: Forward) -> Iterator[None]:
+        """Install a forward context, as the runner does around the model. Raises WrongForward if another one, or none,
+        is installed when the model is through: what comes after it would be told of a microbatch (I-BT-9).
+        """
+        self.forward = forward
+        try:
+            yield
+            if self.forward is not forward:
+                raise WrongForward("the forward context is not restored after the microbatches (I-BT-9)")
+        finally:
+            self.forward = None
+
+    def told(self) -> Forward:
+        """What the running forward is told. Raises AssertionError outside of a forward."""
+        assert self.forward is not None, "nobody set a forward context"
+        return self.forward
+
+    def end(self) -> None:
+        """All threads have been joined: nothing of them is left (I-BT-9)."""
+        assert not self.ids, f"threads {sorted(self.ids)} are still registered after they were joined (I-BT-9)"
+        left = [number for number, context in enumerate(self.contexts) if context is not None]
+        assert not left, f"contexts of microbatches {left} are left after the join (I-BT-9)"
+        self.contexts = []
+
+
+__all__ = ["Forward", "ForwardState", "TwoRun", "WrongForward"]

@@ -1,0 +1,97 @@
+"""The program `dbo`: data-parallel steps whose forwards run as microbatches where the ranks agreed to split them.
+
+A step is that of `dp_batch`: dispatch, agree, dispatch again, run, and a witness that looks at the rows that came out.
+What runs is a model with experts on all ranks, eager or captured (`config.capture_graphs`).
+
+    protocol: {name: dbo, form: source-000}
+    config: {enable_dbo: true, dbo_decode_token_threshold: 2, dbo_prefill_token_threshold: 2}
+
+A form is a release: its agreement, how it cuts batches, under which keys it keeps graphs, and how many parties its
+ready barrier has (`dpsim.vllm.overlap.forms`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, RawRecord
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.data_parallel.batch import BatchForm
+from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow
+from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.overlap.forms import FORMS, FORWARDS, Forward033, OverlapStep
+from dpsim.vllm.overlap.forward import OverlapForward
+
+ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
+
+
+class OverlapSetup(NamedTuple):
+    """What all ranks share, and the pieces of the protocol: any may be a variant's."""
+
+    topology: Topology
+    timeline: Timeline
+    flow: BatchFlow
+    step: type[OverlapStep]
+    forward: type[OverlapForward]
+
+
+@register_protocol("dbo", forms=tuple(FORMS))
+class DualBatchOverlap(Program[OverlapSetup]):
+    """Data-parallel steps with microbatches in threads.
+
+    A variant replaces the form of the agreement, what a rank decides alone (`BatchFlow`), the step, or the forward,
+    which names the classes of all that it is made of.
+    """
+
+    threaded = True
+    ordered_by_flags = True
+    heeds = ("abort_ns", "stop_after", "lora", "force_eager", "prefix", "encoder_inputs")
+    probes = ("dp.dummy_batch", "dp.microbatched", "dp.not_microbatched", "dp.padded_further", "dp.lower_mode")
+
+    def prepare(self, args: Arguments) -> OverlapSetup:
+        config = EngineConfig.model_validate(args.config)
+        topology = Topology.model_validate(args.topology)
+        if config.num_gpu_blocks_override is not None:
+            raise Unsuitable("config.num_gpu_blocks_override: dbo has no KV cache to be too small; remove it")
+        if config.has_drafter:
+            raise Unsuitable("config.speculative_method: dbo has no drafter; set it to ngram, or remove it")
+        if topology.tensor_parallel_size > 1:
+            raise Unsuitable(
+                "topology.tensor_parallel_size: the experts of dbo are one a data-parallel rank; remove it"
+            )
+        timeline = Timeline(args.requests, topology.data_parallel_size, config, args.step_ns)
+        chosen = FORMS[args.form]
+        if issubclass(chosen.step, DataParallelStepV2) and config.enable_lora:
+            raise Unsuitable(
+                "config.enable_lora: no graph of the V2 runner knows adapters here; remove it, or take another form"
+            )
+        form, flow = RELEASES[chosen.release]
+        pieces: dict[type[Any], type[Any]] = {BatchForm: form, BatchFlow: flow, OverlapStep: chosen.step}
+        pieces = with_variant(self, args, pieces | {OverlapForward: chosen.forward})
+        try:
+            decides = pieces[BatchFlow](config, pieces[BatchForm](), topology.tensor_parallel_size)
+        except ValueError as error:
+            raise Unsuitable(f"config: {error}") from error
+        return OverlapSetup(topology, timeline, decides, pieces[OverlapStep], pieces[OverlapForward])
+
+    def steps(self, prepared: OverlapSetup) -> int:
+        return prepared.timeline.steps
+
+    def figures(self, prepared: OverlapSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """How often the forwards of rank 0 ran in which way, captures among them."""
+        ways = Counter(raw[DECISION_VALUE] for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "overlap")
+        return {"forwards": {way: ways[way] for way in ACTIONS}}
+
+    async def run(self, rank: Rank, prepared: OverlapSetup) -> None:
+        dp_index, _, _ = prepared.topology.coordinates(rank.rank)
+        step = prepared.step(rank, dp_index, prepared.flow, captured=prepared.forward)
+        await step.run(prepared.timeline)
+
+
+__all__ = ["ACTIONS", "FORWARDS", "DualBatchOverlap", "Forward033", "OverlapSetup", "OverlapStep"]

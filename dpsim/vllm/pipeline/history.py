@@ -1,0 +1,207 @@
+"""What an engine does, call by call: the scheduler and the batch queue played from the first request to the last.
+
+The whole history of calls is a pure function of requests and configuration, because the model's tokens are
+(`dpsim.vllm.model.oracle`): every stage computes it alone, and no machine can change it. One call is one tick of
+the step clock; ticks in which the engine has nothing to do are left out.
+
+    >>> from dpsim.vllm.config import EngineConfig
+    >>> from dpsim.contract.program import Request
+    >>> calls = History([Request(0, 5, 2)], stages=2, config=EngineConfig()).calls
+    >>> [[row.scheduled for row in call.batch.rows] for call in calls if call.batch]
+    [[5], [], [1], [], []]
+    >>> [call.takes for call in calls]
+    [False, True, True, True, True, True]
+
+Data-parallel engines, *replicas*, get requests in turn and make their calls together, for the experts of a model are
+spread over them. One that has nothing to compute while another does, or whose batch has no tokens, runs a *dummy step*:
+
+    >>> for one in histories([Request(0, 5, 2)], 2, stages=2, config=EngineConfig()):
+    ...     print(*["dummy" if call.dummy else [row.scheduled for row in call.batch.rows] for call in one.calls])
+    [5] dummy [1] dummy dummy dummy
+    dummy dummy dummy dummy dummy dummy
+
+Sources: specification chapters 1.8, 6.7, 7.4 and 7.5.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.contract.program import Request, Unsuitable
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.pipeline.batches import Batch
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler, RequestState, RowOutput
+
+STEP_NS = 20_000_000
+
+
+class Call(NamedTuple):
+    """One call of the engine: the batch that it schedules, whether it takes the oldest result after that, and whether
+    a dummy step follows. `masks`: with which the batch is sampled, of each row by place, empty where no row has a
+    grammar. `deferred`: it is sampled only after the result, which the masks need.
+    """
+
+    batch: Batch | None
+    takes: bool
+    dummy: bool = False
+    masks: tuple[tuple[int, ...], ...] = ()
+    deferred: bool = False
+
+
+class History:
+    """All calls of an engine, for some requests; computed once, then read only.
+
+    `mine`: the numbers of the requests that are this engine's, in turn, all if None. Raises Unsuitable for a request
+    that could never end or be scheduled.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        stages: int,
+        config: EngineConfig,
+        step_ns: int = STEP_NS,
+        scheduler: type[PipelineScheduler] = PipelineScheduler,
+        mine: Sequence[int] | None = None,
+    ) -> None:
+        self.requests, self.stages, self.config = requests, stages, config
+        for number, request in enumerate(requests):
+            if request.prompt_tokens < 1 or request.output_tokens < 1:
+                raise Unsuitable(f"request {number} needs at least one prompt and one output token, has {request}")
+        self.keys = keys(requests)
+        self.oracles = self._oracles()
+        for number, request in enumerate(requests):
+            tokens = self.oracles[number].prompt_tokens + request.output_tokens
+            most = config.blocks(tokens + 2 * config.uniform_decode_query_len)
+            if config.num_gpu_blocks_override is not None and most > config.num_gpu_blocks_override:
+                raise Unsuitable(
+                    f"config.num_gpu_blocks_override: expected at least {most}, the blocks of {config.block_size} "
+                    f"tokens that request {number} may need alone, got {config.num_gpu_blocks_override}"
+                )
+        self.calls: list[Call] = []
+        self.ticks: list[int] = []  # of the calls
+        self.mine = in_turn(requests) if mine is None else list(mine)
+        self.told: list[tuple[int, ...]] = []  # of each batch, by row: tokens that clients are told
+        self._play(scheduler(stages, config), step_ns, self.mine)
+
+    @property
+    def ends(self) -> dict[int, tuple[int, bool]]:
+        """Of each request: how many tokens its client is told, and whether they may be fewer, as it goes away."""
+        own = {number: self.requests[number] for number in self.mine}
+        leaving = {self.keys[number] for number, request in own.items() if request.abort_ns is not None}
+        return {number: (request.length, self.keys[number] in leaving) for number, request in own.items()}
+
+    @property
+    def most_tokens(self) -> int:
+        """Of a request, drafts included."""
+        each = zip(self.oracles, self.requests, strict=True)
+        longest = max((oracle.prompt_tokens + request.output_tokens for oracle, request in each), default=1)
+        return longest + 2 * self.config.uniform_decode_query_len
+
+    @property
+    def largest(self) -> int:
+        """Tokens of the largest batch, at least one."""
+        return max((call.batch.num_tokens for call in self.calls if call.batch), default=0) or 1
+
+    def keep_step(self, ticks: Sequence[int]) -> None:
+        """Make a call in each of these ticks, with a dummy step where nothing is computed."""
+        own = dict(zip(self.ticks, self.calls, strict=True))
+        calls = [own.get(tick, Call(None, False)) for tick in ticks]
+        self.ticks = list(ticks)
+        self.calls = [call._replace(dummy=call.batch is None or not call.batch.rows) for call in calls]
+
+    def _oracles(self) -> list[Oracle]:
+        """Of all requests. Those of a session begin with what the ones before came to."""
+        oracles: dict[int, Oracle] = {}
+        ended: dict[int, tuple[int, ...]] = {}
+        for number in in_turn(self.requests):
+            request, key = self.requests[number], self.keys[number]
+            oracle = Oracle(number, request.prompt_tokens, request.structured_output, ended.get(key, ()))
+            if request.session is not None:
+                ended[key] = oracle.first(oracle.prompt_tokens + request.length)
+            oracles[number] = oracle
+        return [oracles[number] for number in range(len(self.requests))]
+
+    def _play(self, scheduler: PipelineScheduler, step_ns: int, order: Sequence[int]) -> None:
+        requests = self.requests
+        arrivals = deque((-(-requests[number].arrival_ns // step_ns), number) for number in order)
+        aborts = deque(
+            sorted((-(-when // step_ns), number) for number in order if (when := requests[number].abort_ns) is not None)
+        )
+        queue: deque[list[RowOutput]] = deque()
+        tick = 0
+        while arrivals or queue or scheduler.has_requests:
+            while arrivals and arrivals[0][0] <= tick:
+                _, number = arrivals.popleft()
+                if (abort := requests[number].abort_ns) is None or -(-abort // step_ns) > tick:
+                    key = self.keys[number]
+                    more = requests[number].session is not None and key in {self.keys[one] for _, one in arrivals}
+                    scheduler.add(RequestState(number, requests[number], self.oracles[number], key, more))
+            while aborts and aborts[0][0] <= tick:
+                scheduler.abort(self.keys[aborts.popleft()[1]])
+            batch, deferred = None, False
+            masks: tuple[tuple[int, ...], ...] = ()
+            if scheduler.has_requests:
+                batch, results = scheduler.schedule()
+                deferred = scheduler.defers(results)
+                if not deferred:
+                    masks = scheduler.masks(batch, results)
+                    queue.append(results)
+            elif not queue:
+                if arrivals:
+                    tick = max(tick + 1, arrivals[0][0])
+                continue
+            takes = batch is None or deferred or not scheduler.returns_early(batch, len(queue))
+            if takes:
+                scheduler.update_from_output(queue.popleft())
+            if batch is not None and deferred:
+                masks = scheduler.masks(batch, results)
+                queue.append(results)
+            self.calls.append(Call(batch, takes, masks=masks, deferred=deferred))
+            self.ticks.append(tick)
+            tick += 1
+        self.told = scheduler.told
+
+
+def in_turn(requests: Sequence[Request]) -> list[int]:
+    """The numbers of requests, in the order in which they arrive."""
+    return sorted(range(len(requests)), key=lambda number: (requests[number].arrival_ns, number))
+
+
+def keys(requests: Sequence[Request]) -> list[int]:
+    """The session of each request, as the number of the first one of it; a request without one is alone in its own."""
+    first: dict[str, int] = {}
+    found = {}
+    for number in in_turn(requests):
+        session = requests[number].session
+        found[number] = number if session is None else first.setdefault(session, number)
+    return [found[number] for number in range(len(requests))]
+
+
+def histories(
+    requests: Sequence[Request],
+    replicas: int,
+    stages: int,
+    config: EngineConfig,
+    step_ns: int = STEP_NS,
+    scheduler: type[PipelineScheduler] = PipelineScheduler,
+) -> list[History]:
+    """One for each data-parallel replica; sessions go round in the order in which their first requests arrive."""
+    key, order = keys(requests), in_turn(requests)
+    sessions = [number for number in order if key[number] == number]
+    made = []
+    for replica in range(replicas):
+        own = set(sessions[replica::replicas])
+        mine = [number for number in order if key[number] in own]
+        made.append(History(requests, stages, config, step_ns, scheduler, mine))
+    if replicas > 1:
+        ticks = sorted({tick for history in made for tick in history.ticks})
+        for history in made:
+            history.keep_step(ticks)
+    return made
+
+
+__all__ = ["STEP_NS", "Call", "History", "histories"]

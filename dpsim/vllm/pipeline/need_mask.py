@@ -1,0 +1,29 @@
+"""Which rows of a batch need the token that they come to: two published rules (specification 6.4).
+
+Both ends of the broadcast compute this alone, from the same batch. A row needs no token if it samples none, since it is
+a chunk of a prompt with more to come, or if its request ends with it.
+
+    needs_024   also a decode ends by the count of what is computed: an upper bound where drafts may be rejected
+    needs_033   nothing is concluded from a decode: only a prompt whose first token is its last ends here
+
+    >>> decode = Row(request=0, computed=19, scheduled=3, prefill=12, limit=20, position=17)
+    >>> needs_024(decode), needs_033(decode)  # example A-21: two drafts, and the request may live on
+    (False, True)
+"""
+
+from __future__ import annotations
+
+from dpsim.vllm.pipeline.batches import Row
+
+
+def needs_024(row: Row) -> bool:
+    """Source page 002, and 0.24."""
+    return row.samples and max(row.computed, row.prefill) + 1 < row.limit
+
+
+def needs_033(row: Row) -> bool:
+    """0.33."""
+    return row.samples and not (row.prefilling and row.prefill + 1 >= row.limit)
+
+
+__all__ = ["needs_024", "needs_033"]

@@ -1,0 +1,101 @@
+"""The program `pp_tokens`: sampled tokens of pipelines, and the hidden states between their stages.
+
+What a rank does is in `dpsim.vllm.pipeline.stage`, piece by piece; here the pieces are chosen, one of them perhaps
+a variant's, and a scenario's requests become a history of calls for each replica.
+
+    protocol: {name: pp_tokens, form: source-002}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.capture.session import refused
+from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
+from dpsim.vllm.model.kernels import LAYERS
+from dpsim.vllm.pipeline.graphs import CapturedLayers
+from dpsim.vllm.pipeline.history import History, histories
+from dpsim.vllm.pipeline.layers import EagerLayers, Layers
+from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
+from dpsim.vllm.pipeline.stage import Stage
+from dpsim.vllm.pipeline.transfer import TRANSFERS, Transfer
+
+
+class PipelineSetup(NamedTuple):
+    """What all ranks share: a history for each replica, and the pieces of the protocol: any may be a variant's."""
+
+    topology: Topology
+    histories: Sequence[History]
+    stage: type[Stage]
+    tokens: type[SampledTokens]
+    transfer: type[Transfer]
+    layers: type[Layers] = EagerLayers
+
+
+@register_protocol("pp_tokens", forms=tuple(TRANSFERS))
+class PipelineTokens(Program[PipelineSetup]):
+    """Sampled tokens of pipelines, and the hidden states between their stages.
+
+    Tensor-parallel ranks of a stage all compute the whole model, and share what is sent from stage to stage. A variant
+    replaces the stage, the broadcast of tokens, the transfer of hidden states, the scheduler, or the layers that are
+    captured (with `config.capture_graphs`).
+    """
+
+    heeds = ("abort_ns", "stop_after", "drafts", "structured_output", "session")
+    probes = ("pp.some_excluded", "pp.all_excluded", "pp.dummy_step", "pp.none", "pp.piecewise", "pp.full")
+
+    def reachable(self, prepared: PipelineSetup) -> tuple[str, ...]:
+        """Tokens are on their way where there are several stages, dummy steps where there are several replicas."""
+        excluded = self.probes[:2] if prepared.topology.pipeline_parallel_size > 1 else ()
+        dummies = self.probes[2:3] if len(prepared.histories) > 1 else ()
+        if prepared.layers is EagerLayers:
+            return excluded + dummies
+        graphs = prepared.histories[0].config.cudagraph_mode
+        modes = [mode for mode in RuntimeMode if mode is RuntimeMode.NONE or graphs.has_mode(mode)]
+        return (*excluded, *dummies, *[f"pp.{mode.name.lower()}" for mode in modes])
+
+    def prepare(self, args: Arguments) -> PipelineSetup:
+        config = EngineConfig.model_validate(args.config)
+        topology = Topology.model_validate(args.topology)
+        replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
+        if stages > LAYERS or (replicas > 1 and stages == 1):
+            raise Unsuitable(
+                f"topology: expected pipelines of 1 to {LAYERS} stages (of 2 or more where there are replicas), as "
+                f"pp_tokens runs them; got {topology}"
+            )
+        pieces: dict[type[Any], type[Any]] = {Stage: Stage, SampledTokens: SampledTokens}
+        pieces |= {PipelineScheduler: PipelineScheduler, Transfer: TRANSFERS[args.form]}
+        if config.capture_graphs:
+            if (reason := refused(config)) is not None:
+                raise Unsuitable(reason)
+            pieces[CapturedLayers] = CapturedLayers
+        pieces = with_variant(self, args, pieces)
+        engines = histories(args.requests, replicas, stages, config, args.step_ns, pieces[PipelineScheduler])
+        own = pieces[Stage], pieces[SampledTokens], pieces[Transfer], pieces.get(CapturedLayers, EagerLayers)
+        return PipelineSetup(topology, engines, *own)
+
+    def steps(self, prepared: PipelineSetup) -> int:
+        return len(prepared.histories[0].calls)
+
+    def figures(self, prepared: PipelineSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Of the histories alone: they do not depend on the machine."""
+        calls = [call for history in prepared.histories for call in history.calls]
+        batches = [call.batch for call in calls if call.batch is not None]
+        return {
+            "batches": len(batches),
+            "without tokens": sum(not batch.rows for batch in batches),
+            "tokens computed": sum(batch.num_tokens for batch in batches),
+            **({"dummy steps": sum(call.dummy for call in calls)} if len(prepared.histories) > 1 else {}),
+        }
+
+    async def run(self, rank: Rank, prepared: PipelineSetup) -> None:
+        replica, _, _ = prepared.topology.coordinates(rank.rank)
+        history, tensor_parallel_size = prepared.histories[replica], prepared.topology.tensor_parallel_size
+        own = prepared.tokens, prepared.transfer, tensor_parallel_size, prepared.layers
+        await prepared.stage(rank, history, *own).run()

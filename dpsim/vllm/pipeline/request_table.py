@@ -1,0 +1,208 @@
+"""The table of requests on the device: a row for each slot, and the kernels that read and write it.
+
+    last_sampled_tokens   int64 (slots,)        the token that a decode goes on from
+    total_len             int32 (slots,)        tokens of the request so far
+    num_computed_tokens   int32 (slots,)        those that count as computed, drafts included until they are rejected
+    num_settled_tokens    int32 (slots,)        those that count for good: the state of a recurrent layer
+    all_token_ids         int32 (slots, width)  all tokens
+    draft_tokens          int64 (slots, drafts) what the drafter thinks comes next
+
+Every stage has one. They are mirrors of each other: what comes of a step is sampled on the last stage alone, and the
+others take it over some steps later. A *mapping* says for each row of a batch which slot it belongs to; -1 is none.
+
+Sources: specification chapters 6.2 and 6.5.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dpsim.contract.interface import Buffer, Stream
+from dpsim.contract.ops import DType
+from dpsim.vllm.model.arrays import add, count, hits_of, namespace, of_host
+from dpsim.vllm.model.kernels import MODULUS, Span, fill, guessed, layout
+
+
+def state(stream: Stream, shape: tuple[int, ...], dtype: DType, site: str) -> Buffer:
+    """Memory that is there for the whole run, zero at first."""
+    buffer = stream.alloc(shape, dtype, site)
+    stream.launch("state.clear", fill, writes=[buffer], args=(0,), cost=0)
+    return buffer
+
+
+class RequestTable:
+    """The table of one stage. All that is done to it is done on the main stream."""
+
+    def __init__(self, main: Stream, slots: int, width: int, drafts: int) -> None:
+        self.main = main
+        self.last = state(main, (slots,), "int64", "last_sampled_tokens")
+        self.total = state(main, (slots,), "int32", "total_len")
+        self.computed = state(main, (slots,), "int32", "num_computed_tokens")
+        self.settled = state(main, (slots,), "int32", "num_settled_tokens")
+        self.ids = state(main, (slots, width), "int32", "all_token_ids")
+        self.drafts = state(main, (slots, max(drafts, 1)), "int64", "draft_tokens")
+
+    def admit(self, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]) -> None:
+        """Slots begin with these tokens."""
+        table = [self.total, self.computed, self.settled, self.ids]
+        self.main.launch("requests.add", admit, writes=table, args=(slots, known))
+
+    def inputs(self, mapping: Buffer, spans: tuple[Span, ...]) -> Buffer:
+        """The inputs of a step, int64 (5, tokens): see `prepare`."""
+        inputs = self.main.alloc((5, sum(span.length for span in spans)), "int64", "inputs")
+        reads = [self.ids, self.last, self.drafts, self.computed, self.settled, self.total, mapping]
+        self.main.launch("inputs.prepare", prepare, reads=reads, writes=[inputs], args=(spans,))
+        return inputs
+
+    def advance(self, mapping: Buffer, lengths: tuple[int, ...]) -> None:
+        """Rows count as computed, before it is known what is rejected."""
+        self.main.launch("computed.advance", advance, reads=[mapping], writes=[self.computed], args=(lengths,))
+
+    def settle(self, mapping: Buffer) -> None:
+        """What counts as computed of these rows is so for good."""
+        self.main.launch("state.settle", settle, reads=[mapping, self.computed], writes=[self.settled])
+
+    def update(
+        self, tokens: Buffer, sampled: Buffer, rejected: Buffer, mapping: Buffer, lengths: tuple[int, ...]
+    ) -> None:
+        """Take over sampled tokens. `sampled`, `rejected`: how many of each row, int32 (rows,) or (1, rows).
+        `lengths`: of the rows, where they do not count as computed yet.
+        """
+        table = [self.last, self.total, self.ids, self.computed, self.settled]
+        reads = [tokens, sampled, rejected, mapping]
+        self.main.launch("tokens.update", update, reads=reads, writes=table, args=(lengths,))
+
+    def propose(self, mapping: Buffer) -> None:
+        """The drafter: what may come after the tokens just sampled."""
+        self.main.launch("drafts.propose", propose, reads=[self.last, mapping], writes=[self.drafts])
+
+    def store_drafts(self, drafts: Buffer, mapping: Buffer) -> None:
+        """Drafts that were proposed elsewhere, int64 (rows, drafts)."""
+        self.main.launch("drafts.store", store, reads=[drafts, mapping], writes=[self.drafts])
+
+
+# ---- kernels: buffers that are read, buffers that are written, arguments
+
+
+def admit(
+    total: Any, computed: Any, settled: Any, ids: Any, slots: tuple[int, ...], known: tuple[tuple[int, ...], ...]
+) -> None:
+    """Kernel: slots begin with these tokens, of which nothing is computed."""
+    for slot, tokens in zip(slots, known, strict=True):
+        total[slot] = len(tokens)
+        computed[slot] = settled[slot] = 0
+        ids[slot, : len(tokens)] = of_host(ids, tokens)
+
+
+def prepare(
+    ids: Any,
+    last: Any,
+    drafts: Any,
+    computed: Any,
+    settled: Any,
+    total: Any,
+    mapping: Any,
+    inputs: Any,
+    spans: tuple[Span, ...],
+) -> None:
+    """Kernel: what the step's tokens are, int64 (5, tokens): the token, its position, the length of its request, a
+    digest of its request's tokens, and how many are settled. The model needs the first two; the others are looked at.
+    """
+    xp = namespace(mapping)
+    rows, offsets, prefilling = (of_host(mapping, values) for values in layout(spans))
+    slots = mapping[rows]
+    positions = computed[slots] + offsets
+    places = count(ids, ids.shape[1])[None, :]
+    history = xp.astype(ids[slots], xp.int64)
+    prompt = xp.sum(history * xp.astype(places == positions[:, None], xp.int64), axis=1)
+    draft = count(ids, drafts.shape[1])[None, :] == offsets[:, None] - 1
+    decoded = xp.where(offsets == 0, last[slots], xp.sum(drafts[slots] * xp.astype(draft, xp.int64), axis=1))
+    inputs[0] = xp.where(prefilling == 1, prompt, decoded)
+    inputs[1] = positions
+    inputs[2] = total[slots]
+    within = xp.astype(places < total[slots][:, None], xp.int64)
+    inputs[3] = xp.sum(history * (places + 1) * within, axis=1) % MODULUS
+    inputs[4] = settled[slots]
+
+
+def advance(mapping: Any, computed: Any, lengths: tuple[int, ...]) -> None:
+    """Kernel: rows count as computed, before it is known what is rejected."""
+    add(computed, hits_of(mapping, computed.shape[0]), of_host(mapping, lengths))
+
+
+def settle(mapping: Any, computed: Any, settled: Any) -> None:
+    """Kernel: what counts as computed of these rows is so for good."""
+    _settle(hits_of(mapping, computed.shape[0]), computed, settled)
+
+
+def update(
+    tokens: Any,
+    of_rows: Any,
+    rejected_of_rows: Any,
+    mapping: Any,
+    last: Any,
+    total: Any,
+    ids: Any,
+    computed: Any,
+    settled: Any,
+    lengths: tuple[int, ...],
+) -> None:
+    """Kernel: take over sampled tokens. `lengths`: of the rows, where they do not count as computed yet."""
+    xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
+    sampled = xp.sum(hits * xp.reshape(of_rows, (1, -1)), axis=1)
+    rejected = xp.sum(hits * xp.reshape(rejected_of_rows, (1, -1)), axis=1)
+    places, history = count(ids, ids.shape[1])[None, :], xp.astype(ids, xp.int64)
+    latest = last
+    for number in range(tokens.shape[1]):
+        new = xp.sum(hits * tokens[:, number][None, :], axis=1)
+        here = (places == (total + number)[:, None]) & (sampled > number)[:, None]
+        history = xp.where(here, new[:, None], history)
+        latest = xp.where(sampled == number + 1, new, latest)
+    last[:], ids[:] = latest, history
+    total[:] = total + sampled
+    computed[:] = computed - rejected
+    if any(lengths):
+        add(computed, hits, of_host(mapping, lengths))
+    _settle(hits, computed, settled)
+
+
+def _settle(hits: Any, computed: Any, settled: Any) -> None:
+    xp = namespace(hits)
+    settled[:] = xp.where(xp.sum(hits, axis=1) > 0, computed, settled)
+
+
+def propose(last: Any, mapping: Any, drafts: Any) -> None:
+    """Kernel: drafts for the slots of a step, after the tokens just sampled."""
+    xp, hits = namespace(mapping), hits_of(mapping, last.shape[0])
+    hit, token = xp.sum(hits, axis=1) > 0, last
+    for number in range(drafts.shape[1]):
+        token = guessed(token)
+        drafts[:, number] = xp.where(hit, token, drafts[:, number])
+
+
+def gather(state: Any, mapping: Any, rows: Any) -> None:
+    """Kernel: the slots' rows of a table, in the order of the batch."""
+    rows[:] = state[mapping]
+
+
+def store(rows: Any, mapping: Any, state: Any) -> None:
+    """Kernel: the reverse of `gather`, but for rows whose slot is -1."""
+    xp, hits = namespace(mapping), hits_of(mapping, state.shape[0])
+    hit = xp.sum(hits, axis=1) > 0
+    for number in range(state.shape[1]):
+        new = xp.sum(hits * rows[:, number][None, :], axis=1)
+        state[:, number] = xp.where(hit, new, state[:, number])
+
+
+__all__ = [
+    "RequestTable",
+    "admit",
+    "advance",
+    "gather",
+    "prepare",
+    "propose",
+    "settle",
+    "state",
+    "store",
+    "update",
+]

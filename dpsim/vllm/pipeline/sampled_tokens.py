@@ -1,0 +1,250 @@
+"""Sampled tokens on their way back: the broadcast of pipeline parallelism (specification chapter 6).
+
+Only the last stage samples. The others need the token before the request's next decode, and the pipeline must not
+stand still for it. So the last stage broadcasts on a *side stream* over a communicator of its own, the others post
+the receive in the same step and look at what came `stages` steps later:
+
+    step t             all: forward.  last: broadcast a_t;  others: receive into the newest place of a queue
+    step t + stages    others: take the oldest entry, main stream waits for it, state is updated, then inputs are read
+
+The queue always holds as many entries as there are stages, `None` for a step without tokens; every step takes one and
+puts one, so its length is its clock. Meanwhile a request may end and its slot be another's: each slot counts its
+*generations*, a snapshot goes into the entry, and rows whose slot went on are left out when the entry is taken.
+
+What both sides have to do alike, they compute from the same batch: who needs a token (`need`), and how many places a
+row has (`width`). Nothing is negotiated.
+
+`SampledTokens` is one rank's end of it, last stage or not; each method is one decision, and a variant overrides one.
+
+Structure: source page 002 (vLLM 0.24). The mask (`need_mask`) and the width are those of 0.33, since those of the page
+fail with speculative decoding (6.4 and 6.5): they are the variant page-002. The broadcast of drafts is of 0.33, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dpsim.contract.interface import Buffer, DeviceCommunicator, Event, Rank
+from dpsim.vllm.model import kernels
+from dpsim.vllm.pipeline.batches import Row
+from dpsim.vllm.pipeline.need_mask import needs_033
+
+DROPPED = -1
+"""In a mapping: a row that changes nothing."""
+
+
+class Entry(NamedTuple):
+    """Tokens that a step waits for. `step`: in which they were sampled; `slots` and `generations` of the rows then.
+
+    `batch_mapping`: the slots on the device, int64 (rows,), as the batch itself had them: the entry keeps that memory.
+    """
+
+    step: int
+    tokens: Buffer
+    counts: Buffer
+    drafts: Buffer | None
+    batch_mapping: Buffer
+    arrived: Event
+    slots: tuple[int, ...]
+    generations: tuple[int, ...]
+    need: tuple[bool, ...]
+
+
+class Arrived(NamedTuple):
+    """Tokens int64 (rows, width), counts int32 (2, rows), drafts int64 (rows, drafts) or None, and the slots that they
+    are for, `DROPPED` where nobody wants them any more. `batch_mapping`: the batch's own slots, on the device: right
+    where nothing was dropped. `free` all when they are used.
+    """
+
+    step: int
+    tokens: Buffer
+    counts: Buffer
+    drafts: Buffer | None
+    batch_mapping: Buffer
+    mapping: tuple[int, ...]
+
+    @property
+    def whole(self) -> bool:
+        """Whether no row was dropped."""
+        return DROPPED not in self.mapping
+
+    def free(self) -> None:
+        for buffer in (self.tokens, self.counts, self.drafts, self.batch_mapping):
+            if buffer is not None:
+                buffer.free()
+
+
+class SampledTokens:
+    """One rank's end of the broadcast. `slots`: of the table of requests; `drafts`: tokens that a step speculates."""
+
+    def __init__(self, rank: Rank, slots: int, drafts: int) -> None:
+        self.rank, self.drafts = rank, drafts
+        self.group = self.communicator()
+        self.last = self.group.ranks[-1]
+        self.is_last = rank.rank == self.last
+        self.main, self.side = rank.stream("main"), rank.stream("broadcast")
+        self.generations = [0] * slots
+        self.queue: deque[Entry | None] = deque() if self.is_last else deque([None] * self.length())
+        self.sent = False  # whether the tokens of this step went out, so that its drafts will
+
+    def communicator(self) -> DeviceCommunicator:
+        """A sibling: the members of the pipeline, but not the communicator of the hidden states."""
+        return self.rank.device("pp_broadcast")
+
+    def length(self) -> int:
+        """Entries of the queue: as many as a token's way has steps."""
+        return self.group.size
+
+    # ---- what both sides compute alike
+
+    def need(self, rows: Sequence[Row]) -> tuple[bool, ...] | None:
+        """Which rows need the token that they come to; None if none does, and nothing is sent (6.4)."""
+        needed = tuple(self.row_needs(row) for row in rows)
+        return needed if any(needed) else None
+
+    def row_needs(self, row: Row) -> bool:
+        """By the rule of 0.33."""
+        return needs_033(row)
+
+    def width(self, rows: Sequence[Row]) -> int:
+        """Places for tokens of a row: one, and one for each draft if the batch has any (6.5)."""
+        return 1 + self.drafts if any(row.drafts for row in rows) else 1
+
+    def freed(self, slot: int) -> None:
+        """A slot was given back: what is under way to it is for nobody."""
+        self.generations[slot] += 1
+
+    # ---- the last stage
+
+    def broadcast(self, rows: Sequence[Row], tokens: Buffer, sampled: Buffer, rejected: Buffer) -> None:
+        """Send what was just sampled on the main stream: tokens int64 (rows, width), and of each row how many they are
+        and how many drafts were rejected, int32 (rows,) each. The counts are stacked on the side stream.
+        """
+        self.sent = not self.skips_send(self.need(rows))
+        if not self.sent:
+            return
+        expected = (len(rows), self.width(rows))
+        assert tokens.shape == expected, (
+            f"sampled tokens have the shape {tokens.shape}, the receivers expect {expected}"
+        )
+        self.join_side()
+        self.group.broadcast(tokens, self.last, self.side, site="tokens.send")
+        counts = self.side.alloc((2, len(rows)), "int32", "counts.stacked")
+        self.side.launch("counts.stack", kernels.stack, reads=[sampled, rejected], writes=[counts], cost=0)
+        self.group.broadcast(counts, self.last, self.side, site="counts.send")
+        counts.free()
+        for source in self.kept(tokens, sampled, rejected):
+            self.keep(source)
+
+    def kept(self, *sources: Buffer) -> Sequence[Buffer]:
+        """Of what the side stream reads, all belongs to the main stream, which may free it before."""
+        return sources
+
+    def broadcast_drafts(self, drafts: Buffer) -> None:
+        """Send what the drafter proposes after the tokens of this step, int64 (rows, drafts), if those were sent."""
+        if not self.sent:
+            return
+        self.join_side()
+        self.group.broadcast(drafts, self.last, self.side, site="drafts.send")
+        self.keep(drafts)
+
+    def skips_send(self, need: tuple[bool, ...] | None) -> bool:
+        return need is None
+
+    def join_side(self) -> None:
+        """The side stream goes on where the main stream is: what is sent is final, and memory is nobody's."""
+        self.side.wait_stream(self.main)
+
+    def keep(self, buffer: Buffer) -> None:
+        """The other stream uses this memory: it must not be reused before that stream is done with it."""
+        buffer.record_stream(self.side if self.is_last else self.main)
+
+    # ---- the other stages
+
+    def receive(self, rows: Sequence[Row], slots: Sequence[int], mapping: Buffer) -> bool:
+        """Post the receive of this step's tokens. `mapping`: the slots on the device. Returns whether all rows need
+        theirs; if not, the caller has to look after the others at once.
+        """
+        need = self.need(rows)
+        if self.skips_receive(need):
+            return False
+        needed = need or (True,) * len(rows)
+        self.join_side()
+        tokens = self.side.alloc((len(rows), self.received_width(rows)), "int64", "tokens.received")
+        counts = self.side.alloc((2, len(rows)), "int32", "counts.received")
+        drafts = self.side.alloc((len(rows), self.drafts), "int64", "drafts.received") if self.drafts else None
+        named = {"tokens": tokens, "counts": counts, "drafts": drafts}
+        for name, buffer in named.items():
+            if buffer is not None:
+                self.group.broadcast(buffer, self.last, self.side, site=f"{name}.receive")
+                self.keep(buffer)
+        generations = tuple(self.generations[slot] for slot in slots)
+        arrived = self.side.record()
+        self.put(Entry(self.rank.step, tokens, counts, drafts, mapping, arrived, tuple(slots), generations, needed))
+        return all(needed)
+
+    def holds(self, mapping: Buffer) -> bool:
+        """Whether an entry keeps this mapping: it is then used and freed with the entry."""
+        return any(entry is not None and entry.batch_mapping is mapping for entry in self.queue)
+
+    def skips_receive(self, need: tuple[bool, ...] | None) -> bool:
+        return need is None
+
+    def received_width(self, rows: Sequence[Row]) -> int:
+        return self.width(rows)
+
+    def put(self, entry: Entry) -> None:
+        """Into the place that `consume` made for this step."""
+        self.queue[-1] = entry
+
+    def consume(self) -> Arrived | None:
+        """Take the oldest entry and make place for this step. The main stream then waits for the tokens; None if there
+        are none, or none that anybody wants.
+        """
+        entry = self.queue.popleft()
+        self.queue.append(None)
+        if entry is None:
+            return None
+        mapping = tuple(DROPPED if self.excluded(entry, row) else slot for row, slot in enumerate(entry.slots))
+        if self.nothing_left(mapping):
+            self.rank.probe("pp.all_excluded")
+            self.discard(entry)
+            return None
+        if DROPPED in mapping:
+            self.rank.probe("pp.some_excluded")
+        self.wait(entry)
+        return Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, mapping)
+
+    def excluded(self, entry: Entry, row: int) -> bool:
+        """Whether a row's token is not to be taken over: it was not needed, or its slot is another request's now."""
+        return self.outdated(entry, row) or not entry.need[row]
+
+    def outdated(self, entry: Entry, row: int) -> bool:
+        return self.generations[entry.slots[row]] != entry.generations[row]
+
+    def nothing_left(self, mapping: tuple[int, ...]) -> bool:
+        return all(slot == DROPPED for slot in mapping)
+
+    def wait(self, entry: Entry) -> None:
+        self.main.wait(entry.arrived)
+
+    def discard(self, entry: Entry) -> None:
+        """Nobody waits for the tokens: their memory belongs to the side stream, which is done with it in its order."""
+        Arrived(entry.step, entry.tokens, entry.counts, entry.drafts, entry.batch_mapping, ()).free()
+
+    def drain(self) -> list[int]:
+        """Give back what is left. Returns the steps whose tokens somebody still needs: none, if all requests ended."""
+        missed = []
+        for entry in self.queue:
+            if entry is not None:
+                rows = zip(entry.slots, entry.generations, entry.need, strict=True)
+                if any(need and self.generations[slot] == then for slot, then, need in rows):
+                    missed.append(entry.step)
+                self.discard(entry)
+        self.queue.clear()
+        return missed
+
+
+__all__ = ["DROPPED", "Arrived", "Entry", "SampledTokens"]

@@ -1,0 +1,210 @@
+"""Hidden states from one pipeline stage to the next (specification chapter 7.2).
+
+In each step with tokens a stage first sends, over host memory, what will come (names, types and shapes: a size, then as
+many numbers), then the tensors over the device communicator, in the order in which it named them. The next stage
+allocates by the description, receives in that order, and waits before it first looks at them.
+
+Among T tensor-parallel ranks each sends only its own slice of a tensor, 1/T of it, if the number of elements can be
+divided by T, and the ranks of the next stage put the slices together again, when they first look at them:
+
+    rank 0   0 1 2 3   sends 0 1       rank 2   receives 0 1   all-gathers 0 1 2 3
+    rank 1   0 1 2 3   sends 2 3       rank 3   receives 2 3   all-gathers 0 1 2 3
+
+Descriptions are of whole tensors: both sides conclude from the shape what is sliced (I-PS-10), and all ranks of a stage
+how often to gather, and in which order (I-PS-5). A tensor without elements is described and not sent.
+
+Three published ways, one class each:
+
+    0.14         everything is in the order of the main stream; the host waits until its description was taken
+    source-002   tensors go on streams of their own, and are waited for before the next forward overwrites them (0.24)
+    0.33         the description is not waited for at once either
+
+A send reads buffers that the stage uses again in its next step: `begin` is what keeps the two apart (I-PS-3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dpsim.contract.interface import Buffer, Event, HostArray, Rank, Stream
+from dpsim.contract.ops import DType
+
+
+class Received(NamedTuple):
+    """Tensors that are on their way, by name; `sliced`: the whole shapes of those of which only a slice comes. `ready`:
+    a point of the stream on which they come, None for main.
+    """
+
+    tensors: dict[str, Buffer]
+    sliced: dict[str, tuple[int, ...]]
+    ready: Event | None
+
+
+class Transfer:
+    """One rank's ends of the transfers, as in 0.33. Methods in the order in which a step calls them.
+
+    `tensor_parallel_size`: T, the ranks of a stage. Slices are cut along the first axis; where that cannot be divided
+    by T but the elements can, as with the shape (3, 2), all_gather says that sizes do not fit (ValueError).
+    """
+
+    def __init__(self, rank: Rank, tensor_parallel_size: int = 1) -> None:
+        self.rank = rank
+        self.main = rank.stream("main")
+        self.host, self.device = rank.host("pp_cpu"), rank.device("pp")
+        self.peers = rank.device("tp") if tensor_parallel_size > 1 else None
+        self.tp_size, self.tp_index = (self.peers.size, self.peers.index) if self.peers is not None else (1, 0)
+        ranks, stage = self.device.ranks, self.device.index
+        self.before = ranks[stage - 1] if stage else None
+        self.after = ranks[stage + 1] if stage + 1 < len(ranks) else None
+        self.handles: list[Awaitable[HostArray]] = []  # of the step before, each to be awaited once
+        self.sent: Event | None = None
+
+    async def begin(self) -> None:
+        """Before anything of a step: what the step before sent may be overwritten from here on."""
+        for handle in self.handles:
+            await self.wait_handle(handle)
+        self.handles = []
+        if self.sent is not None:
+            self.wait_sent(self.sent)
+        self.sent = None
+
+    async def wait_handle(self, handle: Awaitable[HostArray]) -> None:
+        await handle
+
+    def wait_sent(self, sent: Event) -> None:
+        self.main.wait(sent)
+
+    def parts(self, shape: tuple[int, ...]) -> int:
+        """Into how many slices a tensor is cut, on both sides (I-PS-10)."""
+        elements = math.prod(shape)
+        return self.tp_size if elements and elements % self.tp_size == 0 else 1
+
+    # ---- from the stage before
+
+    async def receive(self) -> Received:
+        """Take the descriptions of what comes, and post the receives."""
+        assert self.before is not None
+        size = await self.host.recv(1, "int64", self.before, site="size.receive")
+        described = await self.host.recv(int(size[0]), "int32", self.before, site="description.receive")
+        stream = self.receiving()
+        if stream is not self.main:
+            stream.wait_stream(self.main)  # memory is not taken over what the main stream still uses
+        tensors, sliced = {}, {}
+        for name, dtype, shape in parse(described):
+            comes, parts = shape, self.parts(shape)
+            if parts > 1:
+                sliced[name], comes = shape, (shape[0] // parts, *shape[1:])
+            tensors[name] = stream.alloc(comes, dtype, f"{name}.received")
+            if math.prod(comes):
+                self.device.recv(tensors[name], self.before, stream, site=f"{name}.receive")
+            if stream is not self.main:
+                tensors[name].record_stream(self.main)
+        return Received(tensors, sliced, None if stream is self.main else stream.record())
+
+    def receiving(self) -> Stream:
+        """The stream on which tensors come."""
+        return self.rank.stream("pp_receive")
+
+    def first_access(self, received: Received) -> dict[str, Buffer]:
+        """From here on the main stream may look at them, and they are whole (I-PS-4)."""
+        if received.ready is not None:
+            self.wait_received(received.ready)
+        whole = {name: self.gather(name, received) for name in self.gathered(received)}
+        return received.tensors | whole
+
+    def wait_received(self, ready: Event) -> None:
+        self.main.wait(ready)
+
+    def gathered(self, received: Received) -> list[str]:
+        """Which tensors are gathered, in the order in which they were named (I-PS-5)."""
+        return list(received.sliced)
+
+    def gather(self, name: str, received: Received) -> Buffer:
+        """A whole tensor, of the slices that the ranks of this stage received."""
+        assert self.peers is not None
+        piece = received.tensors[name]
+        whole = self.main.alloc(received.sliced[name], piece.dtype, f"{name}.gathered")
+        self.peers.all_gather(whole, piece, self.main, site=f"{name}.gather")
+        piece.free()
+        return whole
+
+    # ---- to the stage after
+
+    async def send(self, tensors: Mapping[str, Buffer]) -> None:
+        assert self.after is not None
+        described = describe(tensors)
+        size = np.array([len(described)], np.int64)
+        self.handles += [self.send_on_host(size, "size.send"), self.send_on_host(described, "description.send")]
+        await self.wait_for_description()
+        stream = self.sending()
+        if stream is not self.main:
+            stream.wait_stream(self.main)
+        for name, buffer in self.in_order(tensors):
+            if math.prod(buffer.shape):
+                self.device.send(self.own_slice(buffer), self.after, stream, site=f"{name}.send")
+        self.sent = None if stream is self.main else stream.record()
+
+    def send_on_host(self, array: HostArray, site: str) -> Awaitable[HostArray]:
+        """Send over host memory, and give the handle."""
+        assert self.after is not None
+        return self.host.send(array, self.after, site=site)
+
+    async def wait_for_description(self) -> None:
+        """Wait until the other side took the description, or not yet."""
+
+    def in_order(self, tensors: Mapping[str, Buffer]) -> Iterable[tuple[str, Buffer]]:
+        """Tensors go in the order in which they were named."""
+        return tensors.items()
+
+    def own_slice(self, tensor: Buffer) -> Buffer:
+        """What this rank sends of a tensor."""
+        parts = self.parts(tensor.shape)
+        rows = tensor.shape[0] // parts
+        return tensor if parts == 1 else tensor.view(self.tp_index * rows, (self.tp_index + 1) * rows)
+
+    def sending(self) -> Stream:
+        """The stream on which tensors go."""
+        return self.rank.stream("pp_send")
+
+
+class WaitsForDescription(Transfer):
+    """As up to 0.24: the host goes on when its description was taken; tensors are on their way meanwhile."""
+
+    async def wait_for_description(self) -> None:
+        for handle in self.handles:
+            await self.wait_handle(handle)
+        self.handles = []
+
+
+class Blocking(WaitsForDescription):
+    """As in 0.14: tensors, too, are sent and received in the order of the main stream."""
+
+    def receiving(self) -> Stream:
+        return self.main
+
+    def sending(self) -> Stream:
+        return self.main
+
+
+def describe(tensors: Mapping[str, Buffer]) -> HostArray:
+    """Names, types and shapes as numbers, int32: the text's characters."""
+    lines = (f"{name} {buffer.dtype} {' '.join(map(str, buffer.shape))}" for name, buffer in tensors.items())
+    return np.frombuffer("\n".join(lines).encode(), np.uint8).astype(np.int32)
+
+
+def parse(described: HostArray) -> list[tuple[str, DType, tuple[int, ...]]]:
+    """The reverse of `describe`."""
+    found: list[tuple[str, Any, tuple[int, ...]]] = []
+    for line in described.astype(np.uint8).tobytes().decode().splitlines():
+        name, dtype, *shape = line.split()
+        found.append((name, dtype, tuple(map(int, shape))))
+    return found
+
+
+TRANSFERS: dict[str, type[Transfer]] = {"source-002": WaitsForDescription, "0.14": Blocking, "0.33": Transfer}
+
+__all__ = ["TRANSFERS", "Blocking", "Received", "Transfer", "WaitsForDescription", "describe", "parse"]

@@ -1,0 +1,154 @@
+"""What goes into and comes out of a stage, held against the oracles (`dpsim.vllm.model.oracle`).
+
+The inputs of a step are compared as a whole, for a token alone does not show everything. One that came for the former
+owner of a slot changes the new one's length, its history or what counts as computed, and not its last token
+(specification 6.11, M-PP-1). Tokens that come out are compared at the end: an input that was wrong before says more.
+
+What differs is raised. Each thing has a class of its own, since findings are named after it, as CRASH:WRONGTOKEN:
+
+    WrongCount      its position      WrongToken    the token       WrongState    tokens that are final
+    WrongLength     its request's     WrongHistory  those before    WrongOutput   what the model says next
+    LostTokens      tokens that were sent, are needed, and were never taken over
+    WrongEnd        what a client is told: more or fewer tokens than its request has
+    WrongAdmission  a request gets a slot in a step in which another one lost its own
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.pipeline.batches import Batch, Row
+
+
+class Wrong(AssertionError):
+    """A stage's state is not what the oracle says."""
+
+
+class WrongCount(Wrong):
+    """Another number of computed tokens: the cache is written at wrong positions."""
+
+
+class WrongLength(Wrong):
+    """Another number of tokens."""
+
+
+class WrongToken(Wrong):
+    """Another token goes into the model."""
+
+
+class WrongHistory(Wrong):
+    """Another token before the last."""
+
+
+class WrongState(Wrong):
+    """Another number of tokens is final: a model with recurrent state goes on from the wrong one."""
+
+
+class WrongOutput(Wrong):
+    """Another token comes out of the model."""
+
+
+class LostTokens(Wrong):
+    """Tokens that somebody needs are left in the queue at the end."""
+
+
+class WrongEnd(Wrong):
+    """A client is told more or fewer tokens than its request has, up to a stop token."""
+
+
+class WrongAdmission(Wrong):
+    """A request gets a slot in a step in which another one had to give its own back."""
+
+
+def compare(oracle: Oracle, row: Row, step: int, inputs: Sequence[Sequence[int]], delivered: str | None) -> None:
+    """Raise what differs in a row of the inputs of a step: of each token the token itself, its position, the length of
+    its request, a digest of all its request's tokens, and how many are settled. `delivered`: by which op tokens came
+    last to its slot.
+    """
+    position, count = row.position, row.scheduled
+    length = row.prefill if row.prefilling else position + 1
+    if row.prefilling:
+        tokens = [oracle.token(position + place) for place in range(count)]
+    else:
+        tokens = [oracle.token(position), *oracle.drafts(position, row.drafts)]
+    expected: tuple[tuple[int, type[Wrong], str, list[int]], ...] = (
+        (1, WrongCount, "position", [position + place for place in range(count)]),
+        (2, WrongLength, "length", [length] * count),
+        (0, WrongToken, "token", tokens),
+        (3, WrongHistory, "history", [oracle.digest(length)] * count),
+        (4, WrongState, "settled", [position] * count),
+    )
+    for line, wrong, what, right in expected:
+        for place in range(count):
+            if inputs[line][place] != right[place]:
+                raise wrong(
+                    f"inputs of step {step}, request {row.request}, place {place} of {count}: "
+                    f"{what} {inputs[line][place]}, the model says {right[place]}; "
+                    f"last delivered to its slot: {delivered or 'nothing'}"
+                )
+
+
+class Witness:
+    """Looks at the steps of one stage, and raises what is not as the oracles say."""
+
+    def __init__(self, oracles: Sequence[Oracle], ends: Mapping[int, tuple[int, bool]]) -> None:
+        """`ends`: of each request how many tokens its client is told in the end, and whether they may be fewer."""
+        self.oracles, self.ends = oracles, ends
+        self._sampled: dict[int, list[tuple[int, int, int]]] = {}  # request -> (step, position, token)
+        self._told: Counter[int] = Counter()
+
+    def scheduled(self, batch: Batch) -> None:
+        """What the scheduler says. Who gets a slot in a step that preempts takes the room of those that run (vLLM's
+        scheduler admits nobody then).
+        """
+        if batch.preempted and batch.admitted:
+            raise WrongAdmission(
+                f"batch {batch.number} preempts the requests {list(batch.preempted)} and admits "
+                f"{[one.request for one in batch.admitted]}; expected one or the other"
+            )
+
+    def inputs(
+        self, step: int, rows: Sequence[Row], inputs: Sequence[Sequence[int]], delivered: Sequence[str | None]
+    ) -> None:
+        """The inputs of a step, row by row: see `compare`."""
+        start = 0
+        for row, by in zip(rows, delivered, strict=True):
+            end = start + row.scheduled
+            compare(self.oracles[row.request], row, step, [line[start:end] for line in inputs], by)
+            start = end
+
+    def sampled(
+        self,
+        step: int,
+        rows: Sequence[Row],
+        tokens: Sequence[Sequence[int]],
+        counts: Sequence[int],
+        told: Sequence[int],
+    ) -> None:
+        """What was sampled in a step, and how much of it clients are told. It is compared at the end."""
+        for row, new, count, heard in zip(rows, tokens, counts, told, strict=True):
+            self._told[row.request] += heard
+            # Nobody makes a mask for a request that has ended: what it says then is anything.
+            if row.samples and (heard or not self.oracles[row.request].structured):
+                first = row.position + (row.scheduled if row.prefilling else 1)
+                said = self._sampled.setdefault(row.request, [])
+                said += [(step, first + place, token) for place, token in enumerate(new[:count])]
+
+    def end(self) -> None:
+        """Raise WrongOutput for the first token that the model would not say, WrongEnd for the first client that was
+        told too much or too little.
+        """
+        for request, said in sorted(self._sampled.items()):
+            for step, position, token in said:
+                right = self.oracles[request].token(position)
+                if token != right:
+                    raise WrongOutput(
+                        f"request {request} got token {token} at position {position} from step {step}, "
+                        f"the model says {right}"
+                    )
+        for request, (length, fewer) in sorted(self.ends.items()):
+            told = self._told[request]
+            if told > length or (told < length and not fewer):
+                raise WrongEnd(f"the client of request {request} was told {told} tokens, the request has {length}")

@@ -1,0 +1,112 @@
+"""A parent and its children, over a store at which the parent listens: calls, answers, failures.
+
+A child answers in order, and a failure is an answer as well: whoever waits for it hears of it at once.
+
+    child: say(bytes)            parent: await hear("engine.0", READY_NS)
+    child: fail(error)                   raises OneFailed
+    (a dead child)                       raises NobodyCame when the time is up
+
+A parent calls by keys, to which all its children listen. When it leaves, its store is gone, and children who wait hear
+that as `Stopped`. Sources: specification chapter 9.2, steps 3, 4, 14 and 20 (sockets and pipes), I-ST-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from dpsim.contract.interface import Frozen, Store
+from dpsim.vllm.startup.errors import LATE, NobodyCame, OneFailed, StartupError, Stopped, root_of
+
+OK, FAILED = "ok", "failed"
+NO_TITLES: Mapping[str, str] = MappingProxyType({})
+
+
+class Parent:
+    """A parent's side. `name`: its own; `doing`: what its children are about. For errors: `titles` of children, `where`
+    they should come, and the `cure` if one does not.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        titles: Mapping[str, str] = NO_TITLES,
+        where: str = "",
+        cure: str = LATE,
+    ) -> None:
+        self.store = store
+        self.name = name
+        self._titles = titles
+        self._where = where
+        self._cure = cure
+        self._heard: dict[str, int] = {}
+
+    def call(self, key: str, value: Frozen = True) -> None:
+        """Tell all children, or those that know of the key."""
+        self.store.set(key, value, f"call.{key.partition('/')[0]}")
+
+    async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
+        """The next answer of a child. Raises OneFailed, NobodyCame, and Stopped if the child was stopped by another."""
+        number = self._heard.get(child, 0)
+        answer = await self.store.get(f"{child}/{number}", f"hear.{doing}", timeout_ns=timeout_ns)
+        if answer is None:
+            raise self.missing(child, doing, timeout_ns)
+        self._heard[child] = number + 1
+        return content(answer)
+
+    def missing(self, child: str, doing: str, timeout_ns: int) -> NobodyCame:
+        """The error for a child that does not come."""
+        who, where = self._titles.get(child, child), f"{self._where} ({doing})".lstrip()
+        return NobodyCame(self.name, who, where, timeout_ns, self._cure)
+
+    async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
+        """The next answer of each child. Where one has failed, it asks after the others and raises the root."""
+        answers: list[Frozen] = []
+        errors: list[StartupError] = []
+        for child in children:
+            try:
+                answers.append(await self.hear(child, doing, 0 if errors else timeout_ns))
+            except StartupError as error:
+                errors.append(error)
+        if errors:
+            raise root_of(errors)
+        return answers
+
+
+def content(answer: Frozen) -> Frozen:
+    """What a child said. Raises OneFailed, and Stopped if the child was stopped by another."""
+    assert isinstance(answer, tuple)
+    if answer[0] == FAILED:
+        _, who, of, text = map(str, answer)
+        raise Stopped if of == Stopped.__name__ else OneFailed(who, of, text)
+    return answer[1]
+
+
+class Child:
+    """A child's side of the same store."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store = store
+        self.name = name
+        self._said = 0
+
+    def say(self, value: Frozen, doing: str) -> None:
+        """Answer."""
+        self._answer((OK, value), f"say.{doing}")
+
+    def fail(self, error: Exception) -> None:
+        """Answer that it cannot go on."""
+        of = error.of if isinstance(error, OneFailed) else type(error).__name__
+        self._answer((FAILED, self.name, of, str(error)), "say.failed")
+
+    def _answer(self, answer: Frozen, site: str) -> None:
+        self.store.set(f"{self.name}/{self._said}", answer, site)
+        self._said += 1
+
+    async def obey(self, key: str) -> Frozen:
+        """What the parent calls. Raises Stopped when the parent has left."""
+        value = await self.store.get(key, f"obey.{key.partition('/')[0]}")
+        if value is None:
+            raise Stopped
+        return value

@@ -1,0 +1,51 @@
+"""The coordinator: engines subscribe to it, and what it publishes reaches those who have subscribed by then.
+
+    subscribe (each engine)  ->  READY, when all D have subscribed
+    first                    ->  START of the wave, to all subscribers
+
+A subscription that comes after START is a START that was lost, so READY comes first, and no engine serves before it
+(I-ST-9, M-ST-11, M-ST-12). Sources: specification chapters 2 and 9.2 (steps 1 and 19).
+"""
+
+from __future__ import annotations
+
+from dpsim.vllm.startup.errors import Stopped
+from dpsim.vllm.startup.layout import FRONTEND, engine_name
+from dpsim.vllm.startup.participant import Participant
+
+
+class Coordinator(Participant):
+    """There is one where there are several replicas."""
+
+    async def come_up(self) -> None:
+        parent = await self.child_of(FRONTEND, *await self.spawned())
+        self.rank.step = 1
+        store = await self.open(0, "store_of_coordinator")
+        parent.say((store.node, store.port), "address")
+        self.rank.step = 19
+        events, subscribed = self.rank.mailbox("events"), list[int]()
+        while True:
+            event = await events.get("events", idle=True)
+            assert isinstance(event, tuple)
+            what, number = event
+            assert isinstance(number, int)
+            if what in ("stop", "gone"):  # gone: its front end, in the middle of the start
+                raise Stopped
+            if what == "subscribe":
+                subscribed.append(number)
+                store.set("subscribed", tuple(sorted(subscribed)), "subscribed")  # for whoever waits in vain
+                if len(subscribed) == self.expected():
+                    store.set("ready", True, "ready")
+            else:
+                self.start(number, subscribed)
+                return
+
+    def expected(self) -> int:
+        """How many engines subscribe."""
+        return self.layout.engines
+
+    def start(self, wave: int, subscribed: list[int]) -> None:
+        """Publish START: whoever has not subscribed does not get it."""
+        for engine in sorted(subscribed):
+            name = engine_name(engine)
+            self.rank.send(self.rank.service(name), "start", wave, f"start.{name}")

@@ -1,0 +1,146 @@
+"""Front ends: one a node. The first starts the coordinator, shakes hands with all engines, compares, and lets serve.
+
+    1  coordinator -> its address                    4  HELLO -> INIT(addresses, ports, D)
+    2  coordination store (0.33)                     4  hash and fields of every engine, compared
+    3  spawn the engines of the own node            20  READY(hash), compared once more; serve
+
+Front ends of other nodes start their engines and wait for what becomes of them. A front end serves after every READY
+and every subscription (I-ST-9), and fails as soon as it hears of a failure or its time is up (I-ST-10). Sources:
+specification chapters 8.3, 8.4 and 9.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dpsim.contract.interface import Frozen, Rank, Store
+from dpsim.vllm.config import EngineConfig, InitPorts, ParallelConfig
+from dpsim.vllm.startup.compared import Compared, Told
+from dpsim.vllm.startup.layout import (
+    COORDINATOR,
+    COORDINATOR_NS,
+    HANDSHAKE_NS,
+    READY_NS,
+    Layout,
+    engine_name,
+)
+from dpsim.vllm.startup.participant import Participant
+
+
+class SameSeeds(Exception):
+    """Replicas draw the same random numbers (M-ST-13)."""
+
+
+class FrontEnd(Participant):
+    """That of the first node. `coordinated`: whether there is a coordination store."""
+
+    def __init__(
+        self,
+        rank: Rank,
+        layout: Layout,
+        config: EngineConfig,
+        parallel: ParallelConfig,
+        compared: Compared,
+        coordinated: bool,
+    ) -> None:
+        super().__init__(rank, layout)
+        self.config = config
+        self.parallel = parallel
+        self.compared = compared
+        self.coordinated = coordinated
+
+    @property
+    def engines(self) -> list[str]:
+        return [engine_name(engine) for engine in range(self.layout.engines)]
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """Engines in words."""
+        return {name: self.layout.title(engine) for engine, name in enumerate(self.engines)}
+
+    async def come_up(self) -> None:
+        self.rank.step = 1
+        store = await self.open(self.handshake_port(), "data_parallel_rpc_port")
+        parent = self.lines_at(store, titles=self.titles)
+        coordinator: Frozen = ()
+        if self.layout.engines > 1:
+            self.spawn(COORDINATOR, store)
+            coordinator = await parent.hear(COORDINATOR, "address", COORDINATOR_NS)
+        self.rank.step = 2
+        coordination = await self.open(0, "coordination_store") if self.coordinated else None
+        self.rank.step = 3
+        for engine in self.layout.engines_of(0):
+            self.spawn(engine_name(engine), store)
+        self.rank.step = 4
+        await parent.hear_all(self.engines, "hello", HANDSHAKE_NS)
+        ports = InitPorts.of(self.parallel)
+        port = coordination.port if coordination is not None else 0
+        for engine in range(self.layout.engines):
+            init = coordinator, 0, ports.master_port, tuple(ports.ports), port, self.layout.engines
+            parent.call(f"init/{engine}", init)
+        self.compare(await parent.hear_all(self.engines, "config", HANDSHAKE_NS))
+        parent.call("agreed")
+        self.rank.step = 20
+        self.check_ready(await parent.hear_all(self.engines, "ready", READY_NS))
+        parent.call("serve")
+
+    def handshake_port(self) -> int:
+        """Engines of other nodes know it from their command lines. Those of one node are told by whoever starts them,
+        so there any that is free will do, and two groups can start on one host.
+        """
+        return self.parallel.data_parallel_rpc_port if self.layout.num_nodes > 1 else 0
+
+    def spawn(self, name: str, store: Store) -> None:
+        """Start a process; it finds this front end at the store."""
+        self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")
+
+    def compare(self, told: Sequence[Frozen]) -> None:
+        """Raises ConfigMismatch."""
+        if self.layout.engines > 1:
+            others = {name: _told(one) for name, one in zip(self.titles.values(), told, strict=True)}
+            self.compared.refuse(self.compared.told(self.config, self.parallel), others)
+
+    def check_ready(self, ready: Sequence[Frozen]) -> None:
+        """READY has the hash, which no engine may have changed since, and the seed that it draws from."""
+        if self.layout.engines > 1:
+            own = self.compared.told(self.config, self.parallel)
+            others = {
+                name: own._replace(hash=str(one[0]))
+                for name, one in zip(self.titles.values(), ready, strict=True)
+                if isinstance(one, tuple)
+            }
+            self.compared.refuse(own, others)
+            seeds = [one[1] for one in ready if isinstance(one, tuple)]
+            if len(set(seeds)) < len(seeds):
+                raise SameSeeds(f"engines draw from the seeds {seeds}; expected a seed of its own for each")
+
+    async def serve(self) -> None:
+        """The first request wakes all engines."""
+        if self.layout.engines > 1:
+            self.rank.send(self.rank.service(COORDINATOR), "events", ("first", 0), "first_request")
+
+    def leave(self) -> None:
+        if self.layout.engines > 1:
+            self.rank.send(self.rank.service(COORDINATOR), "events", ("stop", 0), "stop")
+        super().leave()
+
+
+class NodeFrontEnd(Participant):
+    """That of another node: it starts engines, and nobody asks it."""
+
+    async def come_up(self) -> None:
+        self.rank.step = 3
+        store = await self.open(0, "store_of_node")
+        parent = self.lines_at(store)
+        engines = [engine_name(engine) for engine in self.layout.engines_of(self.rank.node)]
+        for name in engines:
+            self.rank.send(self.rank.service(name), "spawn", (store.node, store.port), f"spawn.{name}")
+        self.rank.step = 20
+        await parent.hear_all(engines, "outcome", READY_NS)
+
+
+def _told(value: Frozen) -> Told:
+    assert isinstance(value, tuple)
+    first, fields = value
+    assert isinstance(fields, tuple)
+    return Told(str(first), tuple((str(one[0]), str(one[1])) for one in fields if isinstance(one, tuple)))

@@ -1,0 +1,153 @@
+"""Process groups and communicators of the workers, in one order for the whole world.
+
+For every kind, for every member list of that kind, all workers create a device group and then a gloo group, members or
+not: each creation is a barrier of the world (`rendezvous`). Right after the creation of its own group a member makes
+the device communicator: the unique id comes from the group's first *global* rank over gloo, and a one-element
+all-reduce warms it up, so that nothing is connected later, in a capture perhaps.
+
+    world; tp (0, 1), (2, 3); dcp ...; pp ...; dp (0, 2), (1, 3); ep (0, 1, 2, 3); and last the siblings of pp
+
+Each creation is decided by all (`group`), so workers that are about to create different ones are found although the
+barrier lets them through. Sources: specification chapters 9.2 (steps 8 to 13) and 9.4; I-ST-1 to I-ST-4, I-ST-7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import Domain
+from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.startup.memory import COMMUNICATOR, DeviceMemory
+from dpsim.vllm.startup.rendezvous import Meeting
+
+Members: TypeAlias = tuple[int, ...]
+Kind: TypeAlias = tuple[str, Sequence[Members]]
+
+WORLD = "world"
+SIBLING = "pp_broadcast"
+UNIQUE_ID = 32
+"""128 bytes, as int32."""
+
+
+class Kinds:
+    """The kinds of a topology and their member lists, each of which partitions the world (I-ST-2)."""
+
+    def __init__(self, topology: Topology, config: EngineConfig, release: str) -> None:
+        self.topology = topology
+        self.config = config
+        self.release = release
+
+    def in_order(self) -> list[Kind]:
+        """Those of step 10."""
+        topology = self.topology
+        kinds: list[Kind] = [
+            ("tp", topology.groups("tp")),
+            ("dcp", topology.decode_context_groups()),
+            ("pcp", topology.groups("pcp")),
+            ("pp", topology.groups("pp")),
+            ("dp", topology.dp_groups()),
+        ]
+        if self.config.is_moe_model is not False:
+            kinds.append(("ep", topology.expert_groups()))
+        if self.config.enable_eplb and self.release != "0.14":
+            kinds.append(("eplb", topology.expert_groups()))
+        return kinds
+
+    def siblings(self) -> list[Members]:
+        """Those of step 13: pipelines get a second communicator, for sampled tokens."""
+        several = self.topology.pipeline_parallel_size > 1 and self.release != "0.14"
+        return self.topology.groups("pp") if several else []
+
+    def communicators(self) -> list[tuple[str, Domain, Sequence[Members]]]:
+        """What the machine has to hold ready; nobody needs one for itself alone."""
+        world = [tuple(range(self.topology.world_size))]
+        kinds = [(WORLD, world), *self.in_order(), (SIBLING, self.siblings())]
+        found: list[tuple[str, Domain, Sequence[Members]]] = []
+        for kind, lists in kinds:
+            if kind == WORLD or any(len(members) > 1 for members in lists):
+                found += [(kind, "device", lists), (f"{kind}_cpu", "host", lists)]
+        return found
+
+
+class Groups:
+    """What one worker creates."""
+
+    def __init__(self, rank: Rank, world: Meeting, kinds: Kinds, memory: DeviceMemory) -> None:
+        self.rank = rank
+        self.world = world
+        self.kinds = kinds
+        self.memory = memory
+        self.own: dict[str, Members] = {}
+
+    async def create_world(self) -> None:
+        """Step 8: the world's own groups, and the count of nodes."""
+        self.rank.step = 8
+        everybody = tuple(range(self.kinds.topology.world_size))
+        await self.create(WORLD, everybody)
+        nodes = np.zeros(len(everybody), np.int32)
+        nodes[self.rank.rank] = self.rank.node
+        nodes = await self.rank.host(f"{WORLD}_cpu").all_reduce(nodes, site="world.nodes")
+        self.rank.decide("nodes", int(nodes.max()) + 1, f"{WORLD}_cpu")
+
+    async def create_all(self) -> None:
+        """Steps 10 and 11."""
+        for kind, lists in self.in_order():
+            self.rank.step = 10
+            for members in lists:
+                await self.create(kind, members)
+            if len(self.own.get(kind, ())) > 1:
+                self.rank.step = 11
+                await self.connect(kind)
+
+    def in_order(self) -> list[Kind]:
+        """The kinds of step 10: in the same order on every worker (I-ST-1)."""
+        return self.kinds.in_order()
+
+    async def create_siblings(self) -> None:
+        """Step 13."""
+        self.rank.step = 13
+        for members in self.kinds.siblings():
+            await self.create(SIBLING, members)
+
+    async def create(self, kind: str, members: Members) -> None:
+        """A device group and a gloo group, by the whole world."""
+        for name in (kind, f"{kind}_cpu"):
+            self.rank.decide("group", (name, members), f"{WORLD}_cpu")
+            await self.world.barrier(name)
+        if self.rank.rank in members:
+            self.own[kind] = members
+
+    async def connect(self, kind: str) -> None:
+        """The device communicator of this worker's own group."""
+        rank, members = self.rank, self.own[kind]
+        group = rank.host(f"{kind}_cpu")
+        unique = np.zeros(UNIQUE_ID, np.int32)
+        if rank.rank == members[0]:
+            unique[:] = 1 + rank.rank
+        unique = await group.broadcast(unique, self.root(members), site=f"{kind}.unique_id")
+        rank.decide("unique_id", int(unique[0]), f"{kind}_cpu")
+        self.memory.take(COMMUNICATOR, "communicators")
+        await self.warm_up(kind)
+
+    def root(self, members: Members) -> int:
+        """Who makes the unique id: the group's first global rank (I-ST-3)."""
+        return members[0]
+
+    async def warm_up(self, kind: str) -> None:
+        """The first use of the communicator, on all its members (I-ST-7)."""
+        main = self.rank.stream("main")
+        one = main.alloc(1, "int32", f"{kind}.one")
+        main.launch(f"{kind}.fill", ones, writes=[one], cost=0)
+        self.rank.device(kind).all_reduce(one, main, site=f"{kind}.warm_up")
+        total = await one.read(f"{kind}.warmed_up")
+        one.free()
+        self.rank.decide("warm_up", int(total[0]), f"{kind}_cpu")
+
+
+def ones(out: Any) -> None:
+    """Kernel: 1 everywhere."""
+    out[:] = 1

@@ -1,0 +1,130 @@
+"""What all participants have in common: to come up, or to fail and tell.
+
+    up        it has done its part, and serves (probe startup.serves)
+    failed    it raises one error, after it has told its parent and the groups it is in
+    stopped   its parent gave up or another one failed, and so it ends, without an error (probe startup.stopped)
+
+Whoever fails or stops leaves its stores, the youngest first, so its children hear of it, and the engine DP group, which
+was the first to come, goes last (I-ST-12). An engine tells the front end of its node that it stops, which then stops
+as well. So either all come up or all end: a child waits for its parent as long as that lives, everybody else for a
+bounded time (I-ST-10).
+
+XX: a worker that stands in a collective whose peer has died stands there for ever: nothing ends it from outside, as in
+`startup_watched` its engine does. It is found as a hang. Sources: specification chapters 9.1 and 9.3.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from dpsim.contract.interface import Frozen, Rank, Store
+from dpsim.vllm.startup.conversation import Child, Parent
+from dpsim.vllm.startup.errors import NobodyCame, OneFailed, PortTaken, Stopped
+from dpsim.vllm.startup.layout import HANDSHAKE_NS, Layout
+from dpsim.vllm.startup.rendezvous import Meeting
+
+SERVES, STOPPED, FAILED = "startup.serves", "startup.stopped", "startup.failed"
+
+SUPERVISES = 15
+"""From this step of the start on a front end or an engine waits for others, and does nothing itself."""
+GONE = 21
+"""The step in which a participant ends before its time."""
+
+
+class Participant(ABC):
+    """One of them. `name`: its own."""
+
+    def __init__(self, rank: Rank, layout: Layout) -> None:
+        self.rank = rank
+        self.layout = layout
+        self.name = layout.name(rank.rank)
+        self.stores: list[Store] = []
+        self.parents: list[Child] = []
+        self.groups: list[Meeting] = []
+
+    async def run(self) -> None:
+        """Its whole life."""
+        try:
+            await self.come_up()
+            self.rank.probe(SERVES)
+            await self.serve()
+        except Stopped as why:
+            for parent in self.parents[:-1]:  # the last one is gone; a front end of an engine's node is not
+                parent.fail(why)
+            self.stop()
+        except Exception as error:
+            lines: list[Meeting | Child] = [*self.groups, *self.parents]
+            for line in lines:
+                line.fail(error)
+            if isinstance(error, OneFailed) and self.parents:
+                self.stop()
+                return
+            self.leave()
+            if isinstance(error, NobodyCame | OneFailed) and self.rank.step >= SUPERVISES:
+                self.rank.step = GONE  # somebody below it did something earlier, or did not come to it
+            self.rank.probe(FAILED)
+            raise
+
+    def stop(self) -> None:
+        """Who is to blame says so itself."""
+        self.leave()
+        self.rank.step = GONE
+        self.rank.probe(STOPPED)
+
+    @abstractmethod
+    async def come_up(self) -> None:
+        """Until it may serve. Raises StartupError, or Stopped."""
+
+    async def serve(self) -> None:
+        """What it does then: nothing of interest here."""
+        return
+
+    def leave(self) -> None:
+        """Close what it opened and joined."""
+        while self.stores:
+            self.stores.pop().close("leave")
+
+    # ---- stores
+
+    async def open(self, port: int, what: str) -> Store:
+        """Listen. Raises PortTaken."""
+        store = await self.rank.open_store(port, f"{what}.open")
+        if store is None:
+            raise PortTaken(
+                f"{self.name} cannot listen at port {port} of node {self.rank.node}, {what}: another program does; end "
+                "it, or choose another port"
+            )
+        self.stores.append(store)
+        return store
+
+    async def join(self, node: int, port: int, who: str, what: str) -> Store:
+        """Connect. Raises NobodyCame."""
+        store = await self.rank.join_store(node, port, f"{what}.join", timeout_ns=HANDSHAKE_NS)
+        if store is None:
+            where = f"at port {port} of node {node}, {what}"
+            raise NobodyCame(self.name, who, where, HANDSHAKE_NS, "nobody listens there")
+        self.stores.append(store)
+        return store
+
+    async def spawned(self) -> tuple[Frozen, ...]:
+        """Wait until a parent starts this process, with what it is told then. Until then there is no process."""
+        told = await self.rank.mailbox("spawn").get("spawned", idle=True)
+        assert isinstance(told, tuple)
+        return told
+
+    async def child_of(self, who: str, node: Frozen, port: Frozen) -> Child:
+        """Connect to its parent, which listens already."""
+        assert isinstance(node, int)
+        assert isinstance(port, int)
+        store = await self.join(node, port, who, f"store_of_{who.replace(' ', '_')}")
+        self.parents.append(self.line_to(who, store))
+        return self.parents[-1]
+
+    def line_to(self, who: str, store: Store) -> Child:
+        """The line to a parent that listens at `store`."""
+        return Child(store, self.name)
+
+    def lines_at(self, store: Store, **words: Any) -> Parent:
+        """The lines to those who come to the own `store`. `words`: those of `Parent`."""
+        return Parent(store, self.name, **words)

@@ -1,0 +1,114 @@
+"""The port at which the next group meets, in two published forms.
+
+Release 0.14: each process pops the last port of its own copy of a list that was drawn once. If another program has
+taken it meanwhile, the first member goes on to the next one, up to five times; the others see nothing of that, keep the
+old port, and wait there for nobody or for a stranger.
+
+Release 0.33: the first member binds any free port, keeps it, and publishes its number in a coordination store, where
+the others read it. No port is taken between being found and being bound.
+
+    first member                    the others
+    0.14   open 40004, else 40003   join 40004
+    0.33   open 0, set port         get port, join it
+
+Sources: specification chapter 8.3; museum, port-toctou.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+from dpsim.contract.interface import Rank, Store
+from dpsim.vllm.config import InitPorts
+from dpsim.vllm.startup.errors import LATE, NobodyCame, PortTaken
+from dpsim.vllm.startup.layout import GROUP_NS
+
+TRIES = 5
+
+
+class GroupPorts(ABC):
+    """How one process finds the ports of its groups. `ports`: its own copy of the list; `store`: the coordination
+    store, if there is one; `node`: where first members are; `name`: of the process.
+    """
+
+    coordinated: bool
+    """Whether there is a coordination store."""
+    cure: str = LATE
+    """What the first member tells who waits in vain for the others."""
+
+    def __init__(self, rank: Rank, name: str, ports: InitPorts, store: Store | None, node: int) -> None:
+        self.rank = rank
+        self.name = name
+        self.ports = ports
+        self.store = store
+        self.node = node
+
+    @abstractmethod
+    async def bind(self, group: str) -> Store:
+        """The first member listens. Raises PortTaken."""
+
+    @abstractmethod
+    async def find(self, group: str, first: str) -> Store:
+        """The others come. Raises NobodyCame."""
+
+    async def join(self, group: str, first: str, port: int) -> Store:
+        store = await self.rank.join_store(self.node, port, f"{group}.join", timeout_ns=GROUP_NS)
+        if store is None:
+            where = f"at port {port} of node {self.node}, for {group}"
+            raise NobodyCame(self.name, first, where, GROUP_NS, "nobody listens there")
+        return store
+
+
+class ListedPorts(GroupPorts):
+    """Release 0.14."""
+
+    coordinated = False
+
+    async def bind(self, group: str) -> Store:
+        tried = []
+        for _ in range(TRIES):
+            tried.append(self.ports.get_next_dp_init_port())
+            store = await self.rank.open_store(tried[-1], f"{group}.open")
+            if store is not None:
+                self.note(tried)
+                return store
+        raise PortTaken(
+            f"{self.name} found {TRIES} ports of node {self.node} taken by other programs, for {group}: "
+            f"{', '.join(map(str, tried))}"
+        )
+
+    def note(self, tried: list[int]) -> None:
+        """The others take the first port that was tried, and know nothing of the next ones."""
+        *taken, port = tried
+        if taken:
+            others = f"the others come to port {taken[0]}, where another program listens"
+            self.cure = f"{others}: end it, as {self.name} had to go on to port {port}"
+
+    async def find(self, group: str, first: str) -> Store:
+        return await self.join(group, first, self.ports.get_next_dp_init_port())
+
+
+class PublishedPorts(GroupPorts):
+    """Release 0.33."""
+
+    coordinated = True
+
+    async def bind(self, group: str) -> Store:
+        store = await self.rank.open_store(0, f"{group}.open")
+        assert store is not None
+        assert self.store is not None
+        self.store.set(f"port of {group}", store.port, f"{group}.publish")
+        return store
+
+    async def find(self, group: str, first: str) -> Store:
+        assert self.store is not None
+        port = await self.store.get(f"port of {group}", f"{group}.port", timeout_ns=GROUP_NS)
+        if port is None:
+            where = f"in the coordination store, for the port of {group}"
+            raise NobodyCame(self.name, first, where, GROUP_NS, "it is late, has died, or failed")
+        assert isinstance(port, int)
+        return await self.join(group, first, port)
+
+
+FORMS: dict[str, type[GroupPorts]] = {"0.33": PublishedPorts, "0.14": ListedPorts}
+"""By release; the first is the default."""

@@ -1,0 +1,141 @@
+"""The program `startup`: front ends, coordinator, engine cores and workers come up, or all of them fail.
+
+    protocol: {name: startup, form: "0.33"}
+
+Front ends, the coordinator and engine cores are services, workers are the ranks of the topology. `config_by_rank` is
+what the command line of a rank's node said; an engine core has that of its first worker, the front end that of all.
+Nodes: `nnodes`, or `data_parallel_size_local` replicas each. Requests are not looked at: a group that came up has done
+all that is asked of it.
+
+Forms differ in how groups find their port and in which groups there are (`ports`, `groups`). A variant replaces a
+participant, the ports, the groups, their kinds, the forwards, or what is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import KIND, SITE, Domain, RawRecord
+from dpsim.contract.program import Arguments, Program, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.config import EngineConfig, ParallelConfig, Surroundings, Topology
+from dpsim.vllm.startup.compared import Compared
+from dpsim.vllm.startup.coordinator import Coordinator
+from dpsim.vllm.startup.engine import EngineCore
+from dpsim.vllm.startup.forwards import Forwards
+from dpsim.vllm.startup.frontend import FrontEnd, NodeFrontEnd
+from dpsim.vllm.startup.groups import Groups, Kinds
+from dpsim.vllm.startup.layout import COORDINATOR, FRONTEND, Layout
+from dpsim.vllm.startup.participant import FAILED, SERVES, STOPPED, Participant
+from dpsim.vllm.startup.ports import FORMS, GroupPorts
+from dpsim.vllm.startup.worker import Worker
+
+
+class StartupSetup(NamedTuple):
+    """What all participants share. `configs`: by rank; `engines`: the parallel configuration of each engine."""
+
+    layout: Layout
+    config: EngineConfig
+    parallel: ParallelConfig
+    configs: Mapping[int, EngineConfig]
+    engines: tuple[ParallelConfig, ...]
+    kinds: Kinds
+    pieces: Mapping[type[Any], type[Any]]
+
+
+@register_protocol("startup", forms=tuple(FORMS))
+class Startup(Program[StartupSetup]):
+    """How a group of engines comes up: handshake, ports, groups, warm-up; either all of it or none."""
+
+    heeds = ("enable_eplb",)
+    honours_config_by_rank = True
+    probes: tuple[str, ...] = (SERVES,)
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a variant that is derived from this."""
+
+    def prepare(self, args: Arguments) -> StartupSetup:
+        topology = Topology.model_validate(args.topology)
+        config = EngineConfig.model_validate(args.config)
+        configs = {
+            rank: EngineConfig.model_validate(args.config_of(rank)) if rank in args.config_by_rank else config
+            for rank in range(topology.world_size)
+        }
+        given: dict[type[Any], type[Any]] = {GroupPorts: FORMS[args.form]}
+        given |= {one: one for one in (FrontEnd, NodeFrontEnd, Coordinator, EngineCore, Worker)}
+        given |= {one: one for one in (Kinds, Groups, Forwards, Compared)}
+        pieces = with_variant(self, args, {**given, **self.replaced})
+        layout = Layout(topology, replicas_of_a_node(config, topology))
+        firsts = [layout.workers(engine)[0] for engine in range(layout.engines)]
+        engines = [_parallel(configs[first], topology, engine) for engine, first in enumerate(firsts)]
+        kinds = pieces[Kinds](topology, config, args.form)
+        return StartupSetup(layout, config, _parallel(config, topology, 0), configs, tuple(engines), kinds, pieces)
+
+    def services(self, prepared: StartupSetup) -> tuple[str, ...]:
+        return prepared.layout.services
+
+    def nodes(self, prepared: StartupSetup) -> tuple[int, ...]:
+        return prepared.layout.nodes
+
+    def groups(self, prepared: StartupSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        return prepared.kinds.communicators()
+
+    async def run(self, rank: Rank, prepared: StartupSetup) -> None:
+        layout, pieces = prepared.layout, prepared.pieces
+        first = layout.workers(layout.engine_of(rank.rank))[0]
+        own = pieces[GroupPorts], pieces[Groups], pieces[Forwards]
+        configs = prepared.configs[first], prepared.configs[rank.rank]
+        await pieces[Worker](rank, layout, *configs, prepared.kinds, own).run()
+
+    async def serve(self, rank: Rank, prepared: StartupSetup) -> None:
+        await self.participant(rank, prepared).run()
+
+    def participant(self, rank: Rank, prepared: StartupSetup) -> Participant:
+        """The service of that name."""
+        layout, pieces, compared = prepared.layout, prepared.pieces, prepared.pieces[Compared]()
+        made: Participant
+        if rank.name == FRONTEND:
+            coordinated = pieces[GroupPorts].coordinated
+            made = pieces[FrontEnd](rank, layout, prepared.config, prepared.parallel, compared, coordinated)
+        elif rank.name == COORDINATOR:
+            made = pieces[Coordinator](rank, layout)
+        elif rank.name.startswith(FRONTEND):
+            made = pieces[NodeFrontEnd](rank, layout)
+        else:
+            engine = int(rank.name.rpartition(".")[2])
+            config, parallel = prepared.configs[layout.workers(engine)[0]], prepared.engines[engine]
+            made = pieces[EngineCore](rank, layout, engine, config, parallel, compared, pieces[GroupPorts])
+        return made
+
+    def figures(self, prepared: StartupSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """How many of the participants came up, and what became of the others."""
+        ends = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
+        told = {"serve": SERVES, "stopped": STOPPED, "failed": FAILED}
+        counts = {word: ends.count(label) for word, label in told.items()}
+        return {word: count for word, count in counts.items() if count or word == "serve"}
+
+
+def replicas_of_a_node(config: EngineConfig, topology: Topology) -> int:
+    """From `nnodes`, else from `data_parallel_size_local` where it is not 1, its default; one node for all if neither.
+
+    Raises Unsuitable where nodes hold no whole replicas.
+    """
+    replicas, nodes = topology.data_parallel_size, config.nnodes
+    if nodes > 1:
+        if replicas % nodes:
+            raise Unsuitable(f"config.nnodes: {nodes} nodes for {replicas} replicas; expected a divisor of {replicas}")
+        return replicas // nodes
+    local = config.data_parallel_size_local
+    return local if 1 < local < replicas and replicas % local == 0 else replicas
+
+
+def _parallel(config: EngineConfig, topology: Topology, engine: int) -> ParallelConfig:
+    """The configuration of an engine. A launcher of somebody else's tells it by the number of its first worker."""
+    around = Surroundings.of_rank(topology.rank(engine))
+    try:
+        return config.parallel_config(topology, around, engine)
+    except (ValidationError, ValueError) as error:
+        raise Unsuitable(f"config: {error}") from None

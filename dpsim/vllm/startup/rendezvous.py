@@ -1,0 +1,97 @@
+"""Members of a group meet at a port: barriers and reductions over a store, each with a time-out.
+
+The first member listens (`dpsim.vllm.startup.ports`), the others come. A meeting is numbered: all members tell the
+first one a value, and it tells all of them what came of it, or who failed. So a member that is missing is named once,
+and everybody hears of it.
+
+    engines = await come(ports, "engine DP group", ["engine.0", "engine.1"], 1)
+    await engines.barrier("start")
+    smallest = await engines.reduce(bytes, min)
+
+Torch makes a stateless group, and the barrier at the end of each `new_group`, in the same way. Sources: specification
+chapters 8.3, 8.5 and 9.2 (steps 5 and 7); I-CF-3, I-CF-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpsim.contract.interface import Frozen, Rank, Store
+from dpsim.vllm.startup.conversation import FAILED, OK, Child, Parent
+from dpsim.vllm.startup.errors import LATE, LEFT, NobodyCame, OneFailed, StartupError
+from dpsim.vllm.startup.layout import GROUP_NS
+from dpsim.vllm.startup.ports import GroupPorts
+
+
+class Meeting:
+    """One member's part. `index`: its position among `members`. `cure`: for the first one, who waits in vain."""
+
+    def __init__(
+        self, rank: Rank, store: Store, group: str, members: Sequence[str], index: int, cure: str = LATE
+    ) -> None:
+        self.rank = rank
+        self.store = store
+        self.group = group
+        self.members = members
+        self.index = index
+        self._first = Parent(store, members[index], where=f"in {group} at port {store.port}", cure=cure)
+        self._other = Child(store, members[index])
+        self._number = 0
+
+    @property
+    def size(self) -> int:
+        return len(self.members)
+
+    async def reduce(self, value: Frozen, how: Callable[[list[Any]], Frozen], doing: str) -> Frozen:
+        """What `how` makes of the values of all members, in order; on every member. Raises OneFailed, NobodyCame."""
+        number, self._number = self._number, self._number + 1
+        if self.index:
+            self._other.say(value, doing)
+            return await self._hear(number, doing)
+        try:
+            told = [value, *await self._first.hear_all(self.members[1:], doing, GROUP_NS)]
+        except StartupError as error:
+            self._number = number
+            self.fail(error)
+            raise
+        result = how(told)
+        self._first.call(f"met/{number}", (OK, result))
+        return result
+
+    async def _still_there(self) -> None:
+        """Raises OneFailed if the first member has left, for whatever reason: then no time has passed in vain."""
+        place = self.store.node, self.store.port
+        if await self.rank.join_store(*place, "first_member.listens", timeout_ns=0) is None:
+            raise OneFailed(self.members[0], LEFT, f"it left {self.group}")
+
+    def fail(self, error: Exception) -> None:
+        """This member cannot go on: whoever waits for it hears of that."""
+        if self.index:
+            self._other.fail(error)
+        else:
+            of = error.of if isinstance(error, OneFailed) else type(error).__name__
+            self._first.call(f"met/{self._number}", (FAILED, self.members[0], of, str(error)))
+
+    async def barrier(self, doing: str) -> None:
+        """All members come here."""
+        await self.reduce(True, all, doing)
+
+    async def _hear(self, number: int, doing: str) -> Frozen:
+        """The first member waits for the others before it answers: it gets twice its time."""
+        answer = await self.store.get(f"met/{number}", f"met.{doing}", timeout_ns=2 * GROUP_NS)
+        if answer is None:
+            await self._still_there()
+            where = f"at port {self.store.port} of node {self.store.node}, in {self.group} ({doing})"
+            cure = "it has left, or another program listens there"
+            raise NobodyCame(self.members[self.index], self.members[0], where, 2 * GROUP_NS, cure)
+        assert isinstance(answer, tuple)
+        if answer[0] == FAILED:
+            raise OneFailed(*map(str, answer[1:]))
+        return answer[1]
+
+
+async def come(ports: GroupPorts, group: str, members: Sequence[str], index: int) -> Meeting:
+    """One member's part of a group; the others may not be there before its first barrier. Raises StartupError."""
+    store = await (ports.find(group, members[0]) if index else ports.bind(group))
+    return Meeting(ports.rank, store, group, members, index, ports.cure)

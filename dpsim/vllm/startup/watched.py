@@ -1,0 +1,203 @@
+"""The program `startup_watched`: the start of `startup`, in which parents look at the processes of their children.
+
+    protocol: {name: startup_watched}
+    faults: [{kind: die, rank: 1, at: {site: profile.experts, ordinal: 0}}]
+
+    who            watches                                        and then
+    front end      coordinator and engines of its node            fails, and leaves
+    engine core    its workers, the front end of its node         fails, tells the others, and leaves
+    coordinator    the first front end                            stops
+    worker         its engine core, by a thread (death pipe)      aborts all communicators, and stops
+
+So a death is noticed while others are blocked (I-ST-10), also by who waits for somebody else, and nobody stands in a
+collective for ever. On one node a parent waits for answers without a time-out, as in vLLM, for as long as its children
+live. Where there are several nodes, of which none sees the processes of another, the time-outs of `startup` remain.
+
+Answers go to a mailbox, so that a parent waits for all children and all deaths at once, as vLLM polls the handshake
+socket together with the sentinels.
+
+XX: members that meet at a port wait there up to their time-out, whoever dies. Sources: specification chapters 9.2 and
+9.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from dpsim.contract.interface import Aborted, Frozen, Rank, Store
+from dpsim.contract.registry import register_protocol
+from dpsim.vllm.startup.conversation import Child, Parent, content
+from dpsim.vllm.startup.coordinator import Coordinator
+from dpsim.vllm.startup.engine import EngineCore
+from dpsim.vllm.startup.errors import OneFailed, Stopped
+from dpsim.vllm.startup.frontend import FrontEnd, NodeFrontEnd
+from dpsim.vllm.startup.layout import COORDINATOR, FRONTEND, Layout, engine_name, frontend_name, worker_name
+from dpsim.vllm.startup.participant import Participant
+from dpsim.vllm.startup.ports import FORMS
+from dpsim.vllm.startup.program import Startup
+from dpsim.vllm.startup.worker import Worker
+
+ANSWERS, DEATH_PIPE = "answers", "death_pipe"
+DIED = "Died"
+"""In place of an error's name: the machine says that the process is gone."""
+
+
+def died(layout: Layout, number: int) -> OneFailed:
+    return OneFailed(layout.name(number), DIED, "its process is gone")
+
+
+class Teller(Child):
+    """A child's side: it answers by messages."""
+
+    def __init__(self, rank: Rank, parent: int, store: Store, name: str) -> None:
+        super().__init__(store, name)
+        self._rank = rank
+        self._parent = parent
+
+    def _answer(self, answer: Frozen, site: str) -> None:
+        self._rank.send(self._parent, ANSWERS, (self.name, answer), site)
+
+
+class Sentinels(Parent):
+    """A parent's side: it hears all children, and all deaths, in one mailbox."""
+
+    def __init__(self, rank: Rank, layout: Layout, *given: Any, **words: Any) -> None:
+        super().__init__(*given, **words)
+        self._answers = rank.mailbox(ANSWERS)
+        self._layout = layout
+        self._said: dict[str, list[Frozen]] = {}
+
+    async def hear(self, child: str, doing: str, timeout_ns: int) -> Frozen:
+        [answer] = await self.hear_all([child], doing, timeout_ns)
+        return answer
+
+    async def hear_all(self, children: Sequence[str], doing: str, timeout_ns: int) -> list[Frozen]:
+        """The next answer of each child, in whatever order they come; the first failure or death ends it."""
+        bound = timeout_ns if self._layout.num_nodes > 1 else None
+        while missing := [child for child in children if not self._said.get(child)]:
+            match await self._answers.get(f"hear.{doing}", timeout_ns=bound):
+                case None:
+                    raise self.missing(missing[0], doing, timeout_ns)
+                case "gone", int(number):
+                    raise died(self._layout, number)
+                case str(child), answer:
+                    self._said.setdefault(child, []).append(content(answer))
+        return [self._said[child].pop(0) for child in children]
+
+
+class Watching(Participant):
+    """A participant that is told of deaths where it hears its children."""
+
+    def watched(self) -> tuple[str, ...]:
+        """Its children of its own node, and its parent there."""
+        return ()
+
+    async def run(self) -> None:
+        for name in self.watched():
+            self.rank.watch(self.layout.number(name), ANSWERS, "sentinel.watch")
+        await super().run()
+
+    def line_to(self, who: str, store: Store) -> Child:
+        return Teller(self.rank, self.layout.number(who), store, self.name)
+
+    def lines_at(self, store: Store, **words: Any) -> Parent:
+        return Sentinels(self.rank, self.layout, store, self.name, **words)
+
+    def of_node(self) -> tuple[str, ...]:
+        return tuple(engine_name(engine) for engine in self.layout.engines_of(self.rank.node))
+
+
+class WatchingFrontEnd(Watching, FrontEnd):
+    def watched(self) -> tuple[str, ...]:
+        return *self.of_node(), *[COORDINATOR] * (self.layout.engines > 1)
+
+
+class WatchingNodeFrontEnd(Watching, NodeFrontEnd):
+    def watched(self) -> tuple[str, ...]:
+        return self.of_node()
+
+
+class WatchedCoordinator(Watching, Coordinator):
+    async def run(self) -> None:
+        self.rank.watch(self.layout.number(FRONTEND), "events", "sentinel.watch")
+        await super().run()
+
+
+class WatchingEngine(Watching, EngineCore):
+    def watched(self) -> tuple[str, ...]:
+        return *map(worker_name, self.layout.workers(self.engine)), frontend_name(self.rank.node)
+
+    async def serve(self) -> None:
+        """A coordinator that has died before START sends none; one that ends after it has sent it."""
+        if self.layout.engines > 1:
+            self.rank.watch(self.layout.number(COORDINATOR), "start", "sentinel.watch_coordinator")
+        await super().serve()
+        for worker in self.layout.workers(self.engine):
+            self.rank.send(worker, DEATH_PIPE, ("up",), "death_pipe.up")
+
+    def take_start(self, start: Frozen) -> None:
+        match start:
+            case "gone", int(number):
+                raise died(self.layout, number)
+
+
+class WatchedWorker(Watching, Worker):
+    """The main thread stands in a collective, maybe for ever, so another one waits for the end of the engine core. A
+    worker without peers stands in none.
+    """
+
+    async def run(self) -> None:
+        if self.layout.topology.world_size == 1:
+            await super().run()
+            return
+        self.rank.watch(
+            self.layout.number(engine_name(self.layout.engine_of(self.rank.rank))), DEATH_PIPE, "death_pipe"
+        )
+        thread = self.rank.start("death_pipe", self.death_pipe)
+        await super().run()
+        await thread.join("death_pipe.join")
+
+    async def death_pipe(self, rank: Rank) -> None:
+        """The host thread. It ends with the engine core, in order or not."""
+        match await rank.mailbox(DEATH_PIPE).get("death_pipe.notice", idle=True):
+            case "gone", int():
+                for kind, domain, _ in self.kinds.communicators():
+                    group = rank.device(kind) if domain == "device" else rank.host(kind)
+                    group.abort(site=f"death_pipe.abort_{kind}")
+
+    async def come_up(self) -> None:
+        try:
+            await super().come_up()
+        except Aborted:
+            raise Stopped from None
+
+
+@register_protocol("startup_watched", forms=tuple(FORMS))
+class StartupWatched(Startup):
+    """The start of `startup`, in which every death is noticed by those who wait for the dead."""
+
+    threaded = True
+    aborts = True
+    replaced: Mapping[type[Any], type[Any]] = MappingProxyType(
+        {
+            FrontEnd: WatchingFrontEnd,
+            NodeFrontEnd: WatchingNodeFrontEnd,
+            Coordinator: WatchedCoordinator,
+            EngineCore: WatchingEngine,
+            Worker: WatchedWorker,
+        }
+    )
+
+
+__all__ = [
+    "DIED",
+    "Sentinels",
+    "StartupWatched",
+    "WatchedCoordinator",
+    "WatchedWorker",
+    "WatchingEngine",
+    "WatchingFrontEnd",
+    "WatchingNodeFrontEnd",
+]

@@ -1,0 +1,215 @@
+"""The loop of an engine with a batch queue: vLLM's `step_with_batch_queue` in the loop of a group (7.5).
+
+An iteration schedules a batch, if the scheduler has requests, and hands it to the worker. While the queue has room it
+comes back at once, and else it takes the oldest batch out, waits for its result and updates the scheduler from it:
+
+    depth 1   schedule, execute, sample, wait, aborts, update: the plain step
+    depth 2   a batch is scheduled before the result of the one before is known
+
+A batch with tokens is executed and sampled by two calls (I-PS-7). Masks of a grammar are computed between them; if they
+need a token that is not known yet, the oldest result is taken first, and the batch is sampled, and queued, behind that:
+
+    schedule, execute, wait, aborts, update, sample
+
+A batch without tokens is no forward, so a dummy follows it, whatever result was taken (7.5, 2.3). A group that has
+stopped running still takes the results that are left. Aborts come before the scheduler takes a result (I-EL-12).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import deque
+from typing import Generic, Protocol, TypeAlias, TypeVar
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Request
+from dpsim.vllm.engine.forward import Forward
+from dpsim.vllm.engine.layout import Layout
+from dpsim.vllm.engine.loop import EngineLoop
+from dpsim.vllm.engine.pause import Control
+from dpsim.vllm.engine.request_counts import RequestCounts
+from dpsim.vllm.engine.scheduler import Finished, RequestId, Scheduler
+from dpsim.vllm.engine.waves import EngineWaves, PauseState
+
+
+class Scheduled(Protocol):
+    """A batch, as far as the loop looks at it."""
+
+    @property
+    def num_tokens(self) -> int:
+        """0: there is nothing to compute."""
+
+
+B = TypeVar("B", bound=Scheduled)
+Masks: TypeAlias = tuple[tuple[int, ...], ...]
+"""Of each row by place what a grammar permits; empty if no row has a grammar."""
+
+
+def number_of(request: RequestId) -> int:
+    """The place of a request in the workload: what it is is known there, and its messages carry its name.
+
+    >>> number_of("r12")
+    12
+    """
+    return int(request[1:])
+
+
+class LiveScheduler(Scheduler, Generic[B]):
+    """A worker's scheduler, asked step by step. `requests`: the workload."""
+
+    def __init__(self, requests: tuple[Request, ...], max_num_seqs: int) -> None:
+        super().__init__(max_num_seqs)
+        self.requests = requests
+
+    def add(self, request: RequestId, steps: int, client: int) -> None:
+        self.steps[request] = steps
+        self.clients[request] = client
+        self.admit(number_of(request), self.requests[number_of(request)])
+
+    def abort_all(self) -> list[Finished]:
+        return self.abort(list(self.steps))
+
+    def has_unfinished(self, pause: PauseState) -> bool:
+        if pause is PauseState.PAUSED_ALL:
+            return False
+        return len(self.steps) > (0 if pause is PauseState.UNPAUSED else self.num_waiting)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.num_waiting, len(self.steps) - self.num_waiting
+
+    def has_requests(self, pause: PauseState) -> bool:
+        """Whether a step schedules a batch, be it one without tokens."""
+        return self.has_unfinished(pause)
+
+    def _forget(self, request: RequestId) -> Finished:
+        self.drop(number_of(request))
+        del self.steps[request]
+        return request, self.clients.pop(request)
+
+    @property
+    @abstractmethod
+    def num_waiting(self) -> int:
+        """Requests that hold nothing, and wait to be admitted."""
+
+    @abstractmethod
+    def admit(self, number: int, request: Request) -> None:
+        """A request has come."""
+
+    @abstractmethod
+    def drop(self, number: int) -> None:
+        """A request is over, or aborted."""
+
+    @abstractmethod
+    def next_batch(self, pause: PauseState) -> B:
+        """Schedule a batch."""
+
+    def defers(self) -> bool:
+        """Whether the batch just scheduled is sampled only when an older result is there, since a grammar needs it."""
+        return False
+
+    def masks(self, batch: B) -> Masks:
+        """With which the batch just scheduled is sampled, by the tokens that are known now."""
+        return ()
+
+    @abstractmethod
+    def taken(self, batch: B) -> list[Finished]:
+        """The result of the oldest batch is here. Requests that were aborted meanwhile get nothing (I-PS-12)."""
+
+
+class Worker(Forward, Generic[B]):
+    """What an engine's batches are run by."""
+
+    @abstractmethod
+    async def begin(self) -> None:
+        """Before serving."""
+
+    @abstractmethod
+    async def submit(self, batch: B) -> None:
+        """Execute a batch. Nobody waits for its result."""
+
+    def sample(self, batch: B, masks: Masks) -> None:
+        """Sample it; where one call does both, `submit` has."""
+
+    @abstractmethod
+    async def result(self, batch: B) -> None:
+        """Wait for the result of the oldest batch."""
+
+    @abstractmethod
+    async def end(self) -> None:
+        """All batches are over."""
+
+
+class QueuedLoop(EngineLoop, Generic[B]):
+    """`depth`: batches that the queue holds (7.4)."""
+
+    def __init__(
+        self,
+        rank: Rank,
+        layout: Layout,
+        waves: EngineWaves,
+        scheduler: LiveScheduler[B],
+        worker: Worker[B],
+        control: type[Control],
+        counts: type[RequestCounts],
+        depth: int,
+    ) -> None:
+        super().__init__(rank, layout, waves, scheduler, worker, control, counts)
+        self.live, self.worker, self.depth = scheduler, worker, depth
+        self.queue: deque[B] = deque()
+
+    async def run(self) -> None:
+        await self.worker.begin()
+        await super().run()
+        await self.worker.end()
+
+    async def iterate(self) -> bool:
+        """One iteration. One that made no forward, for a result was left to take, is no step of the group."""
+        goes_on = await super().iterate()
+        self.rank.step = max(self.steps - 1, 0)
+        return goes_on
+
+    def has_work(self) -> bool:
+        return bool(self.queue) or super().has_work() or self.live.has_requests(self.waves.pause_state)
+
+    async def step(self) -> bool:
+        executed = False
+        if self.live.has_requests(self.waves.pause_state):
+            batch = self.live.next_batch(self.waves.pause_state)
+            await self.worker.submit(batch)
+            executed = batch.num_tokens > 0
+            if self.live.defers():
+                await self.take_result()
+                self.sample(batch)
+                return executed
+            self.sample(batch)
+            if self.returns_early(executed):
+                return executed
+        elif not self.queue:
+            return False
+        await self.take_result()
+        return executed
+
+    def sample(self, batch: B) -> None:
+        """The second call, if the batch has tokens; then it is in the queue."""
+        if self.is_sampled(batch):
+            self.worker.sample(batch, self.live.masks(batch))
+        self.queue.append(batch)
+
+    def is_sampled(self, batch: B) -> bool:
+        """Whether there is anything to sample."""
+        return batch.num_tokens > 0
+
+    def returns_early(self, executed: bool) -> bool:
+        """Whether this call waits for no result: there is room, and there was or is something to schedule."""
+        return len(self.queue) < self.depth and (executed or self.live.has_requests(self.waves.pause_state))
+
+    async def take_result(self) -> None:
+        """That of the oldest batch: results come in the order of the batches (I-PS-6)."""
+        oldest = self.queue.popleft()
+        await self.worker.result(oldest)
+        await self.take_aborts()
+        self.answers.finished(self.live.taken(oldest))
+
+
+__all__ = ["LiveScheduler", "Masks", "QueuedLoop", "Scheduled", "Worker", "number_of"]

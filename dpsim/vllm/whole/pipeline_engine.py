@@ -1,0 +1,69 @@
+"""The scheduler of an engine with a pipeline, run live in the loop of a group (7.5).
+
+`PipelineScheduler` knows what will come of a batch as it schedules it, since the model's tokens are known; what the
+engine is told of it waits in a queue until the result has really come.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dpsim.contract.program import Request
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.engine.scheduler import Finished
+from dpsim.vllm.engine.waves import PauseState
+from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.pipeline.batches import Batch
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler, RequestState, RowOutput
+from dpsim.vllm.whole.batch_queue import LiveScheduler, Masks
+
+
+class LivePipelineScheduler(LiveScheduler[Batch]):
+    """`of_stages`: whom it asks."""
+
+    def __init__(
+        self, requests: tuple[Request, ...], stages: int, config: EngineConfig, scheduler: type[PipelineScheduler]
+    ) -> None:
+        super().__init__(requests, config.max_num_seqs)
+        self.of_stages = scheduler(stages, config)
+        self.results: deque[list[RowOutput]] = deque()
+
+    @property
+    def depth(self) -> int:
+        return self.of_stages.depth()
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self.of_stages.waiting)
+
+    def has_requests(self, pause: PauseState) -> bool:
+        """Workers have to hear whose slot is free, too, if only by a batch without tokens."""
+        return self.has_unfinished(pause) or (pause is not PauseState.PAUSED_ALL and bool(self.of_stages.finished))
+
+    def admit(self, number: int, request: Request) -> None:
+        oracle = Oracle(number, request.prompt_tokens, request.structured_output)
+        self.of_stages.add(RequestState(number, request, oracle, key=number, more=False))
+
+    def drop(self, number: int) -> None:
+        self.of_stages.abort(number)
+
+    def next_batch(self, pause: PauseState) -> Batch:
+        self.of_stages.admits = pause is PauseState.UNPAUSED
+        batch, results = self.of_stages.schedule()
+        self.results.append(results)
+        return batch
+
+    def defers(self) -> bool:
+        return self.of_stages.defers(self.results[-1])
+
+    def masks(self, batch: Batch) -> Masks:
+        return self.of_stages.masks(batch, self.results[-1])
+
+    def taken(self, batch: Batch) -> list[Finished]:
+        results = self.results.popleft()
+        self.of_stages.update_from_output(results)
+        over = [state.number for state, _, _ in results if state.ended]
+        return self.abort([f"r{number}" for number in over])
+
+
+__all__ = ["LivePipelineScheduler"]

@@ -1,0 +1,188 @@
+"""The program `whole_engine`: engines in lockstep, each with a pipeline of workers, their coordinator and front ends.
+
+    protocol: {name: whole_engine, form: current}
+    topology: {data_parallel_size: 2, pipeline_parallel_size: 2}
+
+Engine cores are services, who schedule, queue batches and meet in the finish sync; ranks are workers, who do what they
+are called for. All of one step is here: front end to core, core to workers, stage to stage, tokens back, agreement and
+experts among replicas, results to the core, finish sync among cores, waves by the coordinator.
+
+A form is one of the two stacks of specification 10.0:
+
+    current   0.33's loop and transfer, the V2 runner's agreement
+    source    the loop of source 003, the agreement of source 000, tokens and transfer of source 002
+
+Any piece of a stack is swapped by name (`protocol.pieces`), and what the engine refuses is refused by the rule's name.
+With `enable_dbo` batches of the V1 runner are split, which no engine does with the tokens of source 002.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, NamedTuple
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
+from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+from dpsim.contract.registry import register_protocol, with_variant
+from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
+from dpsim.vllm.engine.forward import DUMMY, REAL
+from dpsim.vllm.engine.frontend import Plan
+from dpsim.vllm.engine.loop import COMPLETE
+from dpsim.vllm.engine.pause import Control
+from dpsim.vllm.engine.program import Engine, EngineSetup
+from dpsim.vllm.engine.request_counts import RequestCounts
+from dpsim.vllm.engine.waves import EngineWaves
+from dpsim.vllm.model.kernels import LAYERS
+from dpsim.vllm.pipeline.layers import EagerLayers, Layers
+from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
+from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.whole.batch_queue import QueuedLoop
+from dpsim.vllm.whole.calls import Executor
+from dpsim.vllm.whole.layout import CORE, CoreLayout
+from dpsim.vllm.whole.pieces import FORMS, Agreement, AgreementOfV2
+from dpsim.vllm.whole.pipeline_engine import LivePipelineScheduler
+from dpsim.vllm.whole.split_stage import SPLIT, SplitWorker, split_by
+from dpsim.vllm.whole.stacks import ENGINES, resolve_arguments
+from dpsim.vllm.whole.stage_agreement import AgreementV1 as OfStageV1
+from dpsim.vllm.whole.stage_agreement import AgreementV2 as OfStageV2
+from dpsim.vllm.whole.stage_agreement import StageAgreement
+from dpsim.vllm.whole.stage_worker import StageWorker, Workload, captured_by
+
+ENGINE = Engine()
+
+
+def of_stage(agreement: Agreement, config: EngineConfig) -> StageAgreement:
+    """What the workers of a stage agree with. Raises ValueError if no size of a graph is left."""
+    if isinstance(agreement, AgreementOfV2):
+        return OfStageV2(agreement.make(config))
+    return OfStageV1(agreement.make(config))
+
+
+class WholeSetup(NamedTuple):
+    """What all share. `engine`: the loop, its coordinator and front ends; `workload`: what workers know of requests;
+    `agreement`: what those of a stage tell one another.
+    """
+
+    engine: EngineSetup
+    topology: Topology
+    requests: tuple[Request, ...]
+    workload: Workload
+    agreement: StageAgreement
+    pieces: Mapping[type[Any], type[Any]]
+
+
+@register_protocol("whole_engine", forms=("current", "source"))
+class WholeEngine(Program[WholeSetup]):
+    """Engines in lockstep, each with a pipeline: cores, workers, coordinator, front ends.
+
+    A variant replaces a piece of the loop (`QueuedLoop`, `EngineWaves`, the coordinator, a front end), of the calls
+    (`Executor`), of a worker (`StageWorker`, `SampledTokens`, `Transfer`, the layers), or the scheduler.
+    """
+
+    heeds = ("abort_ns", "stop_after", "drafts", "structured_output")
+    pieces: ClassVar[Mapping[str, tuple[str, ...]]] = FORMS
+    replaced: Mapping[type[Any], type[Any]] = {}
+    """Pieces of a program that is derived from this."""
+    probes: tuple[str, ...] = (*Engine.probes, "pp.some_excluded", "pp.all_excluded", "pp.dummy_step", SPLIT)
+
+    def reachable(self, prepared: WholeSetup) -> tuple[str, ...]:
+        """Batches are split where microbatches are configured."""
+        return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
+
+    def prepare(self, args: Arguments) -> WholeSetup:
+        stack, topology = resolve_arguments(args), Topology.model_validate(args.topology)
+        replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
+        if not 2 <= stages <= LAYERS or topology.prefill_context_parallel_size > 1:
+            raise Unsuitable(
+                f"topology: expected pipelines of 2 to {LAYERS} stages, as whole_engine runs them (one stage is "
+                f"whole_engine_dp), without prefill context parallelism; got {topology}"
+            )
+        only_replicas = {"data_parallel_size": replicas}
+        engine = ENGINE.prepare(
+            replace(args, form=ENGINES[stack.finish_sync.release], variant=None, topology=only_replicas)
+        )
+        config = engine.config
+        if engine.offline:
+            raise Unsuitable(
+                "config.distributed_executor_backend: external_launcher; expected none, as engines are served"
+            )
+        if config.use_ubatching and isinstance(stack.agreement, AgreementOfV2):
+            raise Unsuitable(
+                f"protocol.pieces.runner: {stack.runner}; expected v1, whose agreement splits batches of pipelines here"
+            )
+        try:
+            agreement = of_stage(stack.agreement, config)
+        except ValueError as error:
+            raise Unsuitable(f"config: {error}") from error
+        pieces: dict[type[Any], type[Any]] = {**engine.pieces, Transfer: stack.transfer, SampledTokens: stack.tokens}
+        alike = QueuedLoop, LivePipelineScheduler, PipelineScheduler, Executor, StageWorker
+        pieces |= {one: one for one in alike}
+        pieces[Layers] = captured_by(agreement) if config.capture_graphs else EagerLayers
+        if config.use_ubatching:
+            self.threaded = self.ordered_by_flags = True
+            pieces |= {Layers: split_by(agreement, stack.microbatches), StageWorker: SplitWorker}
+        pieces = with_variant(self, args, {**pieces, **self.replaced})
+        plan = pieces[Plan](args.requests, engine.layout.frontends)
+        layout = CoreLayout(replicas, topology.replica_size, engine.layout.frontends)
+        workload = Workload(args.requests, stages, config)
+        engine = engine._replace(layout=layout, pieces=pieces, plan=plan)
+        return WholeSetup(engine, topology, args.requests, workload, agreement, pieces)
+
+    def services(self, prepared: WholeSetup) -> tuple[str, ...]:
+        return ENGINE.services(prepared.engine)
+
+    def groups(self, prepared: WholeSetup) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]:
+        """Those of the workers, and that of the cores."""
+        topology, layout = prepared.topology, prepared.engine.layout
+        pipelines, replicas, experts = topology.groups("pp"), topology.dp_groups(), topology.expert_groups()
+        tensor_parallel = topology.groups("tp") if topology.tensor_parallel_size > 1 else []
+        return (
+            ("tp", "device", tensor_parallel),
+            ("pp", "device", pipelines),
+            ("pp_cpu", "host", pipelines),
+            ("dp", "device", replicas),
+            ("dp_cpu", "host", replicas),
+            ("ep", "device", experts),
+            ("pp_broadcast", "device", pipelines),
+            ("dp_engine", "host", [tuple(layout.rank(engine) for engine in range(layout.size))]),
+        )
+
+    async def run(self, rank: Rank, prepared: WholeSetup) -> None:
+        """A worker."""
+        pieces, topology = prepared.pieces, prepared.topology
+        replica, stage, peer = topology.coordinates(rank.rank)
+        own = pieces[SampledTokens], pieces[Transfer], topology.tensor_parallel_size, pieces[Layers]
+        output = (stage, peer) == (topology.pipeline_parallel_size - 1, 0)
+        core = prepared.engine.layout, prepared.engine.layout.rank(replica)
+        await pieces[StageWorker](rank, prepared.workload, *own, prepared.agreement, *core, output).run()
+
+    async def serve(self, rank: Rank, prepared: WholeSetup) -> None:
+        if not rank.name.startswith(CORE):
+            await ENGINE.serve(rank, prepared.engine)
+            return
+        pieces, layout, topology = prepared.pieces, prepared.engine.layout, prepared.topology
+        index, stages = layout.engine(rank.rank), topology.pipeline_parallel_size
+        waves = pieces[EngineWaves](index, layout.size, layout.coordinated, prepared.engine.interval)
+        planner = pieces[PipelineScheduler]
+        scheduler = pieces[LivePipelineScheduler](prepared.requests, stages, prepared.engine.config, planner)
+        executor = pieces[Executor](rank, layout.others(index), topology.rank(index, stages - 1))
+        given = scheduler, executor, pieces[Control], pieces[RequestCounts], scheduler.depth
+        await pieces[QueuedLoop](rank, layout, waves, *given).run()
+
+    def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
+        """Forwards of each engine, how many waves came to an end, and in which modes rank 0 ran its forwards."""
+        layout = prepared.engine.layout
+        cores = [journals[layout.rank(engine)] for engine in range(layout.size)]
+        counts = [Counter(raw[SITE] for raw in journal if raw[KIND] == "probe") for journal in cores]
+        forwards = {f"{CORE}.{number}": f"{one[REAL]} real, {one[DUMMY]} dummy" for number, one in enumerate(counts)}
+        decided = (raw for raw in journals[0] if raw[KIND] == "decision" and raw[SITE] == "mode" and raw[STEP] >= 0)
+        modes = Counter(raw[DECISION_VALUE] for raw in decided)
+        by_mode = {mode.name: modes[mode.name] for mode in RuntimeMode}
+        return {"forwards": forwards, "waves": counts[0][COMPLETE], "forwards by graph mode": by_mode}
+
+
+__all__ = ["WholeEngine", "WholeSetup"]

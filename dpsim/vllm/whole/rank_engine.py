@@ -1,0 +1,86 @@
+"""An engine whose core is its only worker, and the data-parallel step that it makes: T = P = 1 (chapters 1 and 2).
+
+The scheduler is that of a data-parallel rank, run live. The worker makes the step of the V1 runner: dispatch, agree,
+dispatch again, run, and a witness who looks at the rows that came out. A dummy batch goes the same way, so that all
+engines of a group agree as often (I-ES-2), and is waited for as any other, for somebody looks at its rows, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Request
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.data_parallel.live import OwnBatches
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.timeline import IDLE, Batch, RankScheduler
+from dpsim.vllm.engine.forward import DUMMY, REAL
+from dpsim.vllm.engine.scheduler import Finished
+from dpsim.vllm.engine.waves import PauseState
+from dpsim.vllm.whole.batch_queue import LiveScheduler, Worker
+
+
+class LiveRankScheduler(LiveScheduler[Batch]):
+    """`RankScheduler` accounts for a batch as it schedules it; what ended by it is told when its result is here."""
+
+    def __init__(self, requests: tuple[Request, ...], config: EngineConfig) -> None:
+        super().__init__(requests, config.max_num_seqs)
+        self.of_rank = RankScheduler(config)
+        self.ending: deque[list[int]] = deque()
+        """Of each batch under way, requests that end by it."""
+
+    @property
+    def num_waiting(self) -> int:
+        return len(self.of_rank.waiting)
+
+    def admit(self, number: int, request: Request) -> None:
+        self.of_rank.add(number, request)
+
+    def drop(self, number: int) -> None:
+        self.of_rank.abort(number)
+
+    def next_batch(self, pause: PauseState) -> Batch:
+        self.of_rank.admits = pause is PauseState.UNPAUSED
+        batch = self.of_rank.step() if self.of_rank.has_work else IDLE
+        running = {item.index for item in self.of_rank.running}
+        self.ending.append([request for request, _, _ in batch.scheduled if request not in running])
+        return batch
+
+    def taken(self, batch: Batch) -> list[Finished]:
+        return self.abort([f"r{number}" for number in self.ending.popleft()])
+
+
+class RankWorker(Worker[Batch]):
+    """`batches`: where the witness finds what was scheduled."""
+
+    def __init__(self, rank: Rank, step: DataParallelStep, batches: OwnBatches) -> None:
+        super().__init__(rank)
+        self.step, self.batches = step, batches
+        self.submitted: deque[int] = deque()
+
+    async def begin(self) -> None:
+        await self.step.begin(self.batches)
+
+    async def submit(self, batch: Batch) -> None:
+        if batch.num_tokens:
+            self.rank.probe(REAL)
+            self.batches.note(self.rank.step, batch)
+            self.submitted.append(self.rank.step)
+            await self.step.step(batch)
+
+    async def result(self, batch: Batch) -> None:
+        if batch.num_tokens:
+            submitted, under_way = self.submitted.popleft(), self.step.in_flight
+            while under_way and under_way[0][0] <= submitted:
+                await self.step.retire()
+
+    async def dummy(self) -> None:
+        self.rank.probe(DUMMY)
+        await self.step.step(IDLE)
+
+    async def end(self) -> None:
+        await self.step.end()
+
+
+__all__ = ["LiveRankScheduler", "RankWorker"]

@@ -1,0 +1,125 @@
+"""What the engine refuses to put together, each a function whose name is the rule's (specification 10.0).
+
+A rule looks at a `Mix`: the forms that were chosen, the sizes, the configuration and the model. It returns what is
+wrong, as a setting with what was expected, or None:
+
+    >>> split = EngineConfig(enable_dbo=True, cudagraph_mode="NONE", enable_lora=True)
+    >>> mix = Mix({"runner": "v2"}, Topology(data_parallel_size=2), split)
+    >>> [rule.__name__ for rule, _ in broken(mix)]
+    ['v2_splits_no_adapters']
+    >>> broken(mix._replace(names={"runner": "v1"}))
+    []
+
+These are the engine's own rules, and not because the pieces would not work together: a search may want to see what
+breaks without one of them, and says so (`dpsim.vllm.whole.stacks`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
+
+
+class Model(NamedTuple):
+    """What a model is, as far as a rule asks. XX: no model here is a hybrid one unless the caller says so."""
+
+    encoder_inputs: bool = False
+    """It is multimodal, or an encoder-decoder model."""
+    hybrid: bool = False
+    """Some of its layers have a state instead of a KV cache."""
+
+
+class Mix(NamedTuple):
+    """What a rule looks at. `names`: of each piece the form that was chosen."""
+
+    names: Mapping[str, str]
+    topology: Topology
+    config: EngineConfig
+    model: Model = Model()
+
+    @property
+    def v2_splits(self) -> bool:
+        """Whether the V2 runner is to split batches."""
+        return self.names["runner"] == "v2" and self.config.use_ubatching
+
+
+Rule: TypeAlias = Callable[[Mix], str | None]
+
+V2_SPLITS = "as the V2 runner is to run microbatches"
+
+
+def v2_splits_no_adapters(mix: Mix) -> str | None:
+    if not (mix.v2_splits and mix.config.enable_lora):
+        return None
+    return f"config.enable_lora: True; expected False, {V2_SPLITS}"
+
+
+def v2_splits_no_drafts(mix: Mix) -> str | None:
+    drafts = mix.config.num_speculative_tokens
+    if not (mix.v2_splits and drafts):
+        return None
+    return f"config.num_speculative_tokens: {drafts}; expected 0, {V2_SPLITS}"
+
+
+def v2_splits_no_pipelines(mix: Mix) -> str | None:
+    stages = mix.topology.pipeline_parallel_size
+    if not (mix.v2_splits and stages > 1):
+        return None
+    return f"topology.pipeline_parallel_size: {stages}; expected 1, {V2_SPLITS}"
+
+
+def v2_splits_no_contexts(mix: Mix) -> str | None:
+    """Context parallelism, of prefills or of decodes."""
+    for name in ("prefill_context_parallel_size", "decode_context_parallel_size"):
+        size = getattr(mix.topology, name)
+        if mix.v2_splits and size > 1:
+            return f"topology.{name}: {size}; expected 1, {V2_SPLITS}"
+    return None
+
+
+def v2_splits_no_encoder_inputs(mix: Mix) -> str | None:
+    if not (mix.v2_splits and mix.model.encoder_inputs):
+        return None
+    return f"workload: requests with encoder_inputs; expected none, {V2_SPLITS}"
+
+
+def v2_splits_no_hybrids(mix: Mix) -> str | None:
+    if not (mix.v2_splits and mix.model.hybrid):
+        return None
+    return f"the model: a hybrid one; expected none, {V2_SPLITS}"
+
+
+def v2_splits_no_piecewise_graphs(mix: Mix) -> str | None:
+    mode = mix.config.cudagraph_mode
+    if not (mix.v2_splits and mode.has_mode(RuntimeMode.PIECEWISE) and not mix.config.enforce_eager):
+        return None
+    return f"config.cudagraph_mode: {mode.value}; expected FULL, FULL_DECODE_ONLY or NONE, {V2_SPLITS}"
+
+
+def v1_schedules_no_pipelines_ahead(mix: Mix) -> str | None:
+    stages = mix.topology.pipeline_parallel_size
+    if mix.names["runner"] != "v1" or stages == 1 or not mix.config.async_scheduling:
+        return None
+    return f"config.async_scheduling: True; expected False, as the V1 runner is to run {stages} stages"
+
+
+RULES: tuple[Rule, ...] = (
+    v2_splits_no_adapters,
+    v2_splits_no_drafts,
+    v2_splits_no_pipelines,
+    v2_splits_no_contexts,
+    v2_splits_no_encoder_inputs,
+    v2_splits_no_hybrids,
+    v2_splits_no_piecewise_graphs,
+    v1_schedules_no_pipelines_ahead,
+)
+
+
+def broken(mix: Mix) -> list[tuple[Rule, str]]:
+    """The rules that a mix breaks, each with what is wrong."""
+    return [(rule, wrong) for rule in RULES if (wrong := rule(mix)) is not None]
+
+
+__all__ = ["RULES", "Mix", "Model", "Rule", "broken"]

@@ -1,0 +1,150 @@
+"""What the workers of one stage agree on with their peers of other replicas, once in every forward (10.1, row 6).
+
+Each tells its batch, and all come to the same: in which graph they run it, and how many tokens each of them has in the
+collectives of the experts. A worker without tokens tells a dummy batch. Two forms, one for each runner:
+
+    AgreementV1   dispatch, tell, dispatch again with the agreed count (1.5, 1.6)
+    AgreementV2   tell the batch itself, by point-to-point swaps, and look the graph up afterwards (1.4, 1.7)
+
+    >>> from dpsim.vllm.config import EngineConfig
+    >>> from dpsim.vllm.graphs.candidates import CandidateTable
+    >>> config = EngineConfig(cudagraph_capture_sizes=(1, 2, 4), max_num_seqs=4)
+    >>> agreement = AgreementV2(batch_v2.AgreementV2(config, CandidateTable(config)))
+    >>> table = np.array([agreement.column((1, 1, 1)), agreement.column(agreement.dummy())], np.int32).T
+    >>> agreement.decide(table, (1, 1, 1), index=0)
+    Ran(mode=<RuntimeMode.FULL: 2>, num_tokens=4, counts=(4, 4), microbatched=False)
+
+A batch is here the tokens of each of its requests.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dpsim.contract.interface import HostArray, HostCommunicator
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel import batch_v2
+from dpsim.vllm.data_parallel.doubling import sum_over
+from dpsim.vllm.data_parallel.flow import BatchFlow
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.graphs.capture import Capture
+
+SITE = "dp.agree"
+
+Tokens = Sequence[int]
+"""Of each request."""
+
+
+class Ran(NamedTuple):
+    """How a forward runs. `num_tokens`: padded, of this rank; `counts`: of all ranks in the experts' collectives."""
+
+    mode: RuntimeMode
+    num_tokens: int
+    counts: tuple[int, ...]
+    microbatched: bool = False
+
+
+class StageAgreement(ABC):
+    """One rank's side of it: what is told and what follows."""
+
+    @abstractmethod
+    def dummy(self) -> Tokens:
+        """What a rank without tokens runs."""
+
+    @abstractmethod
+    def column(self, tokens: Tokens) -> tuple[int, ...]:
+        """This rank's column of the table, int32."""
+
+    async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
+        """The table of all ranks, from each rank's own."""
+        return await peers.all_reduce(table, site=SITE)
+
+    @abstractmethod
+    def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
+        """From the table, of shape (rows, ranks). `index`: this rank's place."""
+
+    @abstractmethod
+    def captures(self) -> list[Capture]:
+        """The graphs that a batch may be run in, mixed ones before those of decodes, the largest first."""
+
+
+def in_order(graphs: Iterable[tuple[bool, int, RuntimeMode]]) -> list[Capture]:
+    """`graphs`: whether of decodes, tokens, mode. Of the same tokens and mode one is captured."""
+    ordered = sorted(graphs, key=lambda one: (one[0], -one[1], one[2]))
+    first: dict[tuple[int, RuntimeMode], bool] = {}
+    for uniform, tokens, mode in ordered:
+        first.setdefault((tokens, mode), uniform)
+    return [Capture(tokens, mode, uniform) for (tokens, mode), uniform in first.items()]
+
+
+class AgreementV1(StageAgreement):
+    """Of the V1 runner: its flow, asked before and after."""
+
+    def __init__(self, flow: BatchFlow) -> None:
+        self.flow, self.form = flow, flow.form
+
+    def dummy(self) -> Tokens:
+        return (self.flow.dummy_tokens(),)
+
+    def batch(self, tokens: Tokens) -> Batch:
+        pieces = tuple((number, count, 0) for number, count in enumerate(tokens))
+        return Batch(pieces, sum(tokens), max(tokens))
+
+    def column(self, tokens: Tokens) -> tuple[int, ...]:
+        batch = self.batch(tokens)
+        return self.form.column(self.flow.local_batch(batch, *self.flow.first_dispatch(batch)))
+
+    def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
+        plan = self.form.decide(table, self.flow.config)
+        assert plan.num_tokens is not None, "ranks that agree have a count each"
+        agreed = plan.num_tokens[index]
+        mode, descriptor = self.flow.second_dispatch(self.batch(tokens), agreed, plan)
+        assert descriptor.num_tokens == agreed, f"the second dispatch pads {agreed} tokens to {descriptor.num_tokens}"
+        return Ran(mode, agreed, plan.num_tokens, plan.microbatched)
+
+    def captures(self) -> list[Capture]:
+        keys = self.flow.dispatcher.keys
+        return in_order([(key.uniform, key.num_tokens, mode) for mode, graphs in keys.items() for key in graphs])
+
+
+class AgreementV2(StageAgreement):
+    """Of the V2 runner, 0.33."""
+
+    def __init__(self, agreement: batch_v2.AgreementV2) -> None:
+        self.agreement, self.table = agreement, agreement.graphs
+
+    def dummy(self) -> Tokens:
+        return (self.table.q,)
+
+    def local(self, tokens: Tokens) -> batch_v2.LocalV2:
+        return batch_v2.LocalV2(sum(tokens), len(tokens), tokens[0] if len(set(tokens)) == 1 else None)
+
+    def column(self, tokens: Tokens) -> tuple[int, ...]:
+        local = self.local(tokens)
+        return self.agreement.column(local, self.agreement.first_dispatch(local))
+
+    async def reduced(self, peers: HostCommunicator, table: HostArray) -> HostArray:
+        return await sum_over(peers, table, SITE)
+
+    def decide(self, table: HostArray, tokens: Tokens, index: int) -> Ran:
+        chosen, state = self.agreement.decide(table, self.local(tokens))
+        assert state is not None, "every rank tells some tokens, if only those of a dummy"
+        return Ran(chosen.mode, chosen.num_tokens, state.num_tokens)
+
+    def captures(self) -> list[Capture]:
+        mixed = [(False, graph.num_tokens, graph.mode) for graph in self.table.mixed]
+        return in_order([*mixed, *[(True, graph.num_tokens, graph.mode) for graph in self.table.decodes]])
+
+
+def table_of(column: tuple[int, ...], index: int, ranks: int) -> HostArray:
+    """This rank's share of the table, zero elsewhere: a SUM over all ranks makes the whole of it."""
+    table = np.zeros((len(column), ranks), np.int32)
+    table[:, index] = column
+    return table
+
+
+__all__ = ["AgreementV1", "AgreementV2", "Ran", "StageAgreement", "Tokens", "table_of"]

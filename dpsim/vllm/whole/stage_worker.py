@@ -1,0 +1,206 @@
+"""A worker of an engine with a pipeline: one rank, one stage, and the calls that it does one by one (7.3, 10.1).
+
+The step is that of `dpsim.vllm.pipeline.stage`. What is new is where it comes from and whom it meets. Batches come
+as calls, so nobody knows the history of them beforehand; oracles know the requests all the same. And replicas agree
+before each forward on graph and sizes (`dpsim.vllm.whole.stage_agreement`): after the state of the requests was
+updated, before anything is made ready (I-ES-3). The collectives of the experts have as many rows as were agreed on
+(I-ES-4).
+
+A dummy agrees and meets the experts. It is of no request, no neighbour hears of it, and no result is taken (I-ES-7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from dpsim.contract.interface import Rank
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.engine.forward import RPC
+from dpsim.vllm.engine.layout import Layout
+from dpsim.vllm.graphs.capture import Capture
+from dpsim.vllm.graphs.manager import GraphManager
+from dpsim.vllm.model.kernels import fill
+from dpsim.vllm.pipeline.batches import Batch
+from dpsim.vllm.pipeline.graphs import CapturedLayers
+from dpsim.vllm.pipeline.history import History
+from dpsim.vllm.pipeline.layers import Layers
+from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
+from dpsim.vllm.pipeline.scheduler import PipelineScheduler
+from dpsim.vllm.pipeline.stage import Stage
+from dpsim.vllm.pipeline.transfer import Transfer
+from dpsim.vllm.whole.calls import ANSWERS, batch_of
+from dpsim.vllm.whole.stage_agreement import Ran, StageAgreement, Tokens, table_of
+
+
+class Workload(History):
+    """What is known of requests before any comes: their oracles, and the room that they need. No call is."""
+
+    def _play(self, scheduler: PipelineScheduler, step_ns: int, order: Sequence[int]) -> None:
+        """Nothing: calls are made live."""
+
+    @property
+    def ends(self) -> dict[int, tuple[int, bool]]:
+        """Of none: which engine has a request is not known, nor when it ends."""
+        return {}
+
+    @property
+    def largest(self) -> int:
+        """Tokens that a batch may have: all of all requests, decodes with their drafts."""
+        q = self.config.uniform_decode_query_len
+        tokens = sum([one.prompt_tokens + one.output_tokens + q for one in self.requests])
+        return max(min(tokens, self.config.max_num_batched_tokens), q)
+
+
+class AgreedGraphs(GraphManager):
+    """The graphs that batches may be agreed to run in. `agreed`: what the step in progress runs in."""
+
+    wanted: tuple[Capture, ...]
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config, [one.num_tokens for one in self.wanted])
+        self.agreed: Ran | None = None
+
+    def captures(self) -> list[Capture]:
+        return list(self.wanted)
+
+    def runtime_mode(self, num_reqs: int, num_tokens: int, max_query_len: int) -> tuple[RuntimeMode, int | None]:
+        assert self.agreed is not None, "a forward that nobody agreed on"
+        return self.agreed.mode, self.agreed.num_tokens
+
+
+def captured_by(agreement: StageAgreement) -> type[Layers]:
+    """Layers with the graphs of an agreement."""
+    manager = type("Agreed", (AgreedGraphs,), {"wanted": tuple(agreement.captures())})
+    return type("AgreedLayers", (CapturedLayers,), {"manager": manager})
+
+
+class StageWorker(Stage):
+    """One rank. `core`: the number of its engine; `answers`: whether it is the output rank; `idle`: whether it may wait
+    for ever.
+    """
+
+    idle: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        rank: Rank,
+        workload: Workload,
+        tokens: type[SampledTokens],
+        transfer: type[Transfer],
+        tensor_parallel_size: int,
+        layers: type[Layers],
+        agreement: StageAgreement,
+        layout: Layout,
+        core: int,
+        answers: bool,
+    ) -> None:
+        super().__init__(rank, workload, tokens, transfer, tensor_parallel_size, layers)
+        self.agreement, self.layout, self.core, self.answers = agreement, layout, core, answers
+        self.shared = tensor_parallel_size > 1  # with others of its stage
+        self.peers = rank.host("dp_cpu")
+        self.counts: tuple[int, ...] = ()
+        self.weights = self.main.alloc(1, "int32", "weights.version")
+        self.main.launch("weights.load", fill, writes=[self.weights], args=(0,), cost=0)
+
+    # ---- calls
+
+    async def run(self) -> None:
+        """Captures, all calls, then the end."""
+        await self.model.capture(("ep", "pp"))
+        calls = self.rank.mailbox(RPC)
+        while await self.do(await calls.get("worker.call", idle=self.idle)):
+            pass
+        await self.drain()
+
+    async def do(self, call: Any) -> bool:
+        """One call; whether there is another."""
+        what, self.rank.step, *arguments = call
+        match what:
+            case "execute":
+                await self.execute_alone(batch_of(arguments[0]))
+            case "sample":
+                self.results.append(self.sample_tokens(arguments[0]))
+            case "take":
+                await self.take_number(arguments[0])
+            case "dummy":
+                await self.dummy()
+            case "synchronize":
+                await self.main.record().synchronize("worker.synchronize")
+            case "update_weights":
+                await self.update_weights(arguments[0])
+            case "stop":
+                return False
+            case _:
+                raise TypeError(f"rank {self.rank.rank} knows no call {what!r}")
+        if what not in ("execute", "sample") and (self.answers or what in ("synchronize", "update_weights")):
+            self.rank.send(self.core, ANSWERS, (what, self.rank.rank), f"worker.{what}")
+        return True
+
+    async def execute_alone(self, batch: Batch) -> None:
+        """A batch that is sampled by a call of its own, unless it has no tokens: then its result is here at once."""
+        self.witness.scheduled(batch)
+        answer = await self.execute(batch)
+        if answer is not None:
+            self.results.append(answer)
+
+    async def take_number(self, number: int) -> None:
+        """The result of the oldest batch, which the engine takes for that of this one."""
+        result = self.next_result()
+        assert result is not None, f"batch {number} came to nothing: when it was to be sampled, none was executed"
+        assert result.batch.number == number, f"batch {number} is asked for, and {result.batch.number} is the oldest"
+        await self.take(result)
+
+    async def update_weights(self, version: int) -> None:
+        """The first replica has new weights and broadcasts them to its peers, on a stream of its own."""
+        stream, group = self.rank.stream("weights"), self.rank.device("dp")
+        if group.index == 0:
+            stream.launch("weights.write", fill, writes=[self.weights], args=(version,), cost=0)
+        group.broadcast(self.weights, group.ranks[0], stream, site="weights.broadcast")
+        await stream.record().synchronize("weights.synchronize")
+
+    def told(self, batch: Batch) -> Sequence[int]:
+        """The engine tells clients, who know themselves what is right."""
+        return (0,) * len(batch.rows)
+
+    # ---- a step
+
+    async def agree(self, batch: Batch) -> None:
+        await self.agree_on([row.scheduled for row in batch.rows])
+
+    async def agree_on(self, tokens: Tokens) -> None:
+        """One agreement for each forward, dummies too (I-ES-2)."""
+        index, size = self.peers.index, self.peers.size
+        table = table_of(self.agreement.column(tokens), index, size)
+        if size > 1:
+            table = await self.agreement.reduced(self.peers, table)
+        ran = self.agreement.decide(table, tokens, index)
+        self.rank.decide("counts", ran.counts, "dp_cpu")
+        self.rank.decide("mode", ran.mode.name, "dp_cpu")
+        self.counts = ran.counts
+        if isinstance(self.model, CapturedLayers) and isinstance(self.model.graphs, AgreedGraphs):
+            self.model.graphs.agreed = ran
+
+    async def dummy(self) -> None:
+        self.rank.probe("pp.dummy_step")
+        await self.agree_on(self.agreement.dummy())
+        self.run_experts(0)
+        self.executed = None if self.is_last else self.dummy_record()
+
+    def run_experts(self, tokens: int) -> None:
+        """As many rows as all ranks agreed on; real ones have the rank's number, and the version of its weights."""
+        own = sum(self.counts[: self.peers.index])
+        rows = self.main.alloc(sum(self.counts), "int32", "experts.rows")
+        args = own, own + tokens, self.peers.index + 1
+        self.main.launch("experts.write", put_rows, reads=[self.weights], writes=[rows], args=args)
+        self.experts.all_reduce(rows, self.main, site="experts.combine")
+        rows.free()
+
+
+def put_rows(weights: Any, rows: Any, start: int, stop: int, value: int) -> None:
+    """Kernel: a rank's rows among those of all, zero elsewhere."""
+    rows[:] = 0
+    rows[start:stop] = value + weights
+
+
+__all__ = ["AgreedGraphs", "StageWorker", "Workload", "captured_by"]

@@ -1,0 +1,155 @@
+"""Programs that cannot be run are refused where they are defined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program, Unsuitable, refuse_no_program
+from dpsim.contract.registry import prepared, register_protocol
+from dpsim.scenario import scenario_from
+from dpsim.scenario.to_world import program_args, requests
+from dpsim.sim.backend import SimBackend
+from tests.programs import world_of
+
+
+def test_a_program_that_nobody_can_await_is_refused() -> None:
+    """Before anything runs: a plain function would do all it does, and only then fail."""
+    with pytest.raises(TypeError, match=r"Wrong.run is no coroutine function; write `async def run\("):
+
+        class Wrong(Program[Any]):
+            def run(self, rank: Rank, prepared: Any) -> None:  # type: ignore[override]
+                pass
+
+
+def without_a_base() -> Any:
+    class Wrong:
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    return Wrong
+
+
+def without_run() -> Any:
+    class Wrong(Program[Any]):
+        async def runs(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    return Wrong
+
+
+def with_arguments() -> Any:
+    class Wrong(Program[Any]):
+        def __init__(self, limit: int) -> None:
+            pass
+
+        async def run(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    return Wrong
+
+
+def healthy() -> Any:
+    class Right(Program[Any]):
+        def __init__(self, limit: int = 3) -> None:
+            pass
+
+        async def run(self, rank: Rank, prepared: Any, *more: Any) -> None:
+            pass
+
+    return Right
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (
+            without_a_base,
+            r"Wrong is no class derived from Program; write `class Wrong\(Program\)` with `async def run\(",
+        ),
+        (without_run, r"Wrong has no run; write `async def run\("),
+        (with_arguments, r"Wrong is made without arguments \(missing .*'limit'\); give them defaults"),
+        (lambda: healthy()(), r"is no class derived from Program"),
+    ],
+)
+def test_what_is_no_program_cannot_be_registered(make: Callable[[], Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        register_protocol("test_wrong")(make())
+
+
+def test_what_is_no_program_cannot_be_run() -> None:
+    with pytest.raises(TypeError, match="is no class derived from Program"):
+        SimBackend().run_program(world_of(1), without_a_base()(), None)
+
+
+def test_a_program_that_can_be_run_is_taken() -> None:
+    refuse_no_program(healthy())
+    assert SimBackend().run_program(world_of(1), healthy()(), None).finished
+
+
+def test_a_run_of_a_mixin_is_looked_at_too() -> None:
+    class Mixin:
+        def run(self, rank: Rank, prepared: Any) -> None:
+            pass
+
+    with pytest.raises(TypeError, match=r"Wrong.run is no coroutine function"):
+
+        class Wrong(Mixin, Program[Any]):  # type: ignore[misc]
+            pass
+
+
+def test_a_run_that_yields_or_takes_other_arguments_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Yields.run is no coroutine function and has a yield, which makes it a gen"):
+
+        class Yields(Program[Any]):
+            async def run(self, rank: Rank, prepared: Any) -> Any:
+                yield
+
+    with pytest.raises(TypeError, match=r"Wrong.run cannot be called \(too many positional arguments\); write `async"):
+
+        class Wrong(Program[Any]):
+            async def run(self, rank: Rank) -> None:  # type: ignore[override]
+                pass
+
+
+PLAIN: dict[str, Any] = {"prompt_tokens": 1, "output_tokens": 4}
+STAGES = {"pipeline_parallel_size": 2}
+
+
+@pytest.mark.parametrize(
+    ("name", "topology", "request_of", "field"),
+    [
+        ("engine", {}, {"session": "a"}, "session"),
+        ("engine", {}, {"drafts": [1]}, "drafts"),
+        ("whole_engine", STAGES, {"session": "a"}, "session"),
+        ("whole_engine_dp", {}, {"structured_output": True}, "structured_output"),
+        ("dbo", {}, {"session": "a"}, "session"),
+        ("startup", {}, {"abort": "1s"}, "abort"),
+    ],
+)
+def test_what_a_program_does_not_look_at_is_refused(
+    name: str, topology: dict[str, int], request_of: dict[str, Any], field: str
+) -> None:
+    """Else the run would be another one than was asked for, or a crash of a program that is told half of it."""
+
+    def args(more: dict[str, Any]) -> Any:
+        document = {"name": "n", "protocol": name, "topology": {"data_parallel_size": 2, **topology}}
+        scenario = scenario_from({**document, "workload": {"requests": [PLAIN, PLAIN | more]}})
+        return program_args(scenario, requests(scenario))
+
+    with pytest.raises(Unsuitable, match=f"^workload: request 1 has {field}, at which {name} does not look; remove it"):
+        prepared(name, args(request_of))
+    prepared(name, args({}))
+
+
+@pytest.mark.parametrize("where", ["config", "config_by_rank"])
+def test_so_is_a_switch(where: str) -> None:
+    switch: Any = {"enable_expert_parallel": True, "enable_eplb": True}
+    given = {where: switch if where == "config" else {1: switch}}
+    document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}}
+    scenario = scenario_from({**document, **given, "workload": {"requests": [PLAIN]}})
+    with pytest.raises(Unsuitable, match=f"^{where}.*enable_eplb: engine does not look at it; remove it"):
+        prepared("engine", program_args(scenario, requests(scenario)))

@@ -1,0 +1,205 @@
+"""Entry points that cannot be imported: what is wrong is said to whoever misses a name, and nobody loses anything. What
+is registered by mistake is refused where it is registered. And which program runs for a variant.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, ClassVar
+
+import pytest
+
+from dpsim.contract import registry
+from dpsim.contract.program import Arguments
+from dpsim.contract.world import World
+from dpsim.scenario import ScenarioError, scenario_from, to_world
+from dpsim.sim.backend import SimBackend
+from real.jobs import resolve
+from real.messages import Job
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's entry point names a module that is not there; it comes before those of dpsim."""
+    found = entry_points(group=registry.ENTRY_POINTS)
+    theirs = EntryPoint("theirs", "no_such_module", registry.ENTRY_POINTS)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [theirs, *found])
+    monkeypatch.setattr(registry, "_loaded", False)
+    monkeypatch.setattr(registry, "_failed", [])
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_others_are_there() -> None:
+    assert registry.protocol("dp_batch").name == "dp_batch"
+
+
+@pytest.mark.usefixtures("broken")
+def test_who_misses_a_name_is_told() -> None:
+    said = r"'mine'.*could not be loaded: the entry point theirs = no_such_module: ModuleNot"
+    with pytest.raises(registry.UnknownName, match=said):
+        registry.protocol("mine")
+
+
+def test_without_an_installation_that_is_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_loaded", True)
+    monkeypatch.setattr(registry, "_protocols", {})
+    with pytest.raises(registry.UnknownName, match="is dpsim installed"):
+        registry.protocol("dp_batch")
+
+
+class Something:
+    """No program, and a variant of something."""
+
+
+def variant(name: Any) -> Callable[[Any], Any]:
+    return registry.register_variant(name, protocol="dp_batch", form="source-000", expected="CRASH")
+
+
+WRONG: list[tuple[Callable[[], Any], str]] = [
+    (lambda: registry.register_protocol(Something), "register_protocol needs a name: write `@register_protocol"),  # type: ignore[arg-type]
+    (lambda: registry.register_protocol("p", forms="plain"), "protocol p: forms are a tuple .*, not 'plain'"),  # type: ignore[arg-type]
+    (lambda: registry.register_protocol("p", forms=()), r"protocol p: forms are a tuple .*, not \(\)"),
+    (lambda: registry.register_protocol("p")(Something), "Something is no class derived from Program"),  # type: ignore[type-var]
+    (lambda: variant("M-1")(Something()), "variant M-1: a class is registered, not <"),
+    (lambda: variant(Something), "register_variant needs a name"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "said"), WRONG)
+def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        wrong()
+
+
+# ---- variants: the program that runs
+
+
+class Own(registry.Program):  # type: ignore[type-arg]
+    """Takes no notice of its variants; derived from it they need none."""
+
+    async def run(self, rank: Any, prepared: Any) -> None: ...
+
+
+class Asks(Own):
+    """Looks its variant up, the first time that it prepares anything."""
+
+    known: ClassVar[dict[str, type[Any]]] = {}
+
+    def prepare(self, args: Arguments) -> Any:
+        if args.variant is not None and args.variant not in self.known:
+            self.known[args.variant] = registry.variant(args.variant).make
+        return self.known.get(args.variant or "")
+
+
+class Piece:
+    pass
+
+
+class Pieces(Own):
+    """Has a piece that can be replaced."""
+
+    def prepare(self, args: Arguments) -> Any:
+        return registry.with_variant(self, args, {Piece: Piece})[Piece]
+
+
+def given(variant: str | None) -> Arguments:
+    return Arguments({}, {}, (), 1, "default", variant)
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch) -> Callable[[type[Any], type[Any]], tuple[Any, Any]]:
+    """What is prepared of a protocol and of a variant of it, registered for one test."""
+    registry.protocols()
+    for table in ("_protocols", "_variants"):
+        monkeypatch.setattr(registry, table, dict(getattr(registry, table)))
+    monkeypatch.setattr(registry, "_heeded", set())
+    monkeypatch.setattr(Asks, "known", {})
+
+    def prepare(program: type[Any], made: type[Any]) -> tuple[Any, Any]:
+        registry.register_protocol("own")(program)
+        registry.register_variant("OWN-1", protocol="own", expected="HANG")(made)
+        assert type(registry.prepared("own", given(None))[0]) is program
+        return registry.prepared("own", given("OWN-1"))
+
+    return prepare
+
+
+Prepare = Callable[[type[Any], type[Any]], tuple[Any, Any]]
+
+
+def derived(*bases: type[Any]) -> type[Any]:
+    return type("Derived", bases, {})
+
+
+@pytest.mark.parametrize("program", [Own, Asks, Pieces])
+def test_a_variant_of_the_program_runs_in_its_place(own: Prepare, program: type[Any]) -> None:
+    made = derived(program)
+    assert type(own(program, made)[0]) is made
+
+
+def test_every_backend_runs_it(own: Prepare) -> None:
+    """The simulation by its name, and a worker of gloo or NCCL."""
+    made = derived(Own)
+    seen: list[type[Any]] = []
+
+    async def run(self: Any, rank: Any, prepared: Any) -> None:
+        seen.append(type(self))
+
+    made.run = run
+    own(Own, made)
+    backend = SimBackend()
+    backend.run(World(size=1, communicators=()), "own", given(None))
+    backend.run(World(size=1, communicators=()), "own", given("OWN-1"))
+    assert seen == [made]
+    job = Job(0, 0, World(size=1, communicators=()), "own", given("OWN-1"), [], sys.path, "")
+    assert type(resolve(job)[0]) is made
+
+
+@pytest.mark.parametrize(("program", "made"), [(Asks, Something), (Pieces, derived(Piece))])
+def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any], made: type[Any]) -> None:
+    for _ in range(2):  # what was learned may be kept
+        instance, prepared = own(program, made)
+        assert (type(instance), prepared) == (program, made)
+
+
+@pytest.mark.parametrize("made", [Something, derived(registry.Program, Piece)])
+def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
+    """The healthy protocol would run under its name."""
+    if issubclass(made, registry.Program):
+        made = type("Other", (made,), {"run": Own.run})
+    with pytest.raises(registry.Unsuitable, match=r"own takes no notice of its variant OWN-1; make .* from Own, or "):
+        own(Own, made)
+
+
+def test_a_variant_that_replaces_nothing_is_refused(own: Prepare) -> None:
+    with pytest.raises(registry.Unsuitable, match=r"OWN-1 is Something, .*; expected a class .* one of Piece, Pieces"):
+        own(Pieces, Something)
+
+
+@pytest.mark.parametrize("name", ["dp_batch", "pp_tokens"])
+def test_shipped_protocols_refuse_what_replaces_nothing(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(registry, "_variants", {**registry._variants})
+    registry.register_variant("JUNK", protocol=name, expected="HANG")(Something)
+    scenario = scenario_from(
+        {
+            "name": "x",
+            "protocol": {"name": name, "variant": "JUNK"},
+            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+        }
+    )
+    with pytest.raises(ScenarioError, match=f"x: the variant JUNK is Something, which replaces nothing in {name}"):
+        to_world.prepare(scenario)
+
+
+def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
+    own(Asks, Something)
+    assert registry.variant("OWN-1").form == "default"
+    with pytest.raises(registry.UnknownName, match="no protocol is registered as 'owm'; did you mean 'own'"):
+        registry.register_variant("OWN-2", protocol="owm", expected="HANG")(Something)
+
+
+def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
+    with pytest.raises(TypeError, match="has no run"):
+        own(Asks, derived(registry.Program))

@@ -1,0 +1,69 @@
+"""A package `vllm` that answers from stored rows: modules and signatures as the engine has them, and nothing behind.
+
+    few(folder, 20)                      # a folder with some of the stored answers
+    install(site, "0.33.0", folder)      # site/vllm and site/vllm-0.33.0.dist-info
+    check_engine(site, "--answers", folder)
+
+What is not among the rows is a KeyError. `without`: a function that the package lacks. `wrong`: the need mask of the
+first batch is turned round. The sources of its modules are in `modules.py`.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dpsim.vllm.answers.stored import answers, files_in, folder
+from tests import ROOT
+from tests.vllm.answers.modules import METADATA, MODULES, ROWS
+
+
+def few(place: Path, most: int, files: Sequence[str] = ()) -> Path:
+    """The first rows of each kind and release, of some files or of all."""
+    place.mkdir()
+    for file in files or files_in(folder()):
+        seen: Counter[tuple[str, str | None]] = Counter()
+        with gzip.open(place / f"{file}.jsonl.gz", "wt") as out:
+            for row in answers(file):
+                asked = row["version"], row.get("kind")
+                seen[asked] += 1
+                if seen[asked] <= most:
+                    out.write(json.dumps(row) + "\n")
+    return place
+
+
+def install(site: Path, version: str, place: Path, *, like: str = "", wrong: bool = False, without: str = "") -> None:
+    """`like`: the release whose answers it gives, if not its own."""
+    like = like or version
+    info = site / f"vllm-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}\n")
+    sources = dict(MODULES)
+    if not like.startswith("0.14"):
+        sources["vllm/v1/worker/ubatch_utils.py"] += METADATA
+        del sources["vllm/v1/attention/backends/utils.py"]
+    sources["vllm/_rows.py"] = f"FOLDER, VERSION, WRONG = {str(place)!r}, {like!r}, {wrong}\n" + ROWS
+    for name, source in sources.items():
+        file = site / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(source.replace(f"def {without}(", f"def not_{without}(") if without else source)
+
+
+def check_engine(site: Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "dpsim.cli", "check-engine", *map(str, words)]
+    path = os.pathsep.join([str(site), str(ROOT)])
+    return subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": path}, cwd=site, capture_output=True, text=True, check=False
+    )
+
+
+def found(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer

@@ -1,0 +1,84 @@
+"""Where stored answers are looked for, and what is said of a folder or a file that cannot be used."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from dpsim.vllm.answers import stored
+from dpsim.vllm.answers.stored import VARIABLE, NoAnswers, answers, folder
+from tests import ROOT
+
+
+@pytest.fixture
+def named(tmp_path: Path) -> Path:
+    place = tmp_path / "named"
+    place.mkdir()
+    with gzip.open(place / "decide.jsonl.gz", "wt") as out:
+        out.write('{"version": "0.33.0", "group": 1}\n{"version": "0.17.0", "group": 1}\n')
+    return place
+
+
+def test_the_order(named: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert folder() == ROOT / "tests" / "data" / "engine"
+    monkeypatch.setenv(VARIABLE, str(named))
+    assert folder() == named
+    assert [row["version"] for row in answers("decide")] == ["0.33.0", "0.17.0"]
+    assert answers("decide", "0.17.0") == [{"version": "0.17.0", "group": 1}]
+    assert folder(ROOT / "tests" / "data" / "engine") != named
+
+
+def test_a_wheel_has_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A folder of that name beside an installed package is somebody else's."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr(stored, "_CLONE", tmp_path)
+    place = tmp_path / "tests" / "data" / "engine"
+    place.mkdir(parents=True)
+    (place / "decide.jsonl.gz").touch()
+    with pytest.raises(NoAnswers, match=r"no stored answers of the engine: .* with --answers FOLDER or DPSIM_ENGINE_"):
+        folder()
+    (tmp_path / "pyproject.toml").touch()
+    assert folder() == place
+
+
+def test_folders_that_cannot_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(NoAnswers, match=r"holds no file \*\.jsonl\.gz .* \(named by --answers\)"):
+        folder(tmp_path)
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "nowhere"))
+    with pytest.raises(NoAnswers, match=r"nowhere: is no folder .* \(named by DPSIM_ENGINE_ANSWERS\)"):
+        folder()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"plain text", "line 1 cannot be read: Not a gzipped file"),
+        (gzip.compress(b'{"version": "1.0"}\n{"vers'), "line 2 cannot be read: "),
+        (gzip.compress(b"[]\n"), "line 1 cannot be read: expected a JSON object with a version"),
+        (gzip.compress(b'{"version": 1}\n'), "expected a JSON object with a version"),
+        (gzip.compress(b'{"version": "1.0"}\n')[:-9], "cannot be read: "),
+        (gzip.compress(b""), r"decide.jsonl.gz: 0 rows; expected at least one"),
+    ],
+    ids=["no gzip", "cut off in a line", "no object", "no version", "cut off", "no rows"],
+)
+def test_files_that_cannot_be_read(named: Path, content: bytes, said: str) -> None:
+    (named / "decide.jsonl.gz").write_bytes(content)
+    with pytest.raises(NoAnswers, match=said):
+        answers("decide", place=named)
+
+
+@pytest.mark.parametrize(("count", "complete"), [("2", True), ("1,500", False), ("1", False)])
+def test_a_file_has_as_many_rows_as_the_readme_says(named: Path, count: str, complete: bool) -> None:
+    """A file that was cut short between two rows would else be equal in what is left."""
+    other = "| `other.jsonl.gz` | 7 | nothing |"
+    (named / "README.md").write_text(
+        f"| file | lines |\n| --- | ---: |\n{other}\n| `decide.jsonl.gz` | {count} | x |\n"
+    )
+    if complete:
+        assert len(answers("decide", place=named)) == 2
+        return
+    with pytest.raises(NoAnswers, match=rf"2 rows; expected {count}, as .*README\.md says"):
+        answers("decide", place=named)

@@ -1,0 +1,63 @@
+"""What the engine's own ParallelConfig answered, row by row, in two releases: accepted or refused, values, hashes.
+
+No row is left out, and there is no departure. Comparing with the other release's form finds rows
+that differ, so the comparison can tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dpsim.vllm.answers.comparison import Difference, Row, differing
+from dpsim.vllm.answers.config import CONFIG, CONFIG_HASH, Form
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.config import ParallelConfig, ParallelConfig033
+
+RELEASED: dict[str, Form] = {"0.14.0": ParallelConfig, "0.33.0": ParallelConfig033}
+
+
+def otherwise(rows: list[Row], form: Form) -> list[Difference]:
+    return differing(CONFIG, rows, form) + differing(CONFIG_HASH, rows, form)
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_every_row_of_a_release(release: str) -> None:
+    rows = answers("config", release)
+    kinds = Counter((row["kind"], row["answer"].get("accepted", row["answer"].get("hash_equal"))) for row in rows)
+    assert len(rows) >= 470
+    assert min(kinds.values()) >= 5
+    assert otherwise(rows, RELEASED[release]) == []
+
+
+def test_the_other_release_answers_many_rows_otherwise() -> None:
+    for release, other in (("0.14.0", ParallelConfig033), ("0.33.0", ParallelConfig)):
+        assert len(otherwise(answers("config", release), other)) > 30
+
+
+NOT_ASKED = {
+    *("known_all2all_backend", "eplb_on_its_platforms", "async_eplb_has_one_policy", "launcher_says_the_rank"),
+    "offline_data_parallelism_of_experts",
+}
+"""Rules that no row asks for: other platforms, the environment, and what a type refuses already."""
+
+NOT_ASKED_033 = {
+    *(NOT_ASKED - {"known_all2all_backend"}),
+    *("rpc_port_is_a_port", "async_eplb_has_no_nccl", "decode_exchange_needs_context_parallelism"),
+    *("elastic_ep_has_no_hybrid_balancer", "elastic_ep_moves_experts_over_nixl", "elastic_ep_has_room"),
+    *("fault_tolerance_has_one_server", "numa_nodes_are_numbers", "numa_cpus_are_lists"),
+}
+
+
+@pytest.mark.parametrize("release", RELEASED)
+def test_each_rule_is_needed(release: str) -> None:
+    """Without it the form accepts a row that the engine refused. `test_rules` has the others."""
+    form = RELEASED[release]
+    refused = [row for row in answers("config", release) if not row["answer"].get("accepted", True)]
+    missed = set()
+    for rule in form.rules:
+        weaker = type("Weaker", (form,), {"rules": tuple(one for one in form.rules if one is not rule)})
+        if not differing(CONFIG, refused, weaker):
+            missed.add(rule.__name__)
+    assert missed == (NOT_ASKED if release == "0.14.0" else NOT_ASKED_033)

@@ -1,0 +1,305 @@
+"""The hash of chapter 8.4: what changes it, what does not, field by field and in random pairs; and the mutants of it.
+
+`changed` draws a configuration and one field of it with another value. The hash has to differ exactly if the field is
+one that all engines need alike.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from itertools import combinations
+from typing import Any, ClassVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dpsim.vllm.config import (
+    FORMS,
+    ParallelConfig,
+    ParallelConfig033,
+    Surroundings,
+    Topology,
+    compute_hash,
+    differing,
+    hashed_fields,
+)
+from dpsim.vllm.config.engine import EngineConfig
+from tests import ROOT
+
+Fields = dict[str, Any]
+
+SAME: dict[str, Any] = {
+    "data_parallel_rank": [0, 1, 3],
+    "data_parallel_rank_local": [None, 0, 1],
+    "data_parallel_size_local": [1, 2, 4],
+    "data_parallel_backend": ["mp", "ray"],
+    "data_parallel_external_lb": [False, True],
+    "data_parallel_hybrid_lb": [False, True],
+    "data_parallel_master_ip": ["127.0.0.1", "10.0.0.9"],
+    "data_parallel_rpc_port": [29550, 31000],
+    "data_parallel_master_port": [29500, 31001],
+    "_data_parallel_master_port_list": [(), (1, 2, 3), (4, 5)],
+    "rank": [0, 5],
+    "master_addr": ["127.0.0.1", "10.0.0.9"],
+    "master_port": [29501, 31002],
+    "node_rank": [0, 1],
+    "nnodes": [1, 2],
+    "max_parallel_loading_workers": [None, 2],
+    "disable_custom_all_reduce": [False, True],
+    "ray_workers_use_nsight": [False],
+    "ray_runtime_env": [None, {"pip": ["x"]}],
+    "placement_group": [None, "mine"],
+    "distributed_executor_backend": [None, "mp", "uni"],
+    "worker_cls": ["auto", "pkg.Worker"],
+    "sd_worker_cls": ["auto", "pkg.Worker"],
+    "worker_extension_cls": ["", "pkg.Ext"],
+    "_api_process_count": [2, 3],
+    "_api_process_rank": [-1, 0, 1],
+}
+"""Fields that may differ between engines, and values that fit in any configuration that is drawn."""
+
+HASHED: dict[str, Any] = {
+    "tensor_parallel_size": [2, 4, 8],
+    "pipeline_parallel_size": [1, 2],
+    "prefill_context_parallel_size": [1, 2],
+    "data_parallel_size": [4, 8],
+    "decode_context_parallel_size": [1, 2],
+    "dcp_kv_cache_interleave_size": [1, 16],
+    "cp_kv_cache_interleave_size": [1, 16],
+    "is_moe_model": [None, True, False],
+    "enable_expert_parallel": [True],
+    "enable_eplb": [False, True],
+    "eplb_config": [{}, {"window_size": 5}, {"step_interval": 7}, {"log_balancedness": True}],
+    "expert_placement_strategy": ["linear", "round_robin"],
+    "all2all_backend": ["allgather_reducescatter", "deepep_low_latency", "deepep_high_throughput"],
+    "enable_dbo": [False, True],
+    "ubatch_size": [0, 2, 3],
+    "dbo_decode_token_threshold": [32, 64],
+    "dbo_prefill_token_threshold": [512, 1024],
+    "disable_nccl_for_dp_synchronization": [None, False, True],
+}
+
+SAME_033: dict[str, Any] = {
+    "_coord_store_port": [0, 1234],
+    "numa_bind": [True],
+    "numa_bind_nodes": [None, (0,), (1,)],
+    "numa_bind_cpus": [None, ("0-3",)],
+    "assigned_physical_gpu_ids": [None, (1, 0)],
+}
+HASHED_033: dict[str, Any] = {
+    "dp_sync_interval": [16, 32],
+    "elastic_ep_max_dp_size": [None, 8],
+    "enable_fault_tolerance": [False],
+    "distributed_timeout_seconds": [None, 10],
+    "cpu_distributed_timeout_seconds": [None, 10],
+    "dcp_comm_backend": ["ag_rs"],
+    "enable_elastic_ep": [False],
+}
+NOT_033 = {"sd_worker_cls"}
+"""Kept for both releases here, though 0.33 dropped it: it is in the hash of neither."""
+
+VALUES = {ParallelConfig: (SAME, HASHED), ParallelConfig033: (SAME | SAME_033, HASHED | HASHED_033)}
+
+VALUES_OF = {form: first | second for form, (first, second) in VALUES.items()}
+
+RAY = Surroundings(ray=True)
+
+
+BASE: Fields = {
+    "data_parallel_size": 4,
+    "tensor_parallel_size": 2,
+    "enable_expert_parallel": True,
+    "_api_process_count": 2,
+}
+BASES: dict[type[ParallelConfig], Fields] = {ParallelConfig: BASE, ParallelConfig033: {**BASE, "numa_bind": True}}
+"""With these, all values above fit together."""
+
+
+@st.composite
+def changed(draw: st.DrawFn, form: type[ParallelConfig]) -> tuple[Fields, Fields, str]:
+    """A configuration, the same with one field changed and in another order, and the field."""
+    pairs = [(name, value) for part in VALUES[form] for name, choices in part.items() for value in choices]
+    drawn = draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8))
+    field, other = draw(st.sampled_from([pair for pair in pairs if len(VALUES_OF[form][pair[0]]) > 1]))
+    fields = {**BASES[form], **dict(drawn)}
+    if fields.get(field, object()) == other:
+        other = next(value for value in VALUES_OF[form][field] if value != other)
+    fields.setdefault(field, next(value for value in VALUES_OF[form][field] if value != other))
+    return fields, {field: other, **{name: fields[name] for name in reversed(fields) if name != field}}, field
+
+
+def hashes(form: type[ParallelConfig], first: Fields, second: Fields) -> tuple[bool, tuple[str, ...]]:
+    one, other = (form.model_validate(fields, context=RAY) for fields in (first, second))
+    return compute_hash(one) == compute_hash(other), differing(one, other)
+
+
+def asked(form: type[ParallelConfig]) -> list[str]:
+    """The fields that have more than one value here."""
+    return [name for name, choices in VALUES_OF[form].items() if len(choices) > 1]
+
+
+def agrees(form: type[ParallelConfig], first: Fields, second: Fields, field: str) -> bool:
+    """Whether hashes and names say of a pair what chapter 8.4 says of the field."""
+    equal, names = hashes(form, first, second)
+    own = {name.partition(".")[0] for name in names}
+    told = own <= {field.lstrip("_"), "world_size", "eplb_config"}  # what follows from a field may differ as well
+    return equal is (field in VALUES[form][0]) is (not names) and told
+
+
+@pytest.mark.parametrize("form", VALUES)
+def test_every_field_alone(form: type[ParallelConfig]) -> None:
+    """I-CF-2: what may differ changes nothing. What all need alike is told by its name."""
+    for field in asked(form):
+        for one, other in combinations(VALUES_OF[form][field], 2):
+            first, second = ({**BASES[form], field: value} for value in (one, other))
+            assert agrees(form, first, second, field), field
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", VALUES)
+def test_a_thousand_pairs(form: type[ParallelConfig]) -> None:
+    """The same, whatever the other fields are."""
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=1000, database=None, derandomize=True, deadline=None)
+    @given(changed(form))
+    def draw(pair: tuple[Fields, Fields, str]) -> None:
+        assert agrees(form, *pair)
+        seen[pair[2]] += 1
+
+    draw()
+    assert len(seen) > 0.9 * len(asked(form))
+
+
+@pytest.mark.parametrize("form", VALUES)
+def test_every_field_is_hashed_or_not(form: type[ParallelConfig]) -> None:
+    """No field is forgotten by the tables above, and the sets of names are those of the fields."""
+    free, fixed = ({name.lstrip("_") for name in part} for part in VALUES[form])
+    derived = {"world_size", "data_parallel_index"}
+    assert free | fixed | derived == set(form.model_fields)
+    assert form.not_hashed == free | {"data_parallel_index"}
+    assert {name.partition(".")[0] for name in hashed_fields(form())} == fixed | {"world_size"}
+
+
+def test_nested_fields_are_named() -> None:
+    first, second = ParallelConfig(), ParallelConfig.model_validate({"eplb_config": {"window_size": 5}})
+    assert differing(first, second) == ("eplb_config.window_size",)
+    assert differing(first, first) == ()
+    assert "dp_sync_interval" in differing(ParallelConfig(), ParallelConfig033()), "one has not the field"
+
+
+def test_a_hash_is_the_same_in_every_process() -> None:
+    """I-CF-10: with another seed of Python's own hashes, and fields in another order."""
+    fields = {"tensor_parallel_size": 2, "enable_dbo": True, "eplb_config": {"window_size": 5, "step_interval": 7}}
+    reordered = {name: fields[name] for name in reversed(fields)}
+    reordered["eplb_config"] = {"step_interval": 7, "window_size": 5}
+    code = (
+        "import json, sys; from dpsim.vllm.config import *;"
+        "print(compute_hash(ParallelConfig.model_validate(json.loads(sys.argv[1]))))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(reordered)],
+        cwd=ROOT,
+        env={"PYTHONHASHSEED": "12345", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == compute_hash(ParallelConfig.model_validate(fields))
+    assert compute_hash(ParallelConfig()).startswith("3856572e31bd9000"), "on every machine"
+
+
+def test_unset_synchronization_is_that_of_async_scheduling() -> None:
+    """Chapter 8.1: the tri-state is resolved before anybody hashes it."""
+    topology = Topology(data_parallel_size=2)
+    on, off = (EngineConfig(async_scheduling=value).parallel_config(topology) for value in (True, False))
+    assert (on.disable_nccl_for_dp_synchronization, off.disable_nccl_for_dp_synchronization) == (True, False)
+    assert differing(on, off) == ("disable_nccl_for_dp_synchronization",)
+    given = EngineConfig(disable_nccl_for_dp_synchronization=True).parallel_config(topology)
+    assert compute_hash(given) == compute_hash(on), "async scheduling as such is not covered"
+
+
+def test_what_other_configurations_hold_is_not_covered() -> None:
+    """M-CF-14 lives on it: graph sizes may differ, and no hash tells."""
+    topology = Topology(data_parallel_size=2)
+    first = EngineConfig(cudagraph_capture_sizes=(1, 2), max_num_seqs=4).parallel_config(topology)
+    assert compute_hash(first) == compute_hash(EngineConfig().parallel_config(topology))
+
+
+# ---- mutants
+
+
+def engines(form: type[ParallelConfig], count: int = 4, **fields: Any) -> list[ParallelConfig]:
+    """The configurations of a healthy start: each engine has its own rank, on its own node."""
+    own = [{"data_parallel_rank": rank, "rank": rank, "node_rank": rank, "nnodes": count} for rank in range(count)]
+    return [form.model_validate({"data_parallel_size": count, **fields, **one}) for one in own]
+
+
+def starts(configs: list[ParallelConfig]) -> bool:
+    """Whether the front end finds all hashes equal."""
+    return len(set(map(compute_hash, configs))) == 1
+
+
+class HashesTheRank(ParallelConfig):
+    """M-CF-1: a field of single ranks is in the hash."""
+
+    not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed - {"rank"}
+
+
+class HashesNuma(ParallelConfig033):
+    """M-CF-1, as release 0.33 once did: so are the NUMA nodes that each rank found for itself."""
+
+    not_hashed: ClassVar[frozenset[str]] = ParallelConfig033.not_hashed - {"numa_bind_nodes"}
+
+
+class IgnoresSynchronization(ParallelConfig):
+    """M-CF-2: one rank may agree over gloo and another over NCCL."""
+
+    not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {"disable_nccl_for_dp_synchronization"}
+
+
+class IgnoresThresholds(ParallelConfig):
+    """M-CF-3: one rank may split a step that another runs whole."""
+
+    not_hashed: ClassVar[frozenset[str]] = ParallelConfig.not_hashed | {"dbo_decode_token_threshold", "all2all_backend"}
+
+
+def test_a_healthy_start_has_equal_hashes() -> None:
+    assert all(starts(engines(form)) for form in FORMS.values())
+    assert not starts(engines(HashesTheRank)), "M-CF-1: refused always"
+
+
+def test_numa_nodes_may_differ() -> None:
+    own = [{"numa_bind": True, "numa_bind_nodes": (node,)} for node in (0, 1)]
+    assert starts([ParallelConfig033.model_validate(fields) for fields in own])
+    assert not starts([HashesNuma.model_validate(fields) for fields in own])
+
+
+@pytest.mark.parametrize(
+    ("mutant", "fields"),
+    [
+        (IgnoresSynchronization, {"disable_nccl_for_dp_synchronization": True}),
+        (IgnoresThresholds, {"dbo_decode_token_threshold": 8}),
+        (IgnoresThresholds, {"all2all_backend": "deepep_low_latency"}),
+    ],
+)
+def test_a_node_with_another_flag_does_not_start(mutant: type[ParallelConfig], fields: Fields) -> None:
+    """M-CF-2, M-CF-3."""
+    assert not starts(
+        [*engines(ParallelConfig, 3, enable_dbo=True), *engines(ParallelConfig, 3, enable_dbo=True, **fields)]
+    )
+    assert starts([*engines(mutant, 3, enable_dbo=True), *engines(mutant, 3, enable_dbo=True, **fields)])
+
+
+def test_the_hash_is_that_after_the_handshake() -> None:
+    """M-CF-13: an engine learns D from its front end; what it hashed before is another number."""
+    front_end = ParallelConfig(data_parallel_size=4)
+    engine = ParallelConfig(data_parallel_rank=0)
+    told = engine.after_handshake(front_end)
+    assert compute_hash(told) == compute_hash(front_end)
+    assert differing(engine, front_end) == ("data_parallel_size",), "the mutant: a false mismatch"
+    assert told.data_parallel_master_port_list == front_end.data_parallel_master_port_list

@@ -1,0 +1,174 @@
+"""The V2 runner's agreement: every group of the engine's, examples A-15 to A-20, and M-DP-13 for 0.17.
+
+Invariants are in test_batch_v2_invariants.py; M-DP-12 is with the reduction, in test_doubling.py.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.vllm.answers import comparison
+from dpsim.vllm.answers.comparison import Difference
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.answers.v2 import V2_SYNC, Group
+from dpsim.vllm.config import EngineConfig, RuntimeMode
+from dpsim.vllm.data_parallel.batch_v2 import (
+    AgreementV2,
+    LocalV2,
+    PaddingV2017,
+)
+from dpsim.vllm.museum.batch_v2 import EagerStays
+from tests.properties import breaks, holds
+from tests.vllm.data_parallel.v2_groups import (
+    SMALL,
+    SPLIT,
+    IdleOptsOut,
+    KeepsEmpty,
+    Kind,
+    LargestMode,
+    OwnCountsInTheRecord,
+    OwnRequestsInTheRecord,
+    OwnThreshold,
+    PadsEager,
+    decodes,
+    prefill,
+)
+from tests.vllm.graphs.queries import FULL, NONE, PIECEWISE
+
+# ---- the engine's answers
+
+
+def differing(kind: Kind) -> list[Difference]:
+    """The groups that send something else, or come to something else."""
+    return comparison.differing(V2_SYNC, answers("v2_sync", "0.33.0"), kind)
+
+
+def test_every_group_of_the_engine() -> None:
+    assert differing(AgreementV2) == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        LargestMode,
+        OwnThreshold,
+        IdleOptsOut,
+        OwnRequestsInTheRecord,
+        OwnCountsInTheRecord,
+        PadsEager,
+        KeepsEmpty,
+        EagerStays,
+    ],
+)
+def test_a_wrong_agreement_is_found_among_the_rows(wrong: Kind) -> None:
+    assert differing(wrong)
+
+
+def test_the_rows_reach_what_they_are_for() -> None:
+    seen: Counter[str] = Counter()
+    for row in answers("v2_sync"):
+        chosen = row["answers"][0]["desc"]
+        seen[f"{chosen['cg_mode']} in {chosen['num_ubatches']}"] += 1
+        seen["a rank without work"] += any(not rank["num_tokens"] for rank in row["ranks"])
+        seen["forced eager"] += any(rank["need_eager"] for rank in row["ranks"])
+        seen["drafts skipped"] += bool(row["answers"][0]["sync"] and row["answers"][0]["sync"]["skip_drafts"])
+    assert set(seen) > {"NONE in 1", "PIECEWISE in 1", "FULL in 1", "NONE in 2", "FULL in 2"}
+    assert min(seen.values()) > 25, seen
+
+
+# ---- worked examples
+
+
+def plan(*ranks: LocalV2, config: EngineConfig = SPLIT) -> tuple[RuntimeMode, int, list[int], tuple[int, ...]]:
+    """Mode and number of microbatches, tokens that each rank runs, and the list."""
+    decided = Group(config, list(ranks)).decided(AgreementV2)
+    (kind,) = {(chosen.mode, chosen.num_ubatches) for chosen, _ in decided}
+    (state,) = {state for _, state in decided}
+    assert state is not None
+    return *kind, [chosen.num_tokens for chosen, _ in decided], state.num_tokens
+
+
+def test_without_microbatches() -> None:
+    """A-16 to A-18; the V1 runner lists [4, 100] in the last."""
+    mixed = LocalV2(11, 2)
+    assert plan(decodes(3), decodes(1), config=SMALL) == (FULL, 1, [4, 4], (4, 4))
+    assert plan(decodes(3), mixed, config=SMALL) == (PIECEWISE, 1, [16, 16], (16, 16))
+    assert plan(decodes(3), prefill(100), config=SMALL) == (NONE, 1, [3, 100], (3, 100))
+    (chosen, _), _ = Group(SMALL, [decodes(3), decodes(1)]).decided(AgreementV2)
+    assert chosen.num_reqs == 4
+
+
+def test_with_microbatches() -> None:
+    """A-19 and A-20. In the second one rank 0 has nothing for its second half of 64 (M-UB-13)."""
+    assert plan(decodes(63), decodes(128)) == (NONE, 2, [128, 128], (128, 128))
+    assert plan(decodes(64), decodes(128)) == (FULL, 2, [128, 128], (128, 128))
+    assert plan(decodes(65), decodes(128)) == (FULL, 2, [128, 128], (128, 128))
+    assert plan(prefill(600), prefill(1500)) == (NONE, 2, [1500, 1500], (1500, 1500))
+
+
+def test_who_permits_and_who_has_enough() -> None:
+    """3.4: all permit it, and the smallest has the threshold of decodes only where all are decodes."""
+    assert plan(decodes(40), decodes(64)._replace(may_split=False))[:2] == (FULL, 1)
+    assert plan(decodes(31), decodes(64))[:2] == (FULL, 1)
+    assert plan(decodes(32), decodes(60))[:2] == (FULL, 2)
+    assert plan(decodes(40), prefill(600))[:2] == (NONE, 1)
+    assert plan(prefill(511), prefill(600))[:2] == (NONE, 1)
+    assert plan(prefill(512), prefill(600))[:2] == (NONE, 2)
+
+
+def test_a_rank_that_needs_to_run_eagerly() -> None:
+    """1.8: everybody runs eagerly, but in a split step it gets a FULL graph."""
+    needs = decodes(100, need_eager=True)
+    one = SPLIT.model_copy(update={"enable_dbo": False})
+    assert plan(needs, decodes(128)) == (FULL, 2, [128, 128], (128, 128))
+    assert plan(needs, decodes(128), config=one) == (NONE, 1, [100, 128], (100, 128))
+
+
+def test_nobody_has_work() -> None:
+    idle = Group(SMALL, [LocalV2(0, 0), LocalV2(0, 0)])
+    assert idle.decided(AgreementV2) == [((NONE, 0, 0, None, 1), None)] * 2
+
+
+# ---- 0.17
+
+
+class NoLeast(PaddingV2017):
+    """M-DP-13."""
+
+    def least(self) -> int:
+        return 0
+
+
+def padded(
+    *ranks: tuple[int, int | None, RuntimeMode], rules: PaddingV2017 | None = None
+) -> list[tuple[int, tuple[int, ...] | None, RuntimeMode]]:
+    rules = rules or PaddingV2017()
+    table = np.array([rules.column(*rank) for rank in ranks], np.int32).T
+    assert len(table) == rules.rows
+    return [rules.decide(table, index) for index in range(len(ranks))]
+
+
+def test_padding_of_0_17() -> None:
+    """A-15."""
+    assert PaddingV2017().alone(5, 8, NONE) == (8, None, NONE)
+    assert PaddingV2017().alone(5, None, NONE) == (5, None, NONE)
+    assert padded((3, 4, FULL), (0, None, NONE)) == [(3, (3, 1), NONE), (1, (3, 1), NONE)]
+    assert padded((0, None, NONE), (0, None, NONE)) == [(0, None, NONE)] * 2
+    assert padded((3, 4, FULL), (7, 8, PIECEWISE)) == [(8, (8, 8), PIECEWISE)] * 2
+    assert padded((3, 4, FULL), (9, None, FULL)) == [(3, (3, 9), NONE), (9, (3, 9), NONE)]
+
+
+def test_every_rank_has_a_token() -> None:
+    """M-DP-13: without the least of one an idle rank brings no rows into the expert collectives."""
+
+    def some_rows(counts: list[int], rules: PaddingV2017) -> None:
+        decided = padded(*[(count, None, NONE) for count in counts], rules=rules)
+        assert all(count for count, _, _ in decided), "a rank without rows"
+
+    counts = st.lists(st.integers(0, 5), min_size=2, max_size=4).filter(any)
+    holds(lambda drawn: some_rows(drawn, PaddingV2017()), counts)
+    breaks(lambda drawn: some_rows(drawn, NoLeast()), counts, "a rank without rows")

@@ -1,0 +1,108 @@
+"""The mutants of specification 5.12 and the historical bugs of graphs: found in random worlds without being told where.
+
+The smallest world of each is its exhibit. What harms nothing is harmless in random worlds, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.checks import matches
+from dpsim.contract.ops import ALLOC_PLACE, CAPTURE_WHAT, KIND
+from dpsim.contract.registry import variants
+from dpsim.vllm.data_parallel.captured import CapturedForward
+from tests.properties import breaks, examples, holds
+from tests.vllm.data_parallel.batch_worlds import Drawn, Played, decodes, line_up, pieces, play, prefill
+from tests.vllm.data_parallel.captured_worlds import captured, captured_worlds
+from tests.vllm.data_parallel.test_mutants import CAPTURED
+
+KNOWN = {entry.name: entry.expected for entry in variants("dp_batch") if entry.make.__module__ in CAPTURED}
+HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
+WORLDS, MORE = captured_worlds(), captured_worlds(more=True)
+RARE = ["M-CG-11-late", "M-CG-15-replay", "M-CG-18", "sgl-schedule-war"]
+"""Dozens of random worlds do not show them; their exhibits do in every run."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
+)
+def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+    expected = str(KNOWN[name])
+
+    def not_found(drawn: Drawn) -> None:
+        assert not any(matches(klass, expected) for klass in captured(drawn, **pieces(name)).classes), "found"
+
+    breaks(not_found, WORLDS, "found", examples=500)
+
+
+@examples(8, 60)
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_harmless_mutant_is_harmless_everywhere(name: str, examples: int) -> None:
+    def nothing_found(drawn: Drawn) -> None:
+        assert captured(drawn, **pieces(name)).classes == []
+
+    holds(nothing_found, MORE, examples)
+
+
+# ---- where a mutant does nothing, or just what it says
+
+
+def test_rounding_down_is_harmless_where_a_graph_fits() -> None:
+    """M-CG-1."""
+    requests = line_up(prefill(2), prefill(2))
+    assert play(requests, cudagraph_capture_sizes=[1, 2], **pieces("M-CG-1")).classes == []
+    assert play(requests, cudagraph_capture_sizes=[1, 4], **pieces("M-CG-1")).classes == ["CRASH:ASSERTIONERROR"]
+
+
+def test_the_graph_of_the_own_count_is_one_of_the_agreed_mode() -> None:
+    """M-CG-15-replay: a rank with a decode would alone run a FULL graph, and the ranks agree on PIECEWISE."""
+    config: dict[str, Any] = {"cudagraph_capture_sizes": [1, 4], "max_num_seqs": 2, "capture_graphs": True}
+    played = play(line_up(decodes(1), prefill(3)), **config, **pieces("M-CG-15-replay"))
+    assert played.classes[0] == "MISMATCH:COLLECTIVE:COUNT"
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [(1, []), (2, ["GRAPH:UNPAIRED"])])
+@pytest.mark.parametrize("mode", ["FULL_DECODE_ONLY", "PIECEWISE"])
+def test_one_rank_without_a_graph_runs_eagerly(mode: str, ranks: int, expected: list[str]) -> None:
+    """M-CG-18, with as many requests as a graph can have; one rank alone has nobody to be paired with."""
+    config: dict[str, Any] = {
+        "cudagraph_capture_sizes": [1],
+        "max_num_seqs": 1,
+        "enable_lora": True,
+        "cudagraph_mode": mode,
+    }
+    requests = decodes(ranks, lora="french")
+    assert play(requests, ranks=ranks, **config, **pieces("M-CG-18")).classes == expected
+
+
+@pytest.mark.parametrize("sizes", [[1, 2, 4], [4, 64], [1, 3, 8, 40]])
+def test_the_pool_of_graphs_needs_as_much_in_any_order_of_modes(sizes: list[int]) -> None:
+    """M-CG-14 needs what the healthy order needs; M-CG-11, which keeps all outputs, needs more."""
+    config: dict[str, Any] = {"cudagraph_capture_sizes": sizes, "max_num_seqs": 4}
+    healthy, reordered, keeps = (
+        pool_bytes(play(line_up(decodes(2), decodes(1)), **config, **wrong))
+        for wrong in ({"captured": CapturedForward}, pieces("M-CG-14"), pieces("M-CG-11"))
+    )
+    assert healthy == reordered < keeps
+
+
+def pool_bytes(played: Played) -> int:
+    """The high-water mark of the memory that captures of the first rank allocate, over all segments."""
+    segments: dict[int, int] = {}
+    inside = False
+    for raw in played.run.journals[0]:
+        if raw[KIND] == "capture":
+            inside = raw[CAPTURE_WHAT] == "begin"
+        elif raw[KIND] == "alloc" and inside:
+            segment, _, stop = raw[ALLOC_PLACE]
+            segments[segment] = max(segments.get(segment, 0), stop)
+    return sum(segments.values())
+
+
+def test_the_mutants_of_the_chapter_are_all_there() -> None:
+    """What the agreement alone shows, what a capture or replay shows, and what source page 004 does."""
+    registered: dict[str, Any] = {entry.name: entry for entry in variants()}
+    assert {f"M-CG-{number}" for number in range(1, 19)} <= set(registered)

@@ -1,0 +1,132 @@
+"""Recursive doubling adds up everything, the same bits on every rank; and M-DP-12, one rank that reduces otherwise."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+from dpsim.contract.interface import Rank
+from dpsim.contract.program import Program
+from dpsim.sim.backend import SimBackend
+from dpsim.vllm.data_parallel.doubling import calls, exchanges, sum_over, summed
+from dpsim.vllm.data_parallel.program import DataParallelSetup
+from tests.programs import world_of
+from tests.vllm.data_parallel.batch_worlds import Played
+
+RANKS = range(1, 25)
+Exchanges = Callable[[int, int], list[tuple[int, ...]]]
+
+
+def stuck(rounds: dict[int, list[tuple[str, tuple[int, ...]]]]) -> list[int]:
+    """The ranks that never come through: a swap needs all its peers in a swap with each other, a collective all of
+    its members in it.
+    """
+    at = dict.fromkeys(rounds, 0)
+
+    def doing(rank: int) -> tuple[str, frozenset[int]] | None:
+        if at[rank] == len(rounds[rank]):
+            return None
+        kind, others = rounds[rank][at[rank]]
+        return kind, frozenset(others) | {rank}
+
+    while True:
+        now = {rank: doing(rank) for rank in rounds}
+        through = [
+            rank for rank, call in now.items() if call is not None and all(now[peer] == call for peer in call[1])
+        ]
+        if not through:
+            return [rank for rank, call in now.items() if call is not None]
+        for rank in through:
+            at[rank] += 1
+
+
+def contributions(ranks: int, exchange: Exchanges) -> list[Counter[int]]:
+    """Whose numbers each rank has in the end, and how often."""
+    has = [Counter({rank: 1}) for rank in range(ranks)]
+    for turn in range(max([len(exchange(rank, ranks)) for rank in range(ranks)], default=0)):
+        had = [has[rank].copy() for rank in range(ranks)]
+        for rank in range(ranks):
+            for peer in exchange(rank, ranks)[turn]:
+                has[rank] += had[peer]
+    return has
+
+
+def one_mask_too_few(rank: int, ranks: int) -> list[tuple[int, ...]]:
+    return exchanges(rank, ranks)[1:]
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_everybody_has_everything_once(ranks: int) -> None:
+    every = Counter(range(ranks))
+    assert contributions(ranks, exchanges) == [every] * ranks
+    assert stuck({rank: calls(rank, ranks) for rank in range(ranks)}) == []
+    if ranks > 1:
+        assert contributions(ranks, one_mask_too_few) != [every] * ranks
+
+
+@pytest.mark.parametrize("ranks", RANKS)
+def test_sums_have_the_same_bits(ranks: int) -> None:
+    """Of numbers for which the order of addition matters, too."""
+    tables = list(np.random.default_rng(ranks).normal(size=(ranks, 7)) * 10.0 ** np.arange(-3, 4))
+    found = summed(tables)
+    assert {table.tobytes() for table in found} == {found[0].tobytes()}
+    assert np.allclose(found[0], np.sum(tables, axis=0))
+    columns = np.eye(ranks, dtype=np.int32)
+    assert all((table == 1).all() for table in summed(list(columns)))
+
+
+def test_the_order_of_addition_matters() -> None:
+    """Else the test above would not see whose numbers were added first."""
+    tables = list(np.random.default_rng(6).normal(size=(6, 7)) * 10.0 ** np.arange(-3, 4))
+    backwards = summed(tables[::-1])[0]
+    assert backwards.tobytes() != summed(tables)[0].tobytes()
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 6, 8])
+def test_one_tensor_that_is_not_contiguous(ranks: int) -> None:
+    """M-DP-12: its rank waits in a collective, and sooner or later everybody waits for it. If all are so, none does."""
+    differs = {rank: calls(rank, ranks, contiguous=rank != 0) for rank in range(ranks)}
+    assert stuck(differs) == list(range(ranks))
+    assert stuck({rank: calls(rank, ranks, contiguous=False) for rank in range(ranks)}) == []
+
+
+# ---- the reduction over the wire
+
+
+class Reduces(Program[Any]):
+    """Each rank sums up a table. `wrong`: the rank whose table is not contiguous."""
+
+    def __init__(self, wrong: int | None = None) -> None:
+        self.wrong = wrong
+
+    async def run(self, rank: Rank, prepared: Any) -> None:
+        group = rank.host("dp_cpu")
+        table = np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank.rank + 1)
+        if rank.rank == self.wrong:
+            table = np.asfortranarray(table)
+        table = await sum_over(group, table, "sum")
+        rank.decide("sum", tuple(table.ravel().tolist()), "dp_cpu")
+
+
+def played(ranks: int, wrong: int | None = None) -> Played:
+    """`prepared` is what a step would have been told, which this program is not."""
+    world, prepared = world_of(ranks, ["dp_cpu"], []), cast(DataParallelSetup, None)
+    return Played(world, SimBackend().run_program(world, Reduces(wrong), None), prepared, ())
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6])
+def test_the_sum_is_that_of_all(ranks: int) -> None:
+    tables = [np.arange(6, dtype=np.int32).reshape(2, 3) ** (rank + 1) for rank in range(ranks)]
+    done = played(ranks)
+    assert done.classes == []
+    for rank in range(ranks):
+        assert done.decided("sum", rank) == [tuple(summed(tables)[rank].ravel().tolist())]
+
+
+def test_one_table_that_is_not_contiguous() -> None:
+    done = played(4, wrong=2)
+    assert done.classes[0].startswith("HANG")

@@ -1,0 +1,142 @@
+"""What the engine's own code answered, of the agreement and of the V1 runner around it, row by row, in three releases.
+
+`decide` asks the agreement alone, `flow` the whole way from the batch to the agreed graph (tests/data/engine/README.md
+says more). No row is left out. Each comparison finds answers that are wrong in one place.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.answers.comparison import Difference, Row, differing
+from dpsim.vllm.answers.decide import DECIDE
+from dpsim.vllm.answers.flow import FLOW, Flow
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
+from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017, Flow033
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.graphs.dispatcher import ALL_MODES, Descriptor
+
+RELEASED = {"0.14.0": "0.14", "0.17.0": "source-000", "0.33.0": "0.33"}
+
+# ---- decide: the agreement alone
+
+
+def decided(version: str, form: BatchForm) -> list[Difference]:
+    return differing(DECIDE, answers("decide", version), form)
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_decide(version: str) -> None:
+    assert decided(version, RELEASES[RELEASED[version]][0]()) == []
+
+
+class AllRefuse(Release014):
+    """Ranks that do not want padding raise as well."""
+
+    def refuse(self, table: HostArray, local: LocalBatch) -> None:
+        super().refuse(table, local._replace(wants_padding=bool(table[3].any())))
+
+
+class NobodyRefuses(Release014):
+    def refuse(self, table: HostArray, local: LocalBatch) -> None:
+        return
+
+
+@pytest.mark.parametrize(
+    ("version", "wrong"), [("0.14.0", AllRefuse), ("0.14.0", NobodyRefuses), ("0.14.0", Source000)]
+)
+def test_decide_finds_what_is_wrong(version: str, wrong: type[BatchForm]) -> None:
+    assert decided(version, wrong())
+
+
+# ---- flow: from the batch to the agreed graph
+
+
+def flowed(version: str, flow: Flow) -> list[Difference]:
+    return differing(FLOW, answers("flow", version), flow)
+
+
+@pytest.mark.parametrize("version", RELEASED)
+def test_flow(version: str) -> None:
+    assert flowed(version, RELEASES[RELEASED[version]]) == []
+
+
+class NeverForced(Flow017):
+    def uniform(self, batch: Batch) -> bool:
+        return super().uniform(batch._replace(forced_uniform=False))
+
+
+class FullForCascades(Flow017):
+    def forbids_full(self, batch: Batch) -> bool:
+        return batch.encoder_reqs > 0
+
+
+class FullForEncoders(Flow033):
+    def forbids_full(self, batch: Batch) -> bool:
+        return False
+
+
+class MaySplitAlways(Flow033):
+    def may_split(self, batch: Batch) -> bool:
+        return True
+
+
+class ForgetsThatItIsEager(Flow014):
+    """The second dispatch looks for a graph."""
+
+    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
+        return super().second_dispatch(batch._replace(force_eager=False), agreed, plan)
+
+
+class ForbidsAgain(Flow017):
+    """The second dispatch is not held to the agreed mode."""
+
+    def second_dispatch(self, batch: Batch, agreed: int, plan: StepPlan) -> tuple[RuntimeMode, Descriptor]:
+        return self.dispatch(batch, agreed, ALL_MODES)
+
+
+@pytest.mark.parametrize(
+    ("version", "wrong"),
+    [
+        ("0.17.0", NeverForced),
+        ("0.17.0", FullForCascades),
+        ("0.17.0", ForbidsAgain),
+        ("0.17.0", Flow014),
+        ("0.17.0", Flow033),
+        ("0.14.0", ForgetsThatItIsEager),
+        ("0.14.0", Flow017),
+        ("0.33.0", FullForEncoders),
+        ("0.33.0", MaySplitAlways),
+        ("0.33.0", Flow017),
+    ],
+)
+def test_flow_finds_what_is_wrong(version: str, wrong: type[BatchFlow]) -> None:
+    form = RELEASES[RELEASED[version]][0]
+    assert flowed(version, (form, wrong))
+
+
+def test_the_rows_reach_what_they_are_for() -> None:
+    """Not one case over and over: dummies of one token where a decode has more, batches that may not have FULL, splits,
+    and, a few times, an assertion on some ranks of a group.
+    """
+    seen: Counter[str] = Counter()
+    for row in answers("flow"):
+        for rank, answer in zip(row["ranks"], row["answers"], strict=True):
+            seen["one-token dummy"] += bool(rank["force_uniform_decode"]) and 1 == rank["num_tokens"] < query_len(row)
+            seen["cascade"] += rank["use_cascade_attn"]
+            seen["encoder"] += rank["num_encoder_reqs"] > 0
+            seen["forced eager"] += rank["force_eager"]
+            seen["may not split"] += not rank["allow_microbatching"]
+            seen["split"] += answer.get("ubatch", False)
+        seen["some raise"] += 0 < sum("raises" in answer for answer in row["answers"]) < len(row["ranks"])
+    assert seen.pop("some raise") > 1
+    assert min(seen.values()) > 100, seen
+
+
+def query_len(row: Row) -> int:
+    return int(row["config"]["query_len"])

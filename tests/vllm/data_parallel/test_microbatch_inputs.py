@@ -1,0 +1,298 @@
+"""What microbatches are given: the engine's metadata row by row, where tokens stand, I-UB-9 and 10, inputs as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.answers import comparison
+from dpsim.vllm.answers.comparison import Difference
+from dpsim.vllm.answers.slices import METADATA, Split, metadata_as_told
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.config import RuntimeMode
+from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing, Slicing033, SlicingV2
+from dpsim.vllm.data_parallel.microbatch_inputs import (
+    AttentionMetadata,
+    InputsCut,
+    MetadataCut,
+    MetadataCutV2,
+    ModelInputs,
+    attention_metadata,
+)
+from tests.properties import breaks, examples, holds
+from tests.vllm.data_parallel.split_batches import splits
+
+# ---- mistakes
+
+
+class ShortensInPlace(MetadataCut):
+    """M-UB-7: the next microbatch sees what was taken off for this one."""
+
+    def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+        return whole.seq_lens[one.requests.start : one.requests.stop]
+
+
+class ForgetsEarlierTokens(MetadataCut):
+    """M-UB-8: tokens of earlier microbatches are taken off, too."""
+
+    def own_lengths(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+        lengths = super().own_lengths(whole, one)
+        lengths[0] -= one.tokens.start - whole.query_start_loc[one.requests.start]
+        return lengths
+
+
+class WholeLengths(MetadataCut):
+    """Takes nothing off."""
+
+    def seq_lens(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+        return self.own_lengths(whole, one)
+
+
+class NotRebased(MetadataCut):
+    def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+        return super().query_starts(whole, one) + np.int32(one.tokens.start)
+
+
+class NotClipped(MetadataCut):
+    def query_starts(self, whole: AttentionMetadata, one: Slice) -> HostArray:
+        starts = whole.query_start_loc[one.requests.start : one.requests.stop + 1]
+        rebased: HostArray = starts - starts[0]
+        return rebased
+
+
+MISTAKES = [ShortensInPlace(), ForgetsEarlierTokens(), WholeLengths(), NotRebased(), NotClipped(), MetadataCutV2()]
+
+# ---- the engine's answers
+
+
+def differing(version: str, cut: MetadataCut) -> list[Difference]:
+    """The splits of which other metadata are cut. Errors are equal if their types are."""
+    slicing = {"0.14.0": Slicing(), "0.33.0": Slicing033()}[version]
+    return comparison.differing(METADATA, answers("slices", version), (slicing, cut))
+
+
+@pytest.mark.parametrize("version", ["0.14.0", "0.33.0"])
+def test_all_metadata_of_the_engine(version: str) -> None:
+    assert differing(version, MetadataCut()) == []
+
+
+@pytest.mark.parametrize("wrong", MISTAKES, ids=lambda wrong: type(wrong).__name__)
+def test_a_wrong_cut_is_found_among_the_rows(wrong: MetadataCut) -> None:
+    assert differing("0.33.0", wrong)
+
+
+def test_what_is_refused() -> None:
+    """An empty slice, and one whose first request it does not begin in."""
+    whole = attention_metadata([3, 5], [0, 0])
+    for one in (Slice(range(1, 1), range(4, 6)), Slice(range(2), range(4, 4))):
+        with pytest.raises(AssertionError, match="empty slice"):
+            MetadataCut().cut(whole, one)
+    with pytest.raises(AssertionError, match="token 3 begins a slice whose first request is 0, and is none of its"):
+        MetadataCut().cut(whole, Slice(range(2), range(3, 8)))
+
+
+def test_a_dummy_run_has_the_query_length_of_the_batch() -> None:
+    """Its queries have no tokens; where the slice has none of them, the batch's longest stands in."""
+    whole = attention_metadata([4], [0], num_reqs_padded=3)
+    cut = MetadataCutV2().cut(whole, Slice(range(1, 3), range(4, 8)))
+    assert metadata_as_told(cut) == {
+        "query_start_loc": [0, 0, 0],
+        "seq_lens": [0, 0],
+        "num_reqs": 2,
+        "num_actual_tokens": 4,
+        "max_query_len": 4,
+        "max_seq_len": 0,
+    }
+
+
+# ---- what a kernel would read in it
+
+Property = Callable[[MetadataCut, Split], None]
+
+
+def positions(split: Split, cut: MetadataCut, slicing: Slicing) -> list[tuple[int, int]]:
+    """(request, position) of every token, as attention concludes them: a sequence ends with its query."""
+    whole, found = split.metadata(), []
+    for one in split.slices(slicing).own:
+        metadata = cut.cut(whole, one)
+        for place, request in enumerate(one.requests):
+            queries = int(metadata.query_start_loc[place + 1] - metadata.query_start_loc[place])
+            stop = int(metadata.seq_lens[place])
+            found += [(request, position) for position in range(stop - queries, stop)]
+    return found
+
+
+def same_positions(cut: MetadataCut, split: Split) -> None:
+    """Then each sees the context that it would see in the whole batch; and nothing of the batch's has changed."""
+    before = metadata_as_told(split.metadata())
+    assert positions(split, cut, Slicing()) == split.positions, "tokens stand somewhere else (I-UB-4)"
+    assert metadata_as_told(split.metadata()) == before
+
+
+def query_starts(cut: MetadataCut, split: Split) -> None:
+    whole = split.metadata()
+    for one in split.slices(Slicing()).own:
+        starts = cut.cut(whole, one).query_start_loc.tolist()
+        assert starts[0] == 0, "I-UB-9: queries begin at zero"
+        assert starts == sorted(starts), "I-UB-9: and never decrease"
+        assert starts[-1] == len(one.tokens), "I-UB-9: and end with the real tokens"
+
+
+@examples(150, 2000)
+def test_tokens_keep_their_places(examples: int) -> None:
+    def both(split: Split) -> None:
+        same_positions(MetadataCut(), split)
+        query_starts(MetadataCut(), split)
+
+    holds(both, splits(last_empty=False), examples)
+
+
+@pytest.mark.parametrize(
+    ("property_", "wrong", "says"),
+    [
+        (same_positions, ShortensInPlace(), "somewhere else"),
+        (same_positions, ForgetsEarlierTokens(), "somewhere else"),
+        (same_positions, WholeLengths(), "somewhere else"),
+        (query_starts, NotRebased(), "I-UB-9: queries begin"),
+        (query_starts, NotClipped(), "I-UB-9: and end"),
+    ],
+)
+def test_a_wrong_cut_is_found(property_: Property, wrong: MetadataCut, says: str) -> None:
+    breaks(lambda split: property_(wrong, split), splits(last_empty=False), says)
+
+
+@examples(100, 1000)
+def test_empty_microbatches_of_the_v2_runner(examples: int) -> None:
+    """A microbatch of padding has queries of no tokens, and the others are as ever."""
+
+    def tells_so(split: Split) -> None:
+        whole = split.metadata()
+        for one in split.slices(SlicingV2()).padded:
+            starts = MetadataCutV2().cut(whole, one).query_start_loc.tolist()
+            real = [token for token in one.tokens if token < split.num_tokens]
+            assert (starts[0], starts[-1]) == (0, len(real))
+            assert starts == sorted(starts)
+
+    holds(tells_so, splits(), examples)
+    breaks(lambda split: cut_v1(split), splits(), "empty slice|is none of its tokens")
+
+
+def cut_v1(split: Split) -> None:
+    for one in split.slices(SlicingV2()).padded:
+        MetadataCut().cut(split.metadata(), one)
+
+
+def test_a_full_graph_reads_padding() -> None:
+    """3.6 and M-UB-9: by own slices there are fewer rows than were captured."""
+
+    class OwnSlices(Slices):
+        def for_attention(self, mode: RuntimeMode) -> list[Slice]:
+            return self.own
+
+    def captured(slices: Slices) -> tuple[int, int]:
+        whole = attention_metadata([1] * 40, [9] * 40, num_reqs_padded=64)
+        parts = [MetadataCut().cut(whole, one) for one in slices.for_attention(RuntimeMode.FULL)]
+        return sum(part.num_reqs for part in parts), sum(part.num_actual_tokens for part in parts)
+
+    slices = Slicing().slices([1] * 40, 64, 64, 2)
+    assert captured(slices) == (64, 64)
+    assert captured(OwnSlices(*slices)) == (40, 40)
+
+
+# ---- inputs of the model
+
+
+class FirstAxis(InputsCut):
+    """Cuts positions as all else."""
+
+    def positions(self, positions: Any, rows: slice) -> Any:
+        return positions[rows]
+
+
+class TruthOfTheTensor(InputsCut):
+    """Source page 001, up to 0.17: whether there are embeddings is asked of their value (4.12)."""
+
+    def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
+        return inputs_embeds[rows] if inputs_embeds else None
+
+
+def inputs_of(split: Split, xp: Any) -> ModelInputs:
+    """Rows that differ, of all kinds."""
+    tokens = split.num_tokens_padded
+    rows = xp.arange(tokens * 3)
+    return ModelInputs(
+        rows[:tokens],
+        rows.reshape(3, tokens),
+        rows.reshape(tokens, 3),
+        {"hidden_states": rows.reshape(tokens, 3), "residual": rows[:tokens]},
+    )
+
+
+def joined(parts: list[ModelInputs]) -> ModelInputs:
+    """All microbatches after one another."""
+
+    def rows(pieces: list[Any]) -> HostArray:
+        return np.concatenate([np.asarray(piece) for piece in pieces])
+
+    between = [part.intermediate_tensors or {} for part in parts]
+    return ModelInputs(
+        rows([part.input_ids for part in parts]),
+        np.concatenate([np.asarray(part.positions) for part in parts], axis=-1),
+        rows([part.inputs_embeds for part in parts]),
+        {name: rows([one[name] for one in between]) for name in between[0]},
+    )
+
+
+def as_lists(inputs: ModelInputs) -> list[Any]:
+    between = inputs.intermediate_tensors or {}
+    tensors = [inputs.input_ids, inputs.positions, inputs.inputs_embeds, *between.values()]
+    return [None if tensor is None else tensor.tolist() for tensor in tensors]
+
+
+def cut_inputs(split: Split, cut: InputsCut, inputs: ModelInputs) -> list[ModelInputs]:
+    return [cut.cut(inputs, one.tokens) for one in split.slices(Slicing()).padded]
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@examples(60, 500)
+def test_rows_of_all_microbatches_are_those_of_the_batch(library: str, examples: int) -> None:
+    """I-UB-10, for inputs of all kinds."""
+    xp = pytest.importorskip(library)
+
+    def whole(split: Split, cut: InputsCut) -> None:
+        inputs = inputs_of(split, xp)
+        assert as_lists(joined(cut_inputs(split, cut, inputs))) == as_lists(inputs), "I-UB-10: row t is token t"
+
+    holds(lambda split: whole(split, InputsCut()), splits(), examples)
+    breaks(lambda split: whole(split, FirstAxis()), splits(), "I-UB-10")
+
+
+def test_positions_of_one_axis() -> None:
+    inputs = ModelInputs(np.arange(4), np.arange(4) + 10)
+    assert as_lists(InputsCut().cut(inputs, range(1, 3))) == [[1, 2], [11, 12], None]
+
+
+def test_the_truth_of_embeddings() -> None:
+    """A tensor of several numbers is neither true nor false, and one of a single zero counts for none."""
+    several = ModelInputs(np.arange(4), np.arange(4), np.zeros((4, 2)))
+    zero = ModelInputs(np.arange(2), np.arange(2), np.zeros((1, 1)))
+    assert as_lists(InputsCut().cut(several, range(2)))[2] == [[0, 0], [0, 0]]
+    assert as_lists(InputsCut().cut(zero, range(1)))[2] == [[0]]
+    with pytest.raises(ValueError, match="truth value of an array with more than one element is ambiguous"):
+        TruthOfTheTensor().cut(several, range(2))
+    assert TruthOfTheTensor().cut(zero, range(1)).inputs_embeds is None
+    assert TruthOfTheTensor().cut(several._replace(inputs_embeds=None), range(2)).inputs_embeds is None
+
+
+def test_counts_are_the_microbatchs_own() -> None:
+    """M-UB-11: by counts of the batch, collectives would be as large again as the rows that there are."""
+    parts = Slicing().slices([1] * 40, 64, 64, 2).padded
+    inputs = ModelInputs(np.arange(64), np.arange(64))
+    rows = [len(InputsCut().cut(inputs, one.tokens).input_ids) for one in parts]
+    assert [one.counts(3) for one in parts] == [(count,) * 3 for count in rows]
+    assert sum(rows) == 64
+    assert (64,) * 3 not in [one.counts(3) for one in parts]

@@ -1,0 +1,172 @@
+"""What the mutants of specification 1.12 do beside what their exhibits show, and that random worlds find them too.
+
+The smallest world of each mutant is its exhibit, scenarios/museum/, which `tests/vllm/museum` and the scenario tests
+run. Here are the worlds in which some show something else. A mutant that harms nothing but speed makes a difference in
+its exhibit, and no check may call that a fault, there or in random worlds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.checks import matches
+from dpsim.contract.program import Request
+from dpsim.contract.registry import variants
+from dpsim.runner import run_scenario
+from dpsim.scenario import load_scenario, requests
+from dpsim.scenario.locate import scenario_path
+from tests.properties import breaks, examples, holds
+from tests.vllm.data_parallel.batch_worlds import (
+    Drawn,
+    Played,
+    decodes,
+    drawn_worlds,
+    line_up,
+    pieces,
+    play,
+    scenario,
+)
+
+
+@dataclass(frozen=True)
+class Small:
+    """A world, what the mutant does in it, and the class of the first finding, which speaks of the first step."""
+
+    mutant: str
+    shows: str
+    shown_as: str
+    requests: list[Request]
+    config: dict[str, Any]
+
+
+def world(mutant: str, shows: str, requests: list[Request], shown_as: str, **config: Any) -> Small:
+    return Small(mutant, shows, shown_as, requests, config)
+
+
+EAGER = {"force_eager": True}
+SPLIT = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 2}
+
+WORLDS = [
+    world(
+        "M-DP-1",
+        "each rank is idle once: the two calls pair up, and nobody hangs",
+        [Request(0, 1, 1), Request(20_000_000, 1, 1)],
+        shown_as="MISMATCH:COLLECTIVE:STEP",
+    ),
+    world("M-DP-3", "modes differ", line_up(decodes(1), decodes(1, **EAGER)), shown_as="DISAGREEMENT:MODE"),
+    world(
+        "M-DP-5",
+        "both split, and one has nothing real in its second half",
+        line_up(decodes(2), decodes(4)),
+        cudagraph_capture_sizes=(2, 4),
+        shown_as="CRASH:ASSERTIONERROR",
+        **SPLIT,
+    ),
+    world(
+        "M-DP-9",
+        "agreed over NCCL",
+        line_up(decodes(1), decodes(1)),
+        shown_as="HANG:COLLECTIVE:ORDER_ACROSS_GROUPS",
+    ),
+    world("M-DP-11", "with decodes", line_up(decodes(2), []), shown_as="CRASH:ASSERTIONERROR"),
+    world(
+        "M-DP-16",
+        "nobody has PIECEWISE graphs",
+        line_up(decodes(2), decodes(2)),
+        cudagraph_mode="FULL_DECODE_ONLY",
+        shown_as="CRASH:ASSERTIONERROR",
+        **SPLIT,
+    ),
+]
+
+CAPTURED = "dpsim.vllm.museum.captures", "dpsim.vllm.museum.offloading", "dpsim.vllm.museum.graph_bugs"
+"""Their variants need graphs that are captured: see test_captured_mutants.py."""
+ELSEWHERE = (
+    *CAPTURED,
+    "dpsim.vllm.museum.batch_v2",
+    "dpsim.vllm.museum.experts",
+    "dpsim.vllm.museum.step_order",
+    "dpsim.vllm.museum.lockstep",
+)
+"""And of the others see test_scenarios_v2.py, test_expert_balance.py and test_step_order.py."""
+REGISTERED = {entry.name: entry for entry in variants("dp_batch") if entry.make.__module__ not in ELSEWHERE}
+OF_FLOW = [name for name, entry in REGISTERED.items() if entry.make.__module__ == "dpsim.vllm.museum.flow"]
+HARMLESS = [name for name, entry in REGISTERED.items() if entry.expected is None]
+
+
+def run(small: Small, variant: str | None = None) -> list[tuple[str, int]]:
+    """Classes of the findings, the primary one first, and the steps in which they lie."""
+    result = run_scenario(scenario(small.requests, variant=variant, **small.config))
+    return [(finding.klass, finding.position[0]) for finding in result.findings]
+
+
+@pytest.mark.parametrize("small", WORLDS, ids=lambda small: f"{small.mutant}: {small.shows}")
+def test_a_mutant_is_found(small: Small) -> None:
+    found = run(small, small.mutant)
+    assert found, "nothing was found"
+    assert found[0] == (small.shown_as, 0), found
+    assert run(small) == [], "its healthy twin holds in the same world"
+
+
+@pytest.mark.parametrize("mutant", HARMLESS)
+def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> None:
+    exhibit = load_scenario(scenario_path(f"museum/{mutant.lower()}"))
+    ranks, config = exhibit.topology.data_parallel_size, exhibit.config.model_dump()
+    wrong, healthy = (play(requests(exhibit), ranks=ranks, **config, **how) for how in (pieces(mutant), {}))
+    assert wrong.findings == healthy.findings == []
+    assert plans(wrong) != plans(healthy)
+
+
+@examples(50, 1000)
+@pytest.mark.parametrize("mutant", HARMLESS)
+def test_a_harmless_mutant_is_harmless_everywhere(mutant: str, examples: int) -> None:
+    """Not in one world only: nothing is found in any that is drawn."""
+
+    def nothing_found(drawn: Drawn) -> None:
+        assert drawn.play(**pieces(mutant)).classes == []
+
+    holds(nothing_found, worlds_for(mutant), examples)
+
+
+@pytest.mark.parametrize("mutant", [name for name, entry in REGISTERED.items() if entry.expected is not None])
+def test_a_mutant_is_found_without_being_told_where(mutant: str) -> None:
+    """A world that shows it is among a few hundred random ones."""
+    expected = str(REGISTERED[mutant].expected)
+
+    def not_found(drawn: Drawn) -> None:
+        assert not any(matches(klass, expected) for klass in drawn.play(**pieces(mutant)).classes), "found"
+
+    breaks(not_found, worlds_for(mutant), "found", examples=500)
+
+
+def plans(played: Played) -> list[Any]:
+    return [played.decided(label, rank) for rank in played.ranks for label in ("plan", "draft.plan")]
+
+
+def worlds_for(mutant: str) -> st.SearchStrategy[Drawn]:
+    return drawn_worlds(force_eager=True, more=mutant in OF_FLOW)
+
+
+def test_no_mutant_is_left_out() -> None:
+    """Those of the V1 list of 1.12, all of them, and two that drop tokens; those of 3.10 that a step can run; and what
+    a rank decides alone.
+    """
+    assert {name for name in REGISTERED if name.startswith("M-DP-")} == {
+        f"M-DP-{number}" for number in (*range(1, 12), 15, 16, 17, 18)
+    }
+    assert {name for name in REGISTERED if name.startswith("M-UB-")} == {f"M-UB-{number}" for number in (1, 3, 4, 10)}
+    assert set(OF_FLOW) == {
+        "M-ES-4",
+        "M-ES-6",
+        "M-UB-10",
+        "dp-full-forbidden-late",
+        "dp-implicit-agreement",
+        "dp-implicit-on-dummies",
+        "dp-padding-wish",
+        "dp-sequence-parallel-late",
+        "dp-veto-late",
+    }

@@ -1,0 +1,225 @@
+"""What requests of one prefix share, against a naive cache of blocks; and what follows for a batch (1.8 and 3.3)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.contract.program import Request
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.data_parallel.flow import Flow017, Flow033
+from dpsim.vllm.data_parallel.prefixes import CASCADE_REQUESTS, CASCADE_TOKENS, PrefixCache
+from dpsim.vllm.data_parallel.timeline import Batch, RankScheduler, Timeline
+from tests.properties import breaks, holds
+from tests.vllm.data_parallel.batch_worlds import ARRIVAL, STEP_NS, Played, configs, line_up, play, request_lists
+
+LONG = CASCADE_TOKENS + 1
+SPLIT: dict[str, Any] = {"enable_dbo": True, "dbo_prefill_token_threshold": 4, "block_size": 4}
+
+
+class Workload(NamedTuple):
+    requests: list[Request]
+    config: EngineConfig
+
+    def batches(self, scheduler: type[RankScheduler] = RankScheduler) -> list[Batch]:
+        one, found = scheduler(self.config), []
+        waiting = sorted(range(len(self.requests)), key=lambda index: self.requests[index].arrival_ns)
+        for tick in range(1_000):
+            while waiting and self.requests[waiting[0]].arrival_ns <= tick * STEP_NS:
+                index = waiting.pop(0)
+                one.add(index, self.requests[index])
+            if one.has_work:
+                found.append(one.step())
+            elif not waiting:
+                break
+        return found
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    requests = [request._replace(abort_ns=None) for request in draw(request_lists(20, prefixes=True))]
+    budget = draw(st.sampled_from([16, 8192]))
+    config = EngineConfig(block_size=draw(st.sampled_from([1, 4, 16])), max_num_seqs=4, max_num_batched_tokens=budget)
+    return Workload(requests, config)
+
+
+# ---- a naive cache: which step wrote which block
+
+
+def as_the_naive_cache_says(workload: Workload, scheduler: type[RankScheduler] = RankScheduler) -> None:
+    """Blocks are written by the first step that computes their last token. A request starts at the first block that
+    nobody writes before it or in its own step, with at least one token left.
+    """
+    size = workload.config.block_size
+    written: dict[tuple[str | None, int], int] = {}
+    started: dict[int, int] = {}
+    for step, batch in enumerate(workload.batches(scheduler)):
+        unwritten = False
+        for index, tokens, position in batch.scheduled:
+            request = workload.requests[index]
+            if index not in started:
+                started[index] = position
+                blocks = 0
+                while (blocks + 1) * size < request.prompt_tokens and (request.prefix, blocks) in written:
+                    blocks += 1
+                expected = blocks * size if request.prefix is not None else 0
+                assert position == expected, "a request goes on after the whole blocks that are cached"
+                read = [written[request.prefix, block] for block in range(position // size)]
+                unwritten = unwritten or (tokens > 1 and step in read)
+            for end in range(position + 1, min(position + tokens, request.prompt_tokens) + 1):
+                if end % size == 0:
+                    written.setdefault((request.prefix, end // size - 1), step)
+        assert batch.reads_unwritten == unwritten, "a batch reads blocks that it writes, or not"
+        encoder = [started[index] == position for index, _, position in batch.scheduled]
+        brought = sum(
+            first and not position and workload.requests[index].encoder_inputs
+            for first, (index, _, position) in zip(encoder, batch.scheduled, strict=True)
+        )
+        assert batch.encoder_reqs == brought, "the first step of a request brings its encoder inputs"
+
+
+def test_the_naive_cache() -> None:
+    holds(as_the_naive_cache_says, workloads(), 100)
+
+
+class NoCache(PrefixCache):
+    def hit(self, prefix: str | None, prompt_tokens: int) -> int:
+        return 0
+
+
+class HalfBlocks(PrefixCache):
+    def _whole(self, tokens: int) -> int:
+        return tokens
+
+
+class WholePrompt(PrefixCache):
+    """Leaves no token to compute where a prompt is cached whole: the request starts at its end."""
+
+    def hit(self, prefix: str | None, prompt_tokens: int) -> int:
+        return min(super().hit(prefix, prompt_tokens + 1), prompt_tokens - 1)
+
+
+class AlwaysWritten(PrefixCache):
+    def unwritten(self, prefix: str | None, tokens: int) -> bool:
+        return False
+
+
+class NeverWritten(PrefixCache):
+    def end_step(self) -> None:
+        pass
+
+
+def faulty(cache: type[PrefixCache]) -> type[RankScheduler]:
+    class Faulty(RankScheduler):
+        def __init__(self, config: EngineConfig) -> None:
+            super().__init__(config)
+            self.cache = cache(config.block_size)
+
+    return Faulty
+
+
+@pytest.mark.parametrize(
+    ("cache", "says"),
+    [
+        (NoCache, "goes on after"),
+        (HalfBlocks, "goes on after"),
+        (WholePrompt, "goes on after"),
+        (AlwaysWritten, "reads blocks"),
+        (NeverWritten, "reads blocks"),
+    ],
+)
+def test_a_wrong_cache_is_found(cache: type[PrefixCache], says: str) -> None:
+    breaks(lambda workload: as_the_naive_cache_says(workload, faulty(cache)), workloads(), says)
+
+
+# ---- the veto of microbatching (3.3)
+
+
+def readers(prompt: int = 9) -> list[Request]:
+    """The second reads two blocks that the first writes in the same step."""
+    return [Request(ARRIVAL, prompt, 1, prefix="same")] * 2
+
+
+def split(played: Played, rank: int) -> list[bool]:
+    return [microbatched for microbatched, _, _ in played.decided("plan", rank)]
+
+
+@pytest.mark.parametrize(("flow", "expected"), [(Flow017, True), (Flow033, False)])
+def test_a_reader_of_unwritten_blocks_vetoes_for_all(flow: type[Flow017] | type[Flow033], expected: bool) -> None:
+    """On rank 0 a request reads what another one writes; only 0.33 looks."""
+    requests = line_up(
+        [Request(ARRIVAL, 9, 1, prefix="same"), Request(ARRIVAL, 14, 1, prefix="same")], [Request(ARRIVAL, 15, 1)]
+    )
+    played = play(requests, flow=flow, **SPLIT)
+    assert played.findings == []
+    assert [split(played, rank) for rank in played.ranks] == [[expected]] * 2
+
+
+def test_a_reader_of_one_token_vetoes_nothing() -> None:
+    """All but its last token is cached: it writes no block that others of the step could wait for."""
+    requests = line_up(readers(), [Request(ARRIVAL, 10, 1)])
+    assert split(play(requests, flow=Flow033, **SPLIT), 0) == [True]
+
+
+def test_nothing_is_vetoed_a_step_later() -> None:
+    later = Request(2 * STEP_NS, 14, 1, prefix="same")
+    requests = line_up(
+        [Request(ARRIVAL, 9, 1, prefix="same"), later], [Request(ARRIVAL, 9, 1), Request(2 * STEP_NS, 6, 1)]
+    )
+    assert split(play(requests, flow=Flow033, **SPLIT), 1) == [True, True]
+
+
+# ---- first dispatch without FULL (1.8)
+
+
+def cascading(requests: int = CASCADE_REQUESTS, prompt: int = LONG) -> list[Request]:
+    return [Request(ARRIVAL, prompt, 3, prefix="long")] * requests
+
+
+def modes(played: Played, rank: int = 0) -> list[str]:
+    return [mode for mode, _ in played.decided("mode", rank)]
+
+
+@pytest.mark.parametrize(
+    ("requests", "expected"),
+    [
+        (cascading(), ["NONE", "PIECEWISE", "PIECEWISE"]),
+        (cascading(CASCADE_REQUESTS - 1), ["NONE", "FULL", "FULL"]),
+        (cascading(prompt=LONG - 2), ["NONE", "FULL", "FULL"]),
+        ([request._replace(prefix=None) for request in cascading()], ["NONE", "FULL", "FULL"]),
+    ],
+)
+def test_cascade_attention_has_no_full_graph(requests: list[Request], expected: list[str]) -> None:
+    """Its decodes run in PIECEWISE up to 0.17, and those of the other rank with it; 0.33 does not ask."""
+    idle = line_up(requests, [])
+    played = play(idle, flow=Flow017)
+    assert played.findings == []
+    assert modes(played, 0) == modes(played, 1) == expected
+    assert modes(play(idle, flow=Flow033))[1:] == ["FULL", "FULL"]
+
+
+@pytest.mark.parametrize("flow", [Flow017, Flow033])
+def test_encoder_inputs_have_no_full_graph(flow: type[Flow017] | type[Flow033]) -> None:
+    """In the first step of the request only. A prompt of one token is a decode to the runner."""
+    played = play([Request(ARRIVAL, 1, 2, encoder_inputs=True), Request(ARRIVAL, 1, 2)], flow=flow)
+    assert played.findings == []
+    assert modes(played, 0) == modes(played, 1) == ["PIECEWISE", "FULL"]
+
+
+# ---- random worlds with all of this
+
+
+@pytest.mark.parametrize("flow", [Flow017, Flow033])
+def test_random_worlds(flow: type[Flow017] | type[Flow033]) -> None:
+    def nothing_found(drawn: tuple[list[Request], dict[str, Any]]) -> None:
+        requests, config = drawn
+        assert play(requests, flow=flow, **config, block_size=4).findings == []
+
+    holds(nothing_found, st.tuples(request_lists(prefixes=True), configs()), 40)
+
+
+def test_a_timeline_counts_cached_tokens_as_computed() -> None:
+    timeline = Timeline(readers(), 1, EngineConfig(block_size=4), STEP_NS)
+    assert timeline.batches(0)[0].scheduled == ((0, 9, 0), (1, 1, 8))

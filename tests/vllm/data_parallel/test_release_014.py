@@ -1,0 +1,91 @@
+"""The disagreement of release 0.14 is found without being told where to look; source-000 holds in the same worlds.
+
+The second dispatch of 0.14 forbids FULL where the agreed mode is less, but does not hold ranks to the agreed mode
+(M-DP-7): beside a rank that has to run eagerly the others still choose PIECEWISE. The specification found it in 72 of
+6,000 random groups, as a split of modes or as an assertion on one side, each with a rank that was forced to run eagerly
+(A.2). Its groups had no adapters: here a rank without an adapter, where only adapters have graphs, does the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import Phase, find, settings
+from hypothesis.errors import NoSuchExample
+
+from dpsim.checks import matches
+from dpsim.vllm.data_parallel.batch import Release014, Source000
+from tests.properties import examples, holds
+from tests.vllm.data_parallel.batch_worlds import Drawn, decodes, drawn_worlds, line_up, play
+
+QUIET = settings(database=None, deadline=None, max_examples=150, phases=[Phase.generate, Phase.shrink])
+SEARCH = settings(QUIET, phases=[Phase.generate], max_examples=1000)
+NOTHING = settings(QUIET, phases=[Phase.generate])
+
+
+def disagrees(drawn: Drawn) -> bool:
+    return "DISAGREEMENT:MODE" in drawn.play(form=Release014()).classes
+
+
+def crashes(drawn: Drawn) -> bool:
+    return any(matches(klass, "CRASH") for klass in drawn.play(form=Release014()).classes)
+
+
+def has_an_eager_rank(drawn: Drawn) -> bool:
+    """A rank that finds no graph for what others may find one for, though it has no more tokens than they."""
+    only_adapters = drawn.config.get("enable_lora") and not drawn.config["cudagraph_specialize_lora"]
+    return bool(only_adapters) or any(request.force_eager for request in drawn.requests)
+
+
+def test_it_disagrees() -> None:
+    """The smallest world: a request that is forced to run eagerly, and an idle rank that has a graph for its dummy."""
+    smallest = find(drawn_worlds(force_eager=True), disagrees, settings=QUIET, random=Random(0))
+    assert smallest.ranks == 2
+    assert len(smallest.requests) == 1
+    assert has_an_eager_rank(smallest)
+    [primary, *_] = smallest.play(form=Release014()).findings
+    assert primary.klass == "DISAGREEMENT:MODE"
+    assert smallest.play(form=Source000()).findings == []
+
+
+def test_it_crashes() -> None:
+    """The eager rank has a count that is none of the graphs', and the other rank pads what was agreed."""
+    found = find(drawn_worlds(force_eager=True), crashes, settings=SEARCH, random=Random(0))
+    assert has_an_eager_rank(found)
+    assert found.play(form=Source000()).findings == []
+
+
+def test_only_beside_an_eager_rank() -> None:
+    def otherwise(drawn: Drawn) -> bool:
+        return not has_an_eager_rank(drawn) and bool(drawn.play(form=Release014()).findings)
+
+    with pytest.raises(NoSuchExample):
+        find(drawn_worlds(), otherwise, settings=NOTHING, random=Random(0))
+
+
+def test_beside_a_rank_without_an_adapter() -> None:
+    """Example A-31 in 0.14: the dummy finds no graph, and the rank with an adapter finds a PIECEWISE one."""
+    requests = line_up(decodes(3, lora="french"), [])
+    config: dict[str, Any] = {
+        "enable_lora": True,
+        "cudagraph_specialize_lora": False,
+        "cudagraph_capture_sizes": (1, 2, 4, 8),
+    }
+    assert "DISAGREEMENT:MODE" in play(requests, form=Release014(), **config).classes
+    assert play(requests, form=Source000(), **config).classes == []
+
+
+@examples(75, 1000)
+def test_the_healthy_form_holds_in_the_same_worlds(examples: int) -> None:
+    found: Counter[str] = Counter()
+
+    def compare(drawn: Drawn) -> None:
+        found.update(set(drawn.play(form=Release014()).classes))
+        assert drawn.play(form=Source000()).classes == []
+
+    holds(compare, drawn_worlds(force_eager=True), examples)
+    assert found["DISAGREEMENT:MODE"]
+    assert set(found) <= {"DISAGREEMENT:MODE", "CRASH:ASSERTIONERROR"}, found

@@ -1,0 +1,49 @@
+"""Random scenarios of `dp_batch` on the V2 runner, as a user draws them: ranks decide the same, and tokens come out.
+
+Whether ranks decide alike is seen by the agreement check, which fires on the mutants.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario
+from dpsim.scenario.strategies import configs, scenarios, topologies
+from dpsim.vllm.config import CUDAGraphMode
+from tests.properties import breaks, examples, holds
+
+THRESHOLDS = {
+    "cudagraph_mode": CUDAGraphMode.NONE,
+    "enable_dbo": True,
+    "dbo_decode_token_threshold": 2,
+    "dbo_prefill_token_threshold": 512,
+}
+
+
+def drawn(variant: str, **config: Any) -> st.SearchStrategy[Scenario]:
+    """All that a scenario may say of ranks, tensor parallelism and microbatches, but for adapters."""
+    whole = configs().map(lambda one: one.model_copy(update={"enable_lora": False, **config}))
+    ranks = topologies(min_data_parallel=2)
+    return scenarios(max_faults=0, form="v2-0.33", variant=variant, topology=ranks, config=whole)
+
+
+def held(scenario: Scenario) -> None:
+    found = [finding.klass for finding in run_scenario(scenario).findings]
+    assert found == [], f"found: {found}"
+
+
+@examples(8, 300)
+def test_nothing_is_found(examples: int) -> None:
+    """Release 0.33 with its two defects repaired."""
+    holds(held, drawn("v2-repaired"), examples)
+
+
+@pytest.mark.parametrize(
+    ("variant", "config", "found"), [("M-DP-12", {}, "HANG:P2P"), ("M-UB-12", THRESHOLDS, "DISAGREEMENT:PLAN")]
+)
+def test_a_mistake_is_found(variant: str, config: dict[str, Any], found: str) -> None:
+    breaks(held, drawn(variant, **config), f"found: .*{found}")

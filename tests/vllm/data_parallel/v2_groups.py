@@ -1,0 +1,90 @@
+"""Groups of the V2 runner's ranks, wrong agreements for them to come to, and two repaired ones."""
+
+from __future__ import annotations
+
+from dpsim.contract.interface import HostArray
+from dpsim.vllm.answers.v2 import Decided
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
+from dpsim.vllm.data_parallel.batch_v2 import (
+    AgreementV2,
+    LocalV2,
+    SyncState,
+    Told,
+)
+from dpsim.vllm.graphs.candidates import BatchDescriptor
+
+Kind = type[AgreementV2]
+
+SMALL = EngineConfig(cudagraph_capture_sizes=(1, 2, 4, 8, 16), max_num_seqs=8)
+SPLIT = EngineConfig(
+    cudagraph_capture_sizes=(64, 128), max_num_seqs=128, enable_dbo=True, cudagraph_mode=CUDAGraphMode.FULL_DECODE_ONLY
+)
+
+
+def decodes(count: int, **more: bool) -> LocalV2:
+    return LocalV2(count, count, 1, may_split=True, **more)
+
+
+def prefill(count: int) -> LocalV2:
+    return LocalV2(count, 1, count, may_split=True)
+
+
+# ---- mistakes, and two repairs
+
+
+class LargestMode(AgreementV2):
+    def agreed_mode(self, told: Told) -> RuntimeMode:
+        return RuntimeMode(max(told.modes))
+
+
+class OwnThreshold(AgreementV2):
+    """M-UB-12: whether it is a batch of decodes is asked of the own batch only."""
+
+    def decodes(self, uniform: int | None, local: LocalV2) -> bool:
+        return local.uniform_token_count == self.graphs.q
+
+
+class IdleOptsOut(AgreementV2):
+    """M-UB-10: a rank with one request, as a dummy has, does not split."""
+
+    def splits(self, told: Told, uniform: int | None, local: LocalV2) -> bool:
+        return super().splits(told, uniform, local) and local.num_reqs > 1
+
+
+class OwnRequestsInTheRecord(AgreementV2):
+    def decide(self, table: HostArray, local: LocalV2) -> Decided:
+        chosen, state = super().decide(table, local)
+        return chosen, state and state._replace(num_reqs=local.num_reqs)
+
+
+class OwnCountsInTheRecord(AgreementV2):
+    def decide(self, table: HostArray, local: LocalV2) -> Decided:
+        chosen, state = super().decide(table, local)
+        return chosen, state and state._replace(num_tokens=tuple(table[0].tolist()))
+
+
+class PadsEager(AgreementV2):
+    """As the V1 runner: a rank tells the size of its graph for its tokens."""
+
+    def column(self, local: LocalV2, desired: BatchDescriptor) -> tuple[int, ...]:
+        return (desired.num_tokens, *super().column(local, desired)[1:])
+
+
+class KeepsEmpty(AgreementV2):
+    def leaves_one_empty(self, num_tokens: int, graph: BatchDescriptor) -> bool:
+        return False
+
+
+class ReusesAnything(AgreementV2):
+    """M-DP-14, where nobody asks whose record it is."""
+
+    def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
+        told = local._replace(num_tokens=state.num_tokens[index], uniform_token_count=state.uniform_token_count)
+        return super().reuse(state, index, told)
+
+
+class ReusesOwnRequests(AgreementV2):
+    """Looks up its own requests, of which the record does not speak."""
+
+    def reuse(self, state: SyncState, index: int, local: LocalV2) -> tuple[BatchDescriptor, SyncState]:
+        return super().reuse(state._replace(num_reqs=local.num_reqs), index, local)

@@ -1,0 +1,126 @@
+"""Histories of the engine's own loop and coordinator: all 400 are equal, step by step, and twins are found by them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from dpsim.vllm.answers import comparison
+from dpsim.vllm.answers.comparison import Difference, Row
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.answers.waves import COORDINATION, WAVES
+from dpsim.vllm.engine.coordination import (
+    Changed,
+    Coordination,
+    Coordination033,
+    FirstRequest,
+    StartDpWave,
+    WaveComplete,
+)
+from dpsim.vllm.engine.waves import EngineWaves, Release014, Release024, Release033
+from tests.vllm.engine import twins
+
+
+@cache
+def histories(version: str) -> list[Row]:
+    """Read once for all twins."""
+    return answers("waves", version)
+
+
+# ---- one engine
+
+
+def differing(version: str, kind: type[EngineWaves]) -> list[Difference]:
+    return comparison.differing(WAVES, histories(version), kind)
+
+
+@pytest.mark.parametrize(("version", "kind"), [("0.14.0", Release014), ("0.33.0", Release033)])
+def test_every_history_of_an_engine(version: str, kind: type[EngineWaves]) -> None:
+    assert len([row for row in histories(version) if WAVES.applies(row)]) == 100
+    assert differing(version, kind) == []
+
+
+TWINS = [
+    *(twins.LaterWavesOnly, twins.IgnoresWhilePausing, twins.WokenWhilePaused, twins.KeepsCounting, twins.OwnWork),
+    *(twins.AllTell, twins.TellsWhilePausing, twins.WokenByPausedRequest, twins.TellsNobody, twins.PauseWaits),
+    *(twins.ResumesEarly, twins.ResumesAlone, twins.ResumesIdle, twins.ForgetsNothing, twins.NoFirstSync),
+    *(twins.StopsPartial, twins.OnlyIfAllWork, Release024),
+]
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_another_engine_is_found(twin: type[EngineWaves]) -> None:
+    assert differing("0.33.0", twin)
+
+
+def test_014_has_no_pauses() -> None:
+    engine = Release014(index=0, size=2, has_coordinator=True, interval=32)
+    for asked in (lambda: engine.pause("keep"), engine.resume):
+        with pytest.raises(NotImplementedError, match="do not pause as a group"):
+            asked()
+
+
+@pytest.mark.parametrize("twin", [twins.BelievesNobody, twins.StaysCurrent, Release033])
+def test_another_engine_of_014_is_found(twin: type[EngineWaves]) -> None:
+    assert differing("0.14.0", twin)
+
+
+# ---- the coordinator
+
+
+def coordinated(version: str, kind: type[Coordination]) -> list[Difference]:
+    return comparison.differing(COORDINATION, histories(version), kind)
+
+
+@pytest.mark.parametrize(("version", "kind"), [("0.14.0", Coordination), ("0.33.0", Coordination033)])
+def test_every_history_of_the_coordinator(version: str, kind: type[Coordination]) -> None:
+    assert len([row for row in histories(version) if COORDINATION.applies(row)]) == 100
+    assert coordinated(version, kind) == []
+
+
+class LeavesOut(Coordination):
+    """A first request of an old wave: the engine that has it is not woken."""
+
+    def _first_request(self, told: FirstRequest) -> Changed:
+        changed = super()._first_request(told)
+        return changed and [StartDpWave(self.current_wave, told.exclude)]
+
+
+class EndsOldWaves(Coordination):
+    """A wave that was over already ends the one that runs."""
+
+    def _wave_complete(self, told: WaveComplete) -> Changed:
+        return super()._wave_complete(told._replace(wave=max(told.wave, self.current_wave)))
+
+
+class Mixes(Coordination):
+    """Counts of two steps are published together."""
+
+    def _later_step(self) -> None:
+        pass
+
+
+class GrowsOn(Coordination):
+    """As 0.33: a new engine changes nothing."""
+
+    def _grown(self) -> None:
+        pass
+
+
+class KeepsSteps(Coordination033):
+    """As 0.14: steps of engines that are not in lockstep are compared."""
+
+    def _later_step(self) -> None:
+        Coordination._later_step(self)
+
+
+@pytest.mark.parametrize(
+    ("version", "twin"),
+    [
+        *[("0.14.0", twin) for twin in (twins.AgainAndAgain, LeavesOut, EndsOldWaves, Mixes, GrowsOn, Coordination033)],
+        *[("0.33.0", twin) for twin in (twins.WakesNobody, Mixes, KeepsSteps, Coordination)],
+    ],
+)
+def test_another_coordinator_is_found(version: str, twin: type[Coordination]) -> None:
+    assert coordinated(version, twin)

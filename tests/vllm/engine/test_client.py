@@ -1,0 +1,88 @@
+"""A front end: the engine with the least load, what counts as load, and who hears of a first request."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import pytest
+
+from dpsim.vllm.engine.client import ClientView, ClientView033, Sending
+from dpsim.vllm.engine.coordination import FirstRequest
+
+
+def unfair(kind: type[ClientView]) -> list[object]:
+    """All loads of three engines with up to two requests waiting and eight running, and what is chosen wrongly."""
+    loads = [(waiting, running) for waiting in range(3) for running in (0, 4, 8)]
+    wrong: list[object] = []
+    for index, counts in product(range(3), product(loads, repeat=3)):
+        client = kind([0, 1, 2], index, clients=3)
+        client.heard(counts, 0, True)
+        order = [(index + at) % 3 for at in range(3)]
+        weights = [4 * counts[engine][0] + counts[engine][1] for engine in order]
+        if client.choose() != order[weights.index(min(weights))]:
+            wrong.append((index, counts))
+    return wrong
+
+
+class WithoutWaiting(ClientView):
+    """A request that waits weighs as much as one that runs."""
+
+    def _weight(self, engine: int) -> int:
+        return sum(self.load[engine])
+
+
+class AlwaysTheFirst(ClientView):
+    """Front ends all begin at the first engine."""
+
+    def choose(self) -> int:
+        return min(self.engines, key=self._weight)
+
+
+def test_the_least_load() -> None:
+    assert unfair(ClientView) == []
+    assert unfair(WithoutWaiting)
+    assert unfair(AlwaysTheFirst)
+
+
+class CountsNothing(ClientView):
+    """What it sent itself is not counted."""
+
+    def send(self, engine: int | None = None) -> Sending:
+        load = dict(self.load)
+        sending = super().send(engine)
+        self.load = load
+        return sending
+
+
+@pytest.mark.parametrize("clients", [1, 2, 4])
+def test_own_requests_count(clients: int) -> None:
+    """Between two publications requests go to all engines in turn; the twin sends all to one."""
+
+    def spread(kind: type[ClientView]) -> Counter[int]:
+        client = kind(range(4), 1 % clients, clients)
+        return Counter(client.send().engine for _ in range(8))
+
+    assert spread(ClientView) == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert len(spread(CountsNothing)) == 1
+
+
+def test_counts_replace_what_was_counted() -> None:
+    client = ClientView([2, 3])
+    assert [client.send().engine for _ in range(3)] == [2, 3, 2]
+    client.heard(None, 1, True)
+    assert client.load == {2: (2, 0), 3: (1, 0)}
+    client.heard(((9, 9), (9, 9), (0, 1), (0, 3)), 1, True)
+    assert client.load == {2: (0, 1), 3: (0, 3)}
+    assert client.send().engine == 2
+    assert client.send(engine=3).engine == 3
+
+
+def test_a_first_request() -> None:
+    """One, until the coordinator says again that engines do not run; in 0.33 none."""
+    for kind, told in ((ClientView, FirstRequest(0, 5)), (ClientView033, None)):
+        client = kind([0])
+        client.heard(None, 5, False)
+        assert [client.send() for _ in range(2)] == [(0, 5, told), (0, 5, None)]
+        client.heard(None, 6, False)
+        assert client.send() == (0, 6, told and FirstRequest(0, 6))

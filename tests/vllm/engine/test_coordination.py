@@ -1,0 +1,99 @@
+"""The coordinator: who is woken and what is published, message by message (2.5). Its histories are in test_answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.vllm.engine.coordination import (
+    Coordination,
+    Coordination033,
+    FirstRequest,
+    Published,
+    Sent,
+    StartDpWave,
+    StartWave,
+    WaveComplete,
+)
+
+
+def state(wave: int, running: bool) -> Sent:
+    return Sent("front", Published(None, wave, running))
+
+
+def wake(wave: int, exclude: int | None) -> Sent:
+    return Sent("back", StartDpWave(wave, exclude))
+
+
+def in_wave_2(running: bool, kind: type[Coordination] = Coordination) -> Coordination:
+    coordinator = kind(3)
+    coordinator.current_wave, coordinator.engines_running = 2, running
+    return coordinator
+
+
+@pytest.mark.parametrize(("wave", "excluded"), [(2, 1), (1, None), (3, 1)])
+def test_a_first_request(wave: int, excluded: int | None) -> None:
+    """A front end that is behind may have sent to an engine that is in no wave: then all are woken."""
+    assert in_wave_2(running=False).first_request(1, wave) == [wake(2, excluded), state(2, True)]
+    assert in_wave_2(running=True).first_request(1, wave) == []
+    assert in_wave_2(running=False, kind=Coordination033).first_request(1, wave) == []
+
+
+@pytest.mark.parametrize(
+    ("running", "wave", "begins"),
+    [(False, 1, False), (False, 2, True), (False, 3, True), (True, 1, False), (True, 2, False), (True, 3, True)],
+)
+def test_a_wave_begins(running: bool, wave: int, begins: bool) -> None:
+    for kind in (Coordination, Coordination033):
+        sent = in_wave_2(running, kind).start_wave(1, wave)
+        assert sent == ([wake(wave, 1), state(wave, True)] if begins else [])
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_a_wave_is_over(running: bool) -> None:
+    assert in_wave_2(running).wave_complete(0, 1) == []
+    assert in_wave_2(running).wave_complete(0, 2) == [state(3, False)]
+    assert in_wave_2(running).wave_complete(0, 5) == [state(6, False)]
+
+
+def test_a_poll_tells_the_front_once() -> None:
+    """Two messages at once: both wakes, and the state after both."""
+    assert in_wave_2(running=False).poll(FirstRequest(0, 2), StartWave(1, 3)) == [
+        wake(2, 0),
+        wake(3, 1),
+        state(3, True),
+    ]
+    assert in_wave_2(running=False).poll(FirstRequest(0, 2), WaveComplete(0, 2)) == [wake(2, 0), state(3, False)]
+
+
+def test_engines_that_are_not_in_lockstep() -> None:
+    coordinator = Coordination(2, enable_wave_coordination=False)
+    assert coordinator.first_request(0, 0) == coordinator.start_wave(0, 0) == coordinator.wave_complete(0, 0) == []
+    assert coordinator.published() == [Sent("front", Published(((0, 0), (0, 0)), 0, False))]
+
+
+def counts_of(coordinator: Coordination) -> object:
+    (sent,) = coordinator.published()
+    assert isinstance(sent.message, Published)
+    return sent.message.counts
+
+
+def test_counts_of_one_step_go_together() -> None:
+    """The counts of step 1 are published before those of step 2, of which only one has come."""
+    coordinator = Coordination033(2)
+    coordinator.counts(0, 1, 0, waiting=1, running=0)
+    coordinator.counts(1, 1, 0, waiting=2, running=0)
+    coordinator.counts(0, 2, 0, waiting=0, running=1)
+    assert counts_of(coordinator) == ((1, 0), (2, 0))
+    assert counts_of(coordinator) == ((0, 1), (2, 0))
+    coordinator.counts(1, 1, 1, waiting=0, running=0)  # a later wave, and all were published
+    assert counts_of(coordinator) == ((0, 1), (0, 0))
+
+
+def test_more_and_fewer_engines() -> None:
+    for kind, running in ((Coordination, False), (Coordination033, True)):
+        coordinator = in_wave_2(running=True, kind=kind)
+        assert coordinator.scale(4) == []
+        assert (counts_of(coordinator), coordinator.engines_running) == (((0, 0),) * 4, running)
+        coordinator = in_wave_2(running=True, kind=kind)
+        coordinator.scale(2)
+        assert (counts_of(coordinator), coordinator.engines_running) == (((0, 0),) * 2, True)

@@ -1,0 +1,135 @@
+"""The finish sync: reduced tables of 2, 3 and 6 ranks, all small tables against words, and the cadence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import pytest
+
+from dpsim.vllm.answers.waves import reduced
+from dpsim.vllm.engine.finish_sync import FinishSync, Flag, Numbers, PauseVotes, PauseVotes033, Verdict
+
+Rank = tuple[bool, bool]
+"""Whether it has unfinished work, and whether it has a pause pending."""
+
+IDLE: Rank = (False, False)
+WORKS: Rank = (True, False)
+PAUSES: Rank = (False, True)
+BOTH: Rank = (True, True)
+
+
+def verdict_of(kind: type[FinishSync], ranks: Sequence[Rank]) -> Verdict:
+    sync = kind(len(ranks), 16)
+    return sync.verdict(reduced(sync.op, [sync.contribution(*rank) for rank in ranks]))
+
+
+@pytest.mark.parametrize("size", [2, 3, 6])
+@pytest.mark.parametrize("kind", [PauseVotes, PauseVotes033])
+def test_tables_that_the_engine_was_asked(kind: type[FinishSync], size: int) -> None:
+    """2.4, by its own function over gloo (example A-23)."""
+    tables = {
+        "work on one": [WORKS] + [IDLE] * (size - 1),
+        "none": [IDLE] * size,
+        "one pause": [PAUSES] + [IDLE] * (size - 1),
+        "all pause": [PAUSES] * size,
+        "work and all pause": [BOTH] + [PAUSES] * (size - 1),
+    }
+    assert {name: tuple(verdict_of(kind, ranks)) for name, ranks in tables.items()} == {
+        "work on one": (True, False),
+        "none": (False, False),
+        "one pause": (True, False),
+        "all pause": (False, True),
+        "work and all pause": (True, True),
+    }
+
+
+# ---- all tables
+
+
+def wrong_tables(kind: type[FinishSync]) -> list[tuple[Rank, ...]]:
+    """Tables up to four ranks of which the verdict is not what it has to be, said of single ranks and not of sums.
+
+    A group runs on while anybody works (I-EL-6), and while some have a pause and others have not (I-EL-9).
+    """
+    wrong = []
+    states = [IDLE, WORKS, PAUSES, BOTH] if kind.op == "sum" else [IDLE, WORKS]
+    for size in (2, 3, 4):
+        for ranks in product(states, repeat=size):
+            works, pauses = [rank[0] for rank in ranks], [rank[1] for rank in ranks]
+            some_wait = any(pauses) and not all(pauses)
+            if verdict_of(kind, ranks) != (any(works) or some_wait, all(pauses)):
+                wrong.append(ranks)
+    return wrong
+
+
+@pytest.mark.parametrize("kind", [Flag, PauseVotes, PauseVotes033])
+def test_all_small_tables(kind: type[FinishSync]) -> None:
+    assert wrong_tables(kind) == []
+
+
+class OnlyIfAllWork(Flag):
+    """M-EL-5: the minimum. A wave ends while a rank has work."""
+
+    def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
+        return (-int(unfinished),)
+
+    def verdict(self, total: Numbers) -> Verdict:
+        return super().verdict((-total[0],))
+
+
+class PausesAtOnce(PauseVotes033):
+    """Against I-EL-9: a pause of some stops all."""
+
+    def verdict(self, total: Numbers) -> Verdict:
+        return Verdict(total[0] > 0, total[1] == self.size)
+
+
+class StopsAtWork(PauseVotes033):
+    """A consensus stops those that work, too."""
+
+    def verdict(self, total: Numbers) -> Verdict:
+        running, consensus = super().verdict(total)
+        return Verdict(running and not consensus, consensus)
+
+
+class ConsensusOfOne(PauseVotes033):
+    """One that pauses speaks for all."""
+
+    def verdict(self, total: Numbers) -> Verdict:
+        return Verdict(super().verdict(total).running, total[1] > 0)
+
+
+class WorkHidesPause(PauseVotes033):
+    """A rank with work does not vote, so that a pause that waits for it never comes."""
+
+    def contribution(self, unfinished: bool, pending_pause: bool) -> Numbers:
+        return (int(unfinished), int(pending_pause and not unfinished))
+
+
+@pytest.mark.parametrize("twin", [OnlyIfAllWork, PausesAtOnce, StopsAtWork, ConsensusOfOne, WorkHidesPause])
+def test_a_wrong_verdict_is_found(twin: type[FinishSync]) -> None:
+    assert wrong_tables(twin)
+
+
+# ---- the cadence
+
+
+def sync_points(kind: type[FinishSync], interval: int | None = None) -> list[int]:
+    sync = kind(3, interval or kind.INTERVAL)
+    return [step for step in range(1, 100) if sync.due(step)]
+
+
+def test_sync_points() -> None:
+    assert sync_points(Flag) == sync_points(PauseVotes) == [32, 64, 96]
+    assert sync_points(PauseVotes033) == [1, 16, 32, 48, 64, 80, 96]
+    assert sync_points(PauseVotes033, 1) == sync_points(Flag, 1) == list(range(1, 100))
+
+
+@pytest.mark.parametrize("kind", [Flag, PauseVotes, PauseVotes033])
+@pytest.mark.parametrize("interval", [1, 2, 3, 16])
+def test_idling_is_bounded(kind: type[FinishSync], interval: int) -> None:
+    """I-EL-10: after a step without work at most N - 1 follow until the next sync point."""
+    points = sync_points(kind, interval)
+    gaps = [after - before for before, after in zip([0, *points], points, strict=False)]
+    assert max(gaps) == interval

@@ -1,0 +1,78 @@
+"""Engines that a batch job steps: all run equally many forwards and stop together, whatever each has to do (2.8)."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Literal
+
+import pytest
+
+from dpsim.vllm.engine.finish_sync import Numbers
+from dpsim.vllm.engine.offline import OfflineEngine
+
+
+def run(kinds: list[type[OfflineEngine]], work: tuple[int, ...]) -> list[list[str]]:
+    """What each rank ran, by the steps that each has to do. Raises AssertionError if ranks part."""
+    engines, left = [kind() for kind in kinds], list(work)
+    ran: list[list[str]] = [[] for _ in engines]
+    for _ in range(sum(work) + 2):
+        told = [engine.contribution(steps > 0) for engine, steps in zip(engines, left, strict=True)]
+        goes_on = [engine.reduced(max(told), steps > 0) for engine, steps in zip(engines, left, strict=True)]
+        assert len(set(goes_on)) == 1, "a rank stops, and others wait in their forward"
+        if not goes_on[0]:
+            break
+        for rank, engine in enumerate(engines):
+            ran[rank].append(engine.step())
+            assert ran[rank][-1] == "dummy" or left[rank], "a step without work and without a dummy batch"
+            left[rank] -= ran[rank][-1] == "model"
+    assert not any(left), "work is left"
+    return ran
+
+
+LOADS = [work for size in (2, 3) for work in product(range(4), repeat=size)]
+
+
+def test_all_small_loads() -> None:
+    """Every rank runs as many forwards as the busiest has steps, its own first."""
+    for work in LOADS:
+        most = max(work)
+        expected = [["model"] * steps + ["dummy"] * (most - steps) for steps in work]
+        assert run([OfflineEngine] * len(work), work) == expected
+
+
+def test_a_request_that_comes_after_the_question() -> None:
+    """Its first step is the dummy batch that was due, and the next one is its own; a twin never comes to that."""
+    ran = {}
+    for kind in (OfflineEngine, OnlyDummies):
+        engine = kind()
+        assert engine.reduced((1,), unfinished=False)
+        ran[kind] = [engine.step(), engine.step()]
+    assert ran == {OfflineEngine: ["dummy", "model"], OnlyDummies: ["dummy", "dummy"]}
+
+
+class OwnAnswer(OfflineEngine):
+    """M-EL-6: whether it goes on is its own work."""
+
+    def reduced(self, total: Numbers, unfinished: bool) -> bool:
+        super().reduced(total, unfinished)
+        return unfinished
+
+
+class NoDummies(OfflineEngine):
+    """M-EL-1."""
+
+    def step(self) -> Literal["dummy", "model"]:
+        return "model"
+
+
+class OnlyDummies(OfflineEngine):
+    """The dummy batch that was due stays due."""
+
+    def step(self) -> Literal["dummy", "model"]:
+        return "dummy" if self.should_execute_dummy_batch else "model"
+
+
+@pytest.mark.parametrize(("twin", "said"), [(OwnAnswer, "a rank stops"), (NoDummies, "a step without work")])
+def test_a_twin_is_found(twin: type[OfflineEngine], said: str) -> None:
+    with pytest.raises(AssertionError, match=said):
+        run([OfflineEngine, twin], (2, 1))

@@ -1,0 +1,58 @@
+"""Groups of engines on processes with gloo: the same forwards, syncs and decisions as in the simulation.
+
+Worlds in which no race decides: what a front end does next, it does when all answers are there. Only in which iteration
+an engine finds a message that changes nothing (a wake for a wave that it is in) is anybody's guess, so what mailboxes
+gave is not compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from dpsim.contract.ops import KIND, RawRecord
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, load_scenario
+from dpsim.scenario.locate import scenario_path
+from dpsim.testing.elsewhere import same_on
+from tests.records import unplaced
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.xdist_group("gloo")
+
+GUESSED = {"take", "learned"}
+WORLDS = ["engine_waves", "museum/engine-updated-0.24", "museum/engine-drained", "museum/engine-updated"]
+STALE = WORLDS[2:]
+"""In which a front end sends a request when it may have heard of the wave that has just ended, or not."""
+
+
+def settled(journal: Iterable[RawRecord]) -> list[RawRecord]:
+    return [raw for raw in unplaced(journal) if raw[KIND] not in GUESSED]
+
+
+def same_as_simulated(scenario: Scenario, really: Scenario | None = None, ranks_alone: bool = False) -> None:
+    """`really`: what is run on gloo in place of the scenario."""
+    real, simulated = run_scenario(really or scenario, "gloo"), run_scenario(scenario)
+    assert real.findings == simulated.findings == []
+    assert real.figures == simulated.figures
+    for actor in range(real.world.size if ranks_alone else real.world.actors):
+        assert settled(real.run.journals[actor]) == settled(simulated.run.journals[actor]), real.world.actor(actor)
+
+
+@pytest.mark.parametrize("name", [WORLDS[0], *(pytest.param(name, marks=pytest.mark.slow) for name in WORLDS[1:])])
+def test_on_gloo(name: str) -> None:
+    same_as_simulated(load_scenario(scenario_path(name)), ranks_alone=name in STALE)
+
+
+def test_published_counts_on_gloo() -> None:
+    """Which engine gets a request is a race with what was published, so messages come where the simulation says."""
+    assert len(same_on(load_scenario(scenario_path("engine_balanced")), "gloo", schedules=2)) == 2
+
+
+def test_other_messages_are_seen() -> None:
+    """The twin: every engine tells that the wave is over, which harms nothing."""
+    told = load_scenario(scenario_path("museum/m-el-17"))
+    healthy = told.model_copy(update={"protocol": told.protocol.model_copy(update={"variant": None})})
+    with pytest.raises(AssertionError, match="rank 1"):
+        same_as_simulated(healthy, told)

@@ -1,0 +1,313 @@
+"""The program `engine`: what requests and pauses cost, modes of a pause, who balances; in one run each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.contract.ops import KIND, LEARNED_OUTCOME, POST_CONTENT, SITE
+from dpsim.contract.world import At, Delay
+from dpsim.runner import run_scenario
+from dpsim.scenario import scenario_from
+from dpsim.scenario.errors import ScenarioError
+from dpsim.vllm.engine.frontend import FrontEnd, Plan
+from dpsim.vllm.engine.loop import COMPLETE, START, EngineLoop
+from dpsim.vllm.engine.pause import PAUSED, RESUMED
+from dpsim.vllm.engine.pause import Control as EngineControl
+from dpsim.vllm.engine.scheduler import Scheduler
+from tests.vllm.engine.group_worlds import WAITS, Control, Seen, group, run
+
+UPDATE: Control = [(1, ("PAUSE", "keep")), (2, ("UPDATE_WEIGHTS", 7)), (3, ("RESUME",))]
+
+
+class Second(Plan):
+    """The second of two front ends has the requests: its ties go to another engine."""
+
+    def frontend(self, request: int) -> int:
+        return self.frontends - 1
+
+
+def sent(seen: Seen, who: int, site: str) -> list[Any]:
+    """Messages of an actor, by their site."""
+    journal = seen.run.journals[who]
+    return [raw[POST_CONTENT] for raw in journal if (raw[KIND], raw[SITE]) == ("post", site)]
+
+
+# ---- costs
+
+
+@pytest.mark.parametrize(("form", "each"), [("0.33", 16), ("0.24", 32), ("0.14", 32)])
+def test_what_a_request_of_five_steps_costs(form: str, each: int) -> None:
+    """A-25: forwards of each of three ranks, after a request to engine 1."""
+    seen = run(group(form, dp=3, requests=[5], frontends=2, pieces={Plan: Second}))
+    assert seen.classes == []
+    assert seen.forwards == [(0, each), (5, each - 5), (0, each)]
+    assert seen.decided("wave")[-1] == (0, False, each)
+    assert [seen.probes(rank)[COMPLETE] for rank in range(3)] == [1, 0, 0]
+
+
+@pytest.mark.parametrize(("form", "each"), [("0.33", 1), ("0.24", 32)])
+def test_what_a_pause_of_an_idle_group_costs(form: str, each: int) -> None:
+    """A-26: dummies of each rank. The request comes later and is no part of it."""
+    seen = run(group(form, dp=3, requests=[(1, 10)], control=[(1, ("PAUSE", "keep")), (2, ("RESUME",))]))
+    assert seen.classes == []
+    assert seen.decided("wave")[0] == (0, False, each)
+    assert all(seen.probes(rank)[PAUSED] == seen.probes(rank)[RESUMED] == 1 for rank in range(3))
+    alone = run(group(form, dp=3, requests=[1]))
+    assert [sum(a) - sum(b) for a, b in zip(seen.forwards, alone.forwards, strict=True)] == [each] * 3
+
+
+def test_a_stop_token_ends_a_request_early() -> None:
+    request = {"prompt_tokens": 1, "output_tokens": 9, "stop_after": 2}
+    document = {"name": "stops", "protocol": {"name": "engine", "form": "0.33"}, "workload": {"requests": [request]}}
+    result = run_scenario(scenario_from(document))
+    assert (result.verdict, result.figures["forwards"]) == ("held", {"rank 0": "2 real, 0 dummy"})
+
+
+def test_an_engine_alone_runs_no_dummies() -> None:
+    seen = run(group(dp=1, requests=[3, 2], control=UPDATE))
+    assert seen.classes == []
+    assert seen.forwards == [(5, 0)] or seen.forwards == [(3, 0)]
+    assert seen.world.services == ("frontend.0",)
+
+
+def test_a_wave_is_agreed_at_every_sync() -> None:
+    seen = run(group(dp=2, requests=[3], interval=2))
+    assert seen.decided("wave", 0) == seen.decided("wave", 1) == [(0, True, 1), (0, True, 2), (0, False, 4)]
+    assert [seen.probes(rank)[START] for rank in range(2)] == [2, 0], "as it began, and after the first sync"
+
+
+# ---- pauses
+
+
+@pytest.mark.parametrize("form", ["0.33", "0.24"])
+@pytest.mark.parametrize("mode", ["abort", "wait", "keep"])
+def test_requests_of_a_pause(form: str, mode: str) -> None:
+    """One runs when the pause comes, one waits as there is no room, one comes while all stand."""
+    control: Control = [(1, ("PAUSE", mode)), (3, ("UPDATE_WEIGHTS", 1)), (4, ("RESUME",))]
+    requests = [(9, 0), (9, 0), (9, 0), (9, 2)]
+    seen = run(group(form, requests=requests, control=control, interval=2, pieces=WAITS, max_num_seqs=1))
+    assert seen.classes == []
+    assert seen.run.finished
+    finished = [message for rank in (0, 1) for message in sent(seen, rank, "engine.output")]
+    assert sorted(finished) == [("FINISHED", f"r{number}") for number in range(4)]
+    real = sum(forwards for forwards, _ in seen.forwards)
+    assert real < 36 if mode == "abort" else real == 36
+
+
+@pytest.mark.parametrize(("form", "found"), [("0.33", []), ("0.24", ["RACE:BUFFER"])])
+def test_only_033_waits_for_the_device(form: str, found: list[str]) -> None:
+    """Specification 2.6: before it a pause is answered while the last forward runs, and new weights come beside it."""
+    assert run(group(form, control=UPDATE[:2], interval=2)).classes == found
+    assert run(group(form, control=UPDATE[:2], interval=2, pieces=WAITS)).classes == []
+
+
+def test_asleep_no_forward_is_run() -> None:
+    """A pause, a sleep beside it, and then a wake-up: weights are written meanwhile."""
+    control: Control = [(1, ("SLEEP", "wait")), (2, ("UPDATE_WEIGHTS", 3)), (3, ("WAKE_UP",))]
+    seen = run(group(requests=[(2, 0), (2, 5)], control=control))
+    assert seen.classes == []
+    assert [real for real, _ in seen.forwards] == [2, 2]
+
+
+class Hasty(FrontEnd):
+    """Does not wait until the pause is there."""
+
+    async def ask(self, engines: Sequence[int], what: str, *arguments: Any) -> None:
+        if what != "PAUSE":
+            await super().ask(engines, what, *arguments)
+            return
+        for engine in engines:
+            self.to(engine, (what, self.index, *arguments), "frontend.pause")
+            self.unanswered += 1
+
+
+HASTY: Control = [(1, ("PAUSE", "keep")), (2, ("RESUME",)), (3, ("RESUME",))]
+UNKNOWN: Control = [(1, ("PROFILE", "start"))]
+
+
+def asked_too_much(form: str, control: Control, pieces: dict[type[Any], type[Any]]) -> Seen:
+    return run(group(form, requests=[(1, 10)], control=control, interval=4, pieces={FrontEnd: Hasty, **pieces}))
+
+
+REFUSALS = [
+    ("0.24", HASTY, "engine 0 cannot resume: a pause is still on its way, so wait for its end"),
+    ("0.33", UNKNOWN, "rank 0 knows no PROFILE of ['start']"),
+    ("0.14", [(1, ("PAUSE", "abort"))], "engines of release 0.14 do not pause as a group"),
+]
+
+
+@pytest.mark.parametrize(("form", "control", "why"), REFUSALS, ids=["resume", "unknown", "0.14"])
+def test_what_an_engine_cannot_do_is_answered_with_the_error(form: str, control: Control, why: str) -> None:
+    """The engines go on: a pause comes to its end, and the request after it is served."""
+    seen = asked_too_much(form, control, {})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert [len(sent(seen, rank, "engine.refusal")) for rank in (0, 1)] == [1, 1]
+    assert sent(seen, 0, "engine.refusal")[0][2] == why
+    assert [real for real, _ in seen.forwards] == [1, 0]
+
+
+class Raises(EngineControl):
+    """An engine ends by what a client asked for."""
+
+    take = EngineControl.do
+
+
+@pytest.mark.parametrize(("form", "control"), [one[:2] for one in REFUSALS], ids=["resume", "unknown", "0.14"])
+def test_an_engine_that_raises_instead_is_seen(form: str, control: Control) -> None:
+    assert asked_too_much(form, control, {EngineControl: Raises}).classes[0].startswith("CRASH")
+
+
+def pause_while_asleep(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A sleep, a pause of the sleeping group, a wake-up; then one request."""
+    control: Control = [(1, ("SLEEP", "keep")), (2, ("PAUSE", "keep")), (3, ("WAKE_UP",))]
+    return run(group(requests=[(1, 10)], control=control, interval=2, pieces=pieces))
+
+
+class DummiesAsleep(EngineLoop):
+    def makes_dummy(self) -> bool:
+        return self.layout.size > 1
+
+
+def test_a_sleeping_group_agrees_without_forwards() -> None:
+    """I-EL-2 and specification 2.6: it syncs, so that the pause ends, and runs no dummy."""
+    seen = pause_while_asleep({})
+    assert (seen.classes, seen.run.finished) == ([], True)
+    assert seen.forwards == [(1, 1), (0, 2)], "the sleep's dummy, and the request's step"
+    assert [seen.probes(rank)[PAUSED] for rank in (0, 1)] == [2, 2]
+
+
+def test_a_dummy_of_a_sleeping_engine_is_seen() -> None:
+    assert pause_while_asleep({EngineLoop: DummiesAsleep}).forwards == [(1, 2), (0, 3)]
+
+
+def late_abort(pieces: dict[type[Any], type[Any]]) -> Seen:
+    """A request of one step, whose abort comes while its only forward runs: the kernel is launched after it."""
+    of = group(requests=[(1, 0, 1)], interval=2, pieces=pieces)
+    frontend = of.world.size + 1
+    delays = Delay(frontend, At("frontend.abort", 0), 500_000_000), Delay(0, At("forward.kernel", 0), 1_000_000_000)
+    return run(replace(of, world=replace(of.world, delays=delays)))
+
+
+def finished_before_its_abort_was_read(seen: Seen) -> bool:
+    """I-EL-12, where the abort was there before the result: the engine sends FINISHED, and only then looks."""
+    finished: set[str] = set()
+    for raw in seen.run.journals[0]:
+        if (raw[KIND], raw[SITE]) == ("post", "engine.output"):
+            finished.add(raw[POST_CONTENT][1])
+        elif raw[KIND] == "learned" and raw[SITE] in ("engine.abort", "engine.input", "engine.idle"):
+            match raw[LEARNED_OUTCOME]:
+                case (str(request),) | ("ABORT", (str(request),)) if request in finished:
+                    return True
+    return False
+
+
+class ResultFirst(EngineLoop):
+    """The scheduler takes the result in, and then the engine looks for aborts."""
+
+    async def step(self) -> bool:
+        batch = self.scheduler.schedule(self.waves.pause_state)
+        executed = await self.forward.execute(len(batch))
+        if batch:
+            self.answers.finished(self.scheduler.update(batch))
+            await self.take_aborts()
+        return executed
+
+
+class OneQueue(EngineLoop):
+    """Aborts are found among the messages only."""
+
+    async def take_aborts(self) -> None:
+        pass
+
+
+def test_an_abort_is_applied_before_the_result() -> None:
+    """I-EL-12: the request ends with the step in which the abort comes, and is found once more among the messages."""
+    seen = late_abort({})
+    assert seen.classes == []
+    assert seen.run.finished
+    assert [real for real, _ in seen.forwards] == [1, 0], "the abort came when the step had begun"
+    assert sent(seen, 0, "engine.output") == []
+    assert not finished_before_its_abort_was_read(seen)
+
+
+@pytest.mark.parametrize("twin", [ResultFirst, OneQueue])
+def test_an_abort_after_the_result_is_seen(twin: type[EngineLoop]) -> None:
+    assert finished_before_its_abort_was_read(late_abort({EngineLoop: twin}))
+
+
+def test_an_abort_ends_a_long_request() -> None:
+    seen = run(group(requests=[(50, 0, 1), (3, 0)], interval=2))
+    assert seen.classes == []
+    assert seen.run.finished
+    assert not any(("FINISHED", "r0") in sent(seen, rank, "engine.output") for rank in (0, 1))
+    assert sum(real for real, _ in seen.forwards) < 53
+
+
+class AbortsTwiceWrongly(Scheduler):
+    def abort(self, requests: Any) -> Any:
+        return [self._forget(request) for request in requests]
+
+
+def test_an_abort_that_is_not_harmless_twice_is_seen() -> None:
+    seen = run(group(requests=[(50, 0, 1), (3, 0)], interval=2, pieces={Scheduler: AbortsTwiceWrongly}))
+    assert seen.classes[0].startswith("CRASH")
+
+
+class TellsTooMuch(EngineLoop):
+    async def reduce(self, numbers: Any) -> Any:
+        return await super().reduce((0, numbers[1]))
+
+
+def test_a_wave_that_ends_with_work_left_is_seen() -> None:
+    """I-EL-6."""
+    seen = run(group(requests=[3], interval=2, pieces={EngineLoop: TellsTooMuch}))
+    assert seen.classes[0] == "CRASH:ASSERTIONERROR"
+
+
+# ---- who balances, and the batch job
+
+
+def engines_asked(**config: Any) -> list[int]:
+    """The engine of each of four requests of two front ends."""
+    seen = run(group(dp=4, requests=[1] * 4, frontends=2, **config))
+    assert seen.classes == []
+    taken = {request: rank for rank in range(4) for _, request in sent(seen, rank, "engine.output")}
+    return [taken[f"r{number}"] for number in range(4)]
+
+
+def test_front_ends_choose_among_their_engines() -> None:
+    assert engines_asked() == [0, 2, 1, 3]
+    assert engines_asked(data_parallel_hybrid_lb=True, nnodes=2, data_parallel_size_local=2) == [0, 2, 1, 3]
+    seen = run(group(dp=2, requests=[1] * 4, frontends=2, data_parallel_external_lb=True))
+    assert [len(sent(seen, rank, "engine.output")) for rank in (0, 1)] == [2, 2]
+
+
+def test_an_engine_each_with_an_external_balancer() -> None:
+    with pytest.raises(ScenarioError, match="1 front ends for 2 engines"):
+        group(dp=2, frontends=1, data_parallel_external_lb=True)
+
+
+def test_engines_of_several_workers() -> None:
+    """All of them run what their engine runs."""
+    seen = run(group(tp=2, requests=[3], control=UPDATE, interval=2))
+    assert seen.classes == []
+    assert seen.run.finished
+    assert seen.forwards[0] == seen.forwards[1]
+    assert seen.forwards[2] == seen.forwards[3]
+    assert sum(seen.forwards[0]) == sum(seen.forwards[2])
+
+
+def test_pipelines_are_refused() -> None:
+    with pytest.raises(ScenarioError, match="no pipeline"):
+        group(pp=2)
+
+
+def test_a_batch_job_goes_on_until_nobody_has_work() -> None:
+    seen = run(group(requests=[1, 4], distributed_executor_backend="external_launcher"))
+    assert seen.classes == []
+    assert seen.world.services == ()
+    assert seen.forwards == [(1, 3), (4, 0)]

@@ -1,0 +1,236 @@
+"""Request counts on their way to front ends: what an engine tells and when, that nothing is published that was not
+true, that it does not go back and is not forgotten, and that front ends balance by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.contract.ops import KIND, POST_CONTENT, POST_TO, SITE
+from dpsim.scenario import ScenarioError
+from dpsim.vllm.engine.client import ClientView, ClientView033
+from dpsim.vllm.engine.coordination import Coordination, Coordination033, Counts, Published, Sent
+from dpsim.vllm.engine.request_counts import RequestCounts, RequestCounts033
+from tests.properties import breaks, holds
+from tests.vllm.engine.group_worlds import Seen, explored, group, run
+
+PUBLISHED: dict[str, Any] = {"swaps": {"counts": "published"}}
+ALONE: dict[str, Any] = PUBLISHED | {"requests": [3], "max_num_seqs": 1, "interval": 2}
+
+
+def posted(seen: Seen, actor: int, site: str) -> list[Any]:
+    return [raw[POST_CONTENT] for raw in seen.run.journals[actor] if (raw[KIND], raw[SITE]) == ("post", site)]
+
+
+# ---- an engine
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [("0.33", [(1, 0), (0, 1), (0, 0)]), ("0.24", [(0, 1), (0, 0)]), ("0.14", [(0, 1), (0, 0)])],
+)
+def test_what_an_engine_tells(form: str, told: list[tuple[int, int]]) -> None:
+    """A request of three steps: it waits, which only 0.33 tells; it runs; it is over. Engine 1 tells nothing."""
+    seen = run(group(form, **ALONE))
+    assert seen.classes == []
+    assert [tuple(event[4:]) for event in posted(seen, 0, "engine.counts")] == told
+    assert posted(seen, 1, "engine.counts") == []
+
+
+def test_the_stamp() -> None:
+    """The step is that of the wave, as the step that is told of begins: two steps, then a wave of its own."""
+    seen = run(group(**ALONE | {"requests": [2, (1, 9)]}, control=[(1, ("WAIT",))]))
+    stamps = {(event[2], event[3]) for event in posted(seen, 0, "engine.counts")}
+    assert stamps <= {(step, wave) for step in (0, 1) for wave in (0, 1)}
+    assert [event[1:] for event in posted(seen, 0, "engine.counts")][:3] == [
+        (0, 0, 0, 1, 0),
+        (0, 0, 0, 0, 1),
+        (0, 1, 0, 0, 0),
+    ]
+
+
+class ToldAtTheEnd(RequestCounts033):
+    """Only what is left when all is over."""
+
+    def publish(self) -> None:
+        if self.scheduler.counts == (0, 0):
+            super().publish()
+
+
+class Again(RequestCounts):
+    """After each step, changed or not."""
+
+    def publish(self) -> None:
+        self.last = (-1, -1)
+        super().publish()
+
+
+@pytest.mark.parametrize("twin", [ToldAtTheEnd, Again, RequestCounts])
+def test_another_rule_tells_otherwise(twin: type[RequestCounts]) -> None:
+    seen = run(group(**ALONE, pieces={RequestCounts: twin}))
+    assert [tuple(event[4:]) for event in posted(seen, 0, "engine.counts")] != [(1, 0), (0, 1), (0, 0)]
+
+
+# ---- what comes of it
+
+
+def untrue(told: Sequence[Sequence[object]], published: Sequence[Counts]) -> str:
+    """What is wrong, "" if nothing. `told`: of each engine its counts, in the order of time; `published`: likewise."""
+    for engine, own in enumerate(told):
+        history: Iterator[object] = iter([(0, 0), *own])
+        now = next(history)
+        for number, counts in enumerate(published):
+            while now != counts[engine]:
+                now = next(history, None)
+                if now is None:
+                    return f"publication {number} says {counts[engine]} of engine {engine}, too late or never true"
+    return ""
+
+
+def counts_of(sent: Sequence[Sent]) -> list[Counts]:
+    return [one.message.counts for one in sent if isinstance(one.message, Published) and one.message.counts is not None]
+
+
+Stamp = tuple[int, int, bool]
+STAMPS: st.SearchStrategy[list[Stamp]] = st.lists(
+    st.tuples(st.integers(0, 2), st.integers(0, 3), st.booleans()), min_size=1, max_size=12
+)
+"""Which engine tells, how many steps it is further on, and whether the coordinator then finds nothing else."""
+
+
+def coordinated(kind: type[Coordination], drawn: Sequence[Stamp]) -> str:
+    """Engines tell ever new counts, so that each is known for what it is; in the end the coordinator is left alone."""
+    coordinator, told, steps = kind(3), [list[object]() for _ in range(3)], [0, 0, 0]
+    published: list[Counts] = []
+    for number, (engine, further, alone) in enumerate(drawn):
+        steps[engine] += further
+        told[engine].append((number + 1, number))
+        coordinator.counts(engine, steps[engine], 0, number + 1, number)
+        if alone and coordinator.unpublished:
+            published += counts_of(coordinator.published())
+    while coordinator.unpublished:
+        published += counts_of(coordinator.published())
+    last = tuple(own[-1] if own else (0, 0) for own in told)
+    return untrue(told, published) or ("" if published[-1] == last else f"{published[-1]} stays, and {last} is true")
+
+
+def true(kind: type[Coordination], drawn: Sequence[Stamp]) -> None:
+    found = coordinated(kind, drawn)
+    assert not found, found
+
+
+@pytest.mark.parametrize("kind", [Coordination, Coordination033])
+def test_nothing_is_published_that_was_not_true(kind: type[Coordination]) -> None:
+    holds(lambda drawn: true(kind, drawn), STAMPS)
+
+
+class Forgets(Coordination033):
+    """When the counts of the step before are published, those of this one count as published, too."""
+
+    def published(self) -> list[Sent]:
+        kept = self._counts_of_step_before is not None
+        sent = super().published()
+        self._counts_changed = self._counts_changed and not kept
+        return sent
+
+
+class NewestFirst(Coordination033):
+    """What was kept of the step before comes last."""
+
+    def published(self) -> list[Sent]:
+        kept, self._counts_of_step_before = self._counts_of_step_before, None
+        if not self._counts_changed:
+            return [self._state(kept)]
+        sent = super().published()
+        self._counts_of_step_before = kept
+        return sent
+
+
+class OfTheNext(Coordination033):
+    """Counts are noted down beside another engine."""
+
+    def counts(self, engine: int, step: int, wave: int, waiting: int, running: int) -> list[Sent]:
+        return super().counts((engine + 1) % 3, step, wave, waiting, running)
+
+
+@pytest.mark.parametrize(
+    ("twin", "said"), [(Forgets, "stays"), (NewestFirst, "too late|stays"), (OfTheNext, "never true")]
+)
+def test_what_is_not_true_is_found(twin: type[Coordination], said: str) -> None:
+    breaks(lambda drawn: true(twin, drawn), STAMPS, said)
+
+
+@pytest.mark.parametrize("form", ["0.33", "0.14"])
+def test_in_a_group(form: str) -> None:
+    """Three engines, two front ends; what the coordinator publishes was told before, and both front ends get it."""
+    seen = run(group(form, dp=3, requests=[3, 1, 4, 1, 2], frontends=2, interval=2, max_num_seqs=1, **PUBLISHED))
+    assert seen.classes == []
+    told = [[tuple(event[4:]) for event in posted(seen, rank, "engine.counts")] for rank in range(3)]
+    stats = [one[0] for one in posted(seen, 3, "coordinator.state") if one[0] is not None]
+    assert len(stats) >= 2 * 2
+    assert stats[::2] == stats[1::2]
+    assert untrue(told, stats[::2]) == ""
+    assert untrue([own[1:] for own in told], stats[::2])
+
+
+# ---- front ends
+
+LATE: dict[str, Any] = {"requests": [(20, 0), (1, 0), (1, 9)], "interval": 2}
+ECHOES = [(time, ("ECHO",)) for time in range(1, 9)]
+"""Time goes by: the front end asks the engines for something and waits for their answers."""
+
+
+def engines_of_requests(seen: Seen) -> list[int]:
+    """Of each request to which engine it went."""
+    posts = [raw for raw in seen.run.journals[3] if (raw[KIND], raw[SITE]) == ("post", "frontend.add")]
+    return [raw[POST_TO] for raw in posts]
+
+
+def test_front_ends_balance_by_them() -> None:
+    """Engine 0 has a long request, engine 1 had a short one. Who counts its own requests alone takes both for alike."""
+    assert engines_of_requests(run(group(**LATE, control=ECHOES))) == [0, 1, 0]
+    assert engines_of_requests(run(group(**LATE, control=ECHOES, **PUBLISHED))) == [0, 1, 1]
+
+
+class OfOthers(ClientView033):
+    """The counts of one engine are taken for another's."""
+
+    def heard(self, counts: Counts | None, wave: int, running: bool) -> None:
+        super().heard(counts and (*counts[1:], counts[0]), wave, running)
+
+
+def test_a_wrong_load_is_found() -> None:
+    """The front end alone sends to these engines, and one that it sent nothing is said to have a request."""
+    world: dict[str, Any] = {"requests": [(9, 0), (1, 5)], "control": ECHOES, "interval": 2}
+    assert run(group(**world, **PUBLISHED)).classes == []
+    assert run(group(**world, **PUBLISHED, pieces={ClientView: OfOthers})).classes == ["CRASH:WRONGLOAD"]
+
+
+# ---- schedules
+
+
+@pytest.mark.parametrize("form", ["0.33", "0.14"])
+def test_one_request_in_every_schedule(form: str) -> None:
+    found = explored(group(form, requests=[1], interval=1, **PUBLISHED), 3_000)
+    print(f"{form}: {found.verdict}, {found.runs} schedules")
+    assert (found.verdict, found.failures) == ("proven", {})
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"dp": 1},
+        {"data_parallel_external_lb": True, "frontends": 2},
+        {"distributed_executor_backend": "external_launcher"},
+    ],
+)
+def test_where_nobody_balances(config: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match=r"protocol\.pieces\.counts: published; expected own"):
+        group(**config, **PUBLISHED)

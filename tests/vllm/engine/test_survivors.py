@@ -1,0 +1,64 @@
+"""Ranks live through the death of one, wherever it dies: they make all steps, and decide without its columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.contract.ops import KIND, ORDINAL, SITE, THREAD
+from dpsim.contract.world import SILENT, At, Fault, Run
+from dpsim.scenario import scenario_from
+from dpsim.sim.backend import SimBackend
+
+
+def ranks(dp: int, steps: int = 2, variant: str | None = None, **world: Any) -> Subject:
+    raw = {
+        "name": "survivors",
+        "protocol": {"name": "dp_survivors", "variant": variant},
+        "topology": {"data_parallel_size": dp},
+        "workload": {"requests": [{"arrival": "0ms", "prompt_tokens": 1, "output_tokens": steps}]},
+        "checks": {"switched_off": ["DEATH"]},
+    }
+    subject = Subject.of(scenario_from(raw))
+    return replace(subject, world=replace(subject.world, **world))
+
+
+def run(subject: Subject) -> Run:
+    return SimBackend().run_program(subject.world, subject.program, subject.prepared)
+
+
+def deaths(dp: int, variant: str | None = None) -> list[Run]:
+    """Rank 1 dies at each of its ops."""
+    whole = run(ranks(dp))
+    assert whole.finished
+    places = [At(raw[SITE], raw[ORDINAL], thread=raw[THREAD]) for raw in whole.journals[1] if raw[KIND] not in SILENT]
+    return [run(ranks(dp, variant=variant, faults=(Fault("die", 1, at),))) for at in places]
+
+
+def test_a_death_at_every_op_is_lived_through() -> None:
+    runs = deaths(3)
+    assert len(runs) > 15
+    assert {tuple(one.ends) for one in runs} == {("finished", "died", "finished")}
+
+
+@pytest.mark.parametrize(("variant", "end"), [("dead-rank-all2all", "blocked"), ("dead-columns", "raised")])
+def test_the_twins_do_not(variant: str, end: str) -> None:
+    assert any(end in one.ends for one in deaths(2, variant))
+
+
+def test_two_deaths_are_an_error() -> None:
+    faults = tuple(Fault("die", rank, At("survivors.agree", 1)) for rank in (1, 2))
+    assert run(ranks(4, faults=faults)).ends == ["raised", "died", "died", "raised"]
+
+
+@pytest.mark.slow
+def test_the_survivor_of_two_in_every_schedule() -> None:
+    """More schedules than the museum's table tries."""
+    at = At("survivors.all_to_all", 0)
+    result = explore_subject(ranks(2, 1, faults=(Fault("die", 1, at),)), "dpor", schedules=5_000)
+    assert result.verdict == "proven"
+    print(f"one of two dies before its all-to-all: proven, {result.exploration.runs:,} schedules")

@@ -1,0 +1,209 @@
+"""Whoever dies or raises, wherever: every peer ends and says who is gone, and every request has an answer or an error.
+
+Without a death the engines do what those of `engine` do. Twins leave out a watch, an abort or a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+import pytest
+
+from dpsim.campaign.subject import Subject
+from dpsim.contract.interface import Rank
+from dpsim.contract.world import At, Delay, Fault, Kill
+from dpsim.scenario import ScenarioError, scenario_from
+from dpsim.vllm.engine.coordinator import Coordinator
+from dpsim.vllm.engine.deaths import DEATHS
+from dpsim.vllm.engine.frontend import FrontEnd
+from dpsim.vllm.engine.loop import EngineLoop
+from dpsim.vllm.engine.monitor import Monitor
+from dpsim.vllm.engine.watched import ANSWERED, FAILED, WatchedCoordinator, WatchedFrontEnd, WatchedLoop
+from dpsim.vllm.museum.deaths import Orphan, ToldByMessage
+from tests.vllm.engine import group_worlds
+from tests.vllm.engine.watched_worlds import Seen, addresses, explored, run, watched
+
+MS = 1_000_000
+SHUTDOWN = [(MS // 10, ("SHUTDOWN",))]
+
+
+def faults(kind: Literal["die", "raise"], **group: Any) -> Iterator[Seen]:
+    """A fault at every op of everybody, in time."""
+    for actor, at in addresses(watched(**group)):
+        yield run(watched(faults=[Fault(kind, actor, at)], **group))
+
+
+def test_without_a_death_it_is_the_program_engine() -> None:
+    requests = [3, (2, MS)]
+    seen = run(watched(requests=requests))
+    assert seen.wrong == []
+    assert seen.run.finished
+    assert seen.probes(3) == {ANSWERED: 2}
+    plain = group_worlds.run(group_worlds.group(requests=requests, interval=2))
+    assert [seen.probes(rank) for rank in (0, 1)] == [plain.probes(rank) for rank in (0, 1)]
+
+
+def test_a_death_at_every_op() -> None:
+    everywhere = list(faults("die", requests=[1]))
+    assert len(everywhere) > 60
+    assert [seen.wrong for seen in everywhere if seen.wrong] == []
+    assert all(seen.run.ends.count("died") == 1 for seen in everywhere)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "group",
+    [{"dp": 1, "requests": [2]}, {"dp": 3, "requests": [2, 1]}, {"requests": [2, (2, MS), (1, MS)], "frontends": 2}],
+    ids=str,
+)
+def test_a_death_at_every_op_of_other_groups(group: dict[str, Any]) -> None:
+    assert [seen.wrong for seen in faults("die", **group) if seen.wrong] == []
+
+
+def test_an_exception() -> None:
+    seen = run(watched(requests=[3, 3], faults=[Fault("raise", 1, At("dp.agree", 1))]))
+    assert seen.wrong == []
+    assert seen.run.ends == ["raised"] * 4
+    assert seen.error(1) == "InjectedError: injected at dp.agree[1]"
+    assert seen.error(0) == "EngineDeadError: engine 0 ends: engine 1 is gone"
+    assert seen.probes(3)[FAILED] == 2
+
+
+@pytest.mark.slow
+def test_an_exception_at_every_op() -> None:
+    assert [seen.wrong for seen in faults("raise", requests=[2]) if seen.wrong] == []
+
+
+def test_engines_of_several_workers_are_refused() -> None:
+    raw = {"name": "two", "protocol": "engine_watched", "topology": {"tensor_parallel_size": 2}}
+    with pytest.raises(ScenarioError, match="expected engines of one worker each"):
+        Subject.of(scenario_from({**raw, "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}}))
+
+
+# ---- shutdown
+
+
+def test_a_shutdown_in_mid_step_ends_all_in_order() -> None:
+    seen = run(watched(requests=[50, 50], control=SHUTDOWN))
+    assert seen.run.finished
+    assert seen.probes(3) == {FAILED: 2}
+    drained = run(watched(requests=[5, 5]))
+    assert drained.run.finished
+    assert drained.probes(3) == {ANSWERED: 2}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("control", [SHUTDOWN, ()], ids=["abort", "drain"])
+@pytest.mark.parametrize("dp", [1, 2])
+def test_a_shutdown_at_any_time(control: Any, dp: int) -> None:
+    for by in ("dpor", "random"):
+        result, _ = explored(watched(dp, requests=[2], control=control), 400, by)
+        assert result.failures == {}
+
+
+# ---- twins
+
+
+class ForgetsTheDevice(Monitor):
+    def abort_devices(self, rank: Rank) -> None:
+        pass
+
+
+class WithoutDevices(WatchedLoop):
+    monitor = ForgetsTheDevice
+
+
+class LeavesSilently(WatchedLoop):
+    """The others take it for a death."""
+
+    def leave(self, shut_down: bool) -> None:
+        self.rank.send(self.rank.rank, DEATHS, ("LEFT", self.index), "engine.left")
+
+
+class LeavesInMidStep(WatchedLoop):
+    """An engine that is told to stop leaves at once: its peers meet nobody in their next forward."""
+
+    def has_work(self) -> bool:
+        return super().has_work() and not self.stops
+
+
+class Unwatching(WatchedCoordinator):
+    async def run(self) -> None:
+        await Coordinator.run(self)
+
+
+class Drops(WatchedFrontEnd):
+    """Forgets requests that it has not sent yet."""
+
+    def fail(self) -> None:
+        self.owed &= self.awaited
+        super().fail()
+
+
+WAITS = [(MS, ("WAIT",))]
+TWINS: dict[str, tuple[type[Any], type[Any], int, tuple[int, str, int]]] = {
+    "silent": (FrontEnd, ToldByMessage, 1, (0, "forward.read", 0)),
+    "orphan": (EngineLoop, Orphan, 1, (1, "frontend.output", 1)),
+    "device": (EngineLoop, WithoutDevices, 2, (1, "forward.experts", 0)),
+    "coordinator": (Coordinator, Unwatching, 2, (3, "frontend.watch", 0)),
+    "drops": (FrontEnd, Drops, 2, (0, "engine.output", 0)),
+}
+
+
+@pytest.mark.parametrize("twin", TWINS)
+def test_who_does_not_learn_of_a_death(twin: str) -> None:
+    """And what was not sent yet has no answer."""
+    base, piece, dp, (actor, site, ordinal) = TWINS[twin]
+    given: Any = {"dp": dp, "requests": [2, (1, 2 * MS)], "control": WAITS}
+    given["faults"] = [Fault("die", actor, At(site, ordinal))]
+    assert run(watched(**given)).wrong == []
+    assert run(watched(**given, pieces={base: piece})).wrong != []
+
+
+@pytest.mark.parametrize("twin", [LeavesSilently, LeavesInMidStep])
+def test_who_leaves_has_to_do_it_in_order(twin: type[Any]) -> None:
+    """Engine 1 is told to stop a little later than engine 0."""
+    late = Delay(2, At("coordinator.stop", 1), 100 * MS)
+    given: Any = {"requests": [2], "interval": 32, "delays": (late,)}
+    assert run(watched(**given)).wrong == []
+    assert run(watched(**given, pieces={EngineLoop: twin})).wrong != []
+
+
+# ---- explored
+
+K = 40
+"""Most ops that anybody makes after a death, until it has ended; measured, the bound is generous."""
+
+
+def killed(dp: int, actor: int, limit: int, by: str = "dpor", **kill: Any) -> str:
+    """An actor is killed at any point, or not at all."""
+    result, most = explored(watched(dp, kills=[Kill(actor, **kill)]), limit, by)
+    assert result.failures == {}
+    assert max(most) <= K
+    who = watched(dp).world.actor(actor)
+    print(f"DP {dp}, {who} is killed {kill or ''}: {by} {result.verdict}, {result.runs:,} schedules, K {max(most)}")
+    return result.verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loses_mail", [False, True])
+def test_an_engine_alone_is_killed_at_every_point(loses_mail: bool) -> None:
+    assert killed(1, 0, 3_000, loses_mail=loses_mail) == "proven"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("actor", [0, 1, 2, 3])
+def test_one_of_a_group_is_killed_at_any_point(actor: int) -> None:
+    """Two engines, a coordinator, a front end: of too many schedules some."""
+    for by in ("dpor", "random"):
+        assert killed(2, actor, 150, by, loses_mail=True, partial=True) in ("sampled", "bounded")
+
+
+def test_the_twins_are_found_by_exploration() -> None:
+    silent = watched(1, kills=[Kill(0)], pieces={FrontEnd: ToldByMessage})
+    orphan = watched(1, kills=[Kill(1)], pieces={EngineLoop: Orphan})
+    for twin in (silent, orphan):
+        for by in ("dpor", "random"):
+            result, _ = explored(twin, 100, by)
+            assert result.failures

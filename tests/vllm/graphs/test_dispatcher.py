@@ -1,0 +1,289 @@
+"""The V1 dispatcher in three releases against the text of specification 5.4, and I-CG-1 to 5 and 10 of 5.10.
+
+`naive` below is written from the text, with lists and loops; every release agrees with it for all batches drawn. Each
+property has dispatchers that break it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Set
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
+from dpsim.vllm.graphs.dispatcher import (
+    ALL_MODES,
+    DISPATCHERS,
+    Descriptor,
+    Dispatcher,
+    Dispatcher014,
+    Dispatcher017,
+    Dispatcher033,
+)
+from tests.properties import breaks, examples, holds
+from tests.vllm.graphs.queries import FULL, MODES, NONE, PIECEWISE
+
+Answer = tuple[RuntimeMode, Descriptor]
+Kind = type[Dispatcher]
+
+RELEASES = pytest.mark.parametrize("kind", DISPATCHERS.values(), ids=list(DISPATCHERS))
+
+
+# ---- batches drawn
+
+
+class Query(NamedTuple):
+    """A batch of `num_reqs` requests, and who asks for it."""
+
+    config: EngineConfig
+    num_reqs: int
+    num_tokens: int
+    uniform: bool
+    has_lora: bool
+    allowed: frozenset[RuntimeMode]
+
+    def ask(self, kind: Kind, num_tokens: int | None = None) -> Answer:
+        tokens = self.num_tokens if num_tokens is None else num_tokens
+        return kind(self.config).dispatch(tokens, self.uniform, has_lora=self.has_lora, allowed=self.allowed)
+
+
+@st.composite
+def queries(draw: st.DrawFn) -> Query:
+    """Real batches: a uniform decode has q tokens a request, another at least one; NONE is mostly allowed."""
+    q = draw(st.integers(1, 3))
+    sizes = [q * size for size in draw(st.lists(st.integers(1, 12), min_size=1, max_size=5))]
+    lora = draw(st.booleans())
+    config = EngineConfig(
+        cudagraph_mode=draw(st.sampled_from(CUDAGraphMode)),
+        cudagraph_capture_sizes=tuple(sizes),
+        num_speculative_tokens=q - 1,
+        max_num_seqs=draw(st.integers(1, 12)),
+        enable_lora=lora,
+        cudagraph_specialize_lora=draw(st.booleans()),
+    )
+    num_reqs = draw(st.integers(1, config.max_num_seqs))
+    uniform = draw(st.booleans())
+    tokens = q * num_reqs if uniform else draw(st.integers(num_reqs, 40))
+    kinds = st.sampled_from([ALL_MODES, ALL_MODES, {NONE}, {PIECEWISE}, {FULL}, {NONE, PIECEWISE}])
+    return Query(config, num_reqs, tokens, uniform, lora and draw(st.booleans()), frozenset(draw(kinds)))
+
+
+# ---- the text of 5.4
+
+
+def naive_tables(config: EngineConfig, kind: Kind) -> dict[RuntimeMode, list[Descriptor]]:
+    """A table of descriptors for each mode."""
+    decode_mode, mixed_mode, separate = MODES[config.cudagraph_mode]
+    q, most = 1 + config.num_speculative_tokens, config.max_num_seqs
+    cases = [False]
+    if config.enable_lora:
+        cases = [True, False] if config.cudagraph_specialize_lora else [True]
+    tables: dict[RuntimeMode, list[Descriptor]] = {NONE: [], PIECEWISE: [], FULL: []}
+    for has_lora in cases:
+        for size in config.cudagraph_capture_sizes or ():
+            # "for mixed_mode != NONE all sizes (requests None for PIECEWISE; requests=min(tokens,maxseqs) for FULL)"
+            if mixed_mode == PIECEWISE:
+                tables[PIECEWISE].append(Descriptor(size, None, False, has_lora))
+            if mixed_mode == FULL:  # "0.14's FULL keys are relaxed (requests None)"
+                any_number = issubclass(kind, Dispatcher014)
+                tables[FULL].append(Descriptor(size, None if any_number else min(size, most), False, has_lora))
+            # "for decode FULL with separate routine all sizes in [q, q*maxseqs] with requests=tokens/q, uniform"
+            if decode_mode == FULL and separate and q <= size <= q * most:
+                tables[FULL].append(Descriptor(size, size // q, True, has_lora))
+    return tables
+
+
+def naive(query: Query, kind: Kind) -> Answer | None:
+    """What 5.4 answers; None where it asserts. All sizes are multiples of q here."""
+    config, tables = query.config, naive_tables(query.config, kind)
+    sizes = sorted(config.cudagraph_capture_sizes or ())
+    eager = NONE, Descriptor(query.num_tokens)
+    # "mode NONE, n>max size, or only NONE allowed -> (NONE, n), whatever is allowed"
+    if config.cudagraph_mode == CUDAGraphMode.NONE or query.num_tokens > sizes[-1] or query.allowed == {NONE}:
+        return eager
+    padded = next(size for size in sizes if size >= query.num_tokens)
+    separate, q = MODES[config.cudagraph_mode][2], 1 + config.num_speculative_tokens
+    if FULL in query.allowed:
+        for one in tables[FULL]:
+            asked = one.num_reqs
+            # "0.17, mode FULL with q>1: asked for with size/q" (at most as many as there can be)
+            if kind is Dispatcher017 and query.uniform and not separate:
+                asked = min(padded // q, config.max_num_seqs)
+            same = (one.num_tokens, one.num_reqs, one.has_lora) == (padded, asked, query.has_lora)
+            if same and one.uniform == (query.uniform and separate):
+                return FULL, one
+    if PIECEWISE in query.allowed:
+        for one in tables[PIECEWISE]:
+            if (one.num_tokens, one.has_lora) == (padded, query.has_lora):
+                return PIECEWISE, one
+    return eager if NONE in query.allowed or issubclass(kind, Dispatcher014) else None
+
+
+def answer(query: Query, kind: Kind) -> Answer | None:
+    try:
+        return query.ask(kind)
+    except AssertionError:
+        return None
+
+
+# ---- properties
+
+
+def as_the_text_says(query: Query, kind: Kind) -> None:
+    release = next(one for one in kind.__mro__ if one in DISPATCHERS.values())
+    assert answer(query, kind) == naive(query, release), "5.4"
+
+
+def smallest_size(query: Query, kind: Kind) -> None:
+    result = answer(query, kind)
+    if result is not None and result[0] != NONE:
+        fitting = [size for size in query.config.cudagraph_capture_sizes or () if size >= query.num_tokens]
+        assert result[1].num_tokens >= query.num_tokens, "I-CG-1: at least the tokens of the batch"
+        assert result[1].num_tokens == min(fitting), "I-CG-1: the smallest size that fits"
+
+
+def decode_sizes(query: Query, kind: Kind) -> None:
+    result, q = answer(query, kind), query.config.uniform_decode_query_len
+    if result is not None and result[1].uniform:
+        assert q <= result[1].num_tokens <= q * query.config.max_num_seqs, "I-CG-2: what decodes can be"
+
+
+def registered(query: Query, kind: Kind) -> None:
+    result = answer(query, kind)
+    if result is not None and result[0] != NONE:
+        mode, key = result
+        assert key in naive_tables(query.config, kind)[mode], "I-CG-3: a graph that exists"
+
+
+def eager_is_not_padded(query: Query, kind: Kind) -> None:
+    result = answer(query, kind)
+    if result is not None and result[0] == NONE:
+        assert result[1] == Descriptor(query.num_tokens), "I-CG-4: no padding without a graph"
+
+
+def idempotent(query: Query, kind: Kind) -> None:
+    result = answer(query, kind)
+    if result is not None:
+        assert query.ask(kind, result[1].num_tokens) == result, "I-CG-5: asked again with its own answer"
+
+
+def requests_fit(query: Query, kind: Kind) -> None:
+    result = answer(query, kind)
+    if result is not None and result[0] == FULL:
+        assert query.num_reqs <= (result[1].num_reqs or query.num_reqs), "I-CG-10: room for every request"
+
+
+def allowed_only(query: Query, kind: Kind) -> None:
+    result = answer(query, kind)
+    sizes = query.config.cudagraph_capture_sizes or ()
+    if result is not None and query.config.cudagraph_mode != CUDAGraphMode.NONE and query.num_tokens <= max(sizes):
+        assert result[0] in query.allowed, "5.4: only what is allowed"
+
+
+Property = Callable[..., None]
+
+PROPERTIES: list[Property] = [
+    as_the_text_says,
+    smallest_size,
+    decode_sizes,
+    registered,
+    eager_is_not_padded,
+    idempotent,
+    requests_fit,
+    allowed_only,
+]
+
+
+# ---- dispatchers that break them
+
+
+class RoundsDown(Dispatcher033):
+    def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
+        return super().dispatch(max([1, *(size for size in self.sizes if size < num_tokens)]), uniform_decode, **kwargs)
+
+
+class NextSize(Dispatcher033):
+    """A batch that fits exactly is padded to the next size."""
+
+    def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
+        return super().dispatch(num_tokens + (num_tokens in self.sizes[:-1]), uniform_decode, **kwargs)
+
+
+class ManyDecodes(Dispatcher033):
+    """Decode graphs for more requests than there can be."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        super().__init__(config.model_copy(update={"max_num_seqs": 2 * config.max_num_seqs}))
+
+
+class AlwaysFull(Dispatcher033):
+    """Does not look whether the graph exists."""
+
+    def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
+        mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
+        return (FULL, key) if mode == PIECEWISE else (mode, key)
+
+
+class PadsEager(Dispatcher033):
+    def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
+        mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
+        return (mode, Descriptor(-(-key.num_tokens // 8) * 8)) if mode == NONE else (mode, key)
+
+
+class OneRequest(Dispatcher033):
+    def key(self, size: int, uniform: bool, has_lora: bool) -> Descriptor:
+        key = super().key(size, uniform, has_lora)
+        return key if key.num_reqs is None else key._replace(num_reqs=1)
+
+
+class IgnoresAllowed(Dispatcher033):
+    def dispatch(
+        self, num_tokens: int, uniform_decode: bool, *, has_lora: bool = False, allowed: Set[RuntimeMode] = ALL_MODES
+    ) -> Answer:
+        return super().dispatch(num_tokens, uniform_decode, has_lora=has_lora)
+
+
+class ForgetsLora(Dispatcher033):
+    def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
+        return super().dispatch(num_tokens, uniform_decode, **(kwargs | {"has_lora": False}))
+
+
+class NoFallback(Dispatcher033):
+    """As source 004: a uniform decode without a decode graph runs eagerly (5.3)."""
+
+    def dispatch(self, num_tokens: int, uniform_decode: bool, **kwargs: Any) -> Answer:
+        mode, key = super().dispatch(num_tokens, uniform_decode, **kwargs)
+        return (NONE, Descriptor(num_tokens)) if uniform_decode and mode == PIECEWISE else (mode, key)
+
+
+@RELEASES
+@examples(100, 1000)
+def test_all_hold(kind: Kind, examples: int) -> None:
+    def all_hold(query: Query) -> None:
+        if kind is Dispatcher014:  # its caller can forbid FULL and nothing else
+            query = query._replace(allowed=query.allowed | {NONE, PIECEWISE})
+        for property_ in PROPERTIES:
+            property_(query, kind)
+
+    holds(all_hold, queries(), examples)
+
+
+@pytest.mark.parametrize(
+    ("property_", "wrong", "says"),
+    [
+        (smallest_size, RoundsDown, "I-CG-1: at least"),
+        (smallest_size, NextSize, "I-CG-1: the smallest"),
+        (decode_sizes, ManyDecodes, "I-CG-2"),
+        (registered, AlwaysFull, "I-CG-3"),
+        (eager_is_not_padded, PadsEager, "I-CG-4"),
+        (idempotent, NextSize, "I-CG-5"),
+        (requests_fit, OneRequest, "I-CG-10"),
+        (allowed_only, IgnoresAllowed, "only what is allowed"),
+        (as_the_text_says, ForgetsLora, "5.4"),
+        (as_the_text_says, NoFallback, "5.4"),
+    ],
+)
+def test_a_wrong_dispatcher_is_found(property_: Property, wrong: Kind, says: str) -> None:
+    breaks(lambda query: property_(query, wrong), queries(), says)

@@ -1,0 +1,107 @@
+"""Ladders of sizes: the engine's own answers, and what dispatch takes for granted of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.vllm.answers.comparison import differing
+from dpsim.vllm.answers.ladder import LADDER
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.config import CUDAGraphMode, EngineConfig
+from dpsim.vllm.data_parallel.program import DataParallelBatch
+from dpsim.vllm.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033, ladder
+from tests.properties import breaks, holds
+
+RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.24.0": Ladder024, "0.33.0": Ladder033}
+
+
+@pytest.mark.parametrize(("version", "kind"), RELEASES.items(), ids=list(RELEASES))
+def test_every_answer_of_the_engine(version: str, kind: type[Ladder]) -> None:
+    """All rows are equal; another release answers some of them otherwise."""
+    rows = answers("ladder", version)
+    assert differing(LADDER, rows, kind) == []
+    for other in set(RELEASES.values()) - {kind}:
+        assert differing(LADDER, rows, other)
+
+
+def test_the_default_ladder() -> None:
+    """5.11: 1, 2, 4, by 8 to 256, by 16 above; a largest size that is no rung is not one."""
+    assert sorted(ladder(300)) == [1, 2, 4, *range(8, 256, 8), 256, 272, 288]
+    assert sorted(ladder(20, fine=True)) == list(range(1, 21))
+    assert ladder(3) == {1, 2}
+
+
+# ---- what dispatch takes for granted
+
+
+@st.composite
+def configs(draw: st.DrawFn) -> EngineConfig:
+    sizes = st.lists(st.integers(1, 600), min_size=1, max_size=6).map(tuple)
+    return EngineConfig(
+        cudagraph_mode=draw(st.sampled_from(CUDAGraphMode)),
+        cudagraph_capture_sizes=draw(st.one_of(st.none(), sizes)),
+        max_cudagraph_capture_size=draw(st.one_of(st.none(), st.none(), st.integers(1, 600))),
+        num_speculative_tokens=draw(st.integers(0, 8)),
+        max_num_seqs=draw(st.integers(1, 300)),
+        max_num_batched_tokens=draw(st.integers(309, 2000)),
+        performance_mode=draw(st.sampled_from(["balanced", "interactivity"])),
+    )
+
+
+def is_fit_for_dispatch(config: EngineConfig, rungs: Ladder) -> None:
+    try:
+        sizes = rungs.sizes(config)
+    except ValueError:
+        return
+    assert list(sizes) == sorted(set(sizes)), "ascending, each once"
+    assert all(1 <= size <= config.max_num_batched_tokens for size in sizes), "within the token budget"
+    assert max(sizes, default=0) <= max(rungs.configured(config), default=0), "none larger"
+    if config.cudagraph_mode.separate_routine:
+        assert all(size % config.uniform_decode_query_len == 0 for size in sizes), "decode graphs hold whole requests"
+
+
+class NeverRounds(Ladder017):
+    def rounds(self, mode: CUDAGraphMode) -> bool:
+        return False
+
+
+class RoundsBeyond(Ladder033):
+    """Rounds up without a look at what is left of the budget."""
+
+    def sizes(self, config: EngineConfig) -> tuple[int, ...]:
+        q = config.uniform_decode_query_len
+        return tuple(sorted({-(-size // q) * q for size in self.configured(config)}))
+
+
+def test_sizes_are_fit_for_dispatch() -> None:
+    for rungs in (Ladder017(), Ladder024(), Ladder033(), Ladder033(1024)):
+        holds(lambda config, rungs=rungs: is_fit_for_dispatch(config, rungs), configs())  # type: ignore[misc]
+    breaks(lambda config: is_fit_for_dispatch(config, NeverRounds()), configs(), "whole requests")
+    breaks(lambda config: is_fit_for_dispatch(config, RoundsBeyond()), configs(), "none larger|token budget")
+
+
+# ---- what is refused
+
+
+@pytest.mark.parametrize(
+    ("config", "says"),
+    [
+        (
+            {"cudagraph_capture_sizes": [2, 4], "max_cudagraph_capture_size": 8},
+            "config: max_cudagraph_capture_size is 8, and the largest of cudagraph_capture_sizes",
+        ),
+        (
+            {"cudagraph_capture_sizes": [2], "num_speculative_tokens": 2},
+            r"config: no graph of at most 2 tokens can hold one decode of 3 \(1 \+ num_speculative_tokens\)",
+        ),
+    ],
+)
+def test_a_program_refuses_sizes_that_are_none(config: dict[str, Any], says: str) -> None:
+    """Before anything runs, and in a line."""
+    args = Arguments(config=config, topology={}, requests=(), step_ns=1, form="source-000")
+    with pytest.raises(Unsuitable, match=says):
+        DataParallelBatch().prepare(args)

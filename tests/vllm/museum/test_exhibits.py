@@ -1,0 +1,103 @@
+"""Every variant of dpsim has an exhibit; each is found as it is registered, and its healthy twin is proven."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.museum import SEEDS, exhibits, row
+from dpsim.checks import matches
+from dpsim.cli.list_text import as_text, scenarios
+from dpsim.contract import registry
+from dpsim.contract.registry import VariantEntry
+from dpsim.explore import STRATEGIES
+from dpsim.scenario import load_scenario
+from tests import ROOT
+
+FOLDER = ROOT / "scenarios" / "museum"
+MISSED = {"pp-blocking-metadata": {"fifo"}, "M-ST-11": {"fifo"}, "M-ST-12": {"fifo"}, "M-BT-1": {"fifo", "random"}}
+MISSED |= {"eplb-coop-launch": {"fifo", "pct"}}
+MISSED |= {name: {"fifo"} for name in ("M-EL-4-alone", "resume-refused", "watchdog-query-capture")}
+"""By whom: not found where every send is eager, or every message comes at once, as in the one schedule that fifo tries;
+nor where no thread is late; nor where all ranks give places in one order."""
+VARIANTS = [entry for entry in registry.variants() if entry.make.__module__.startswith("dpsim.vllm.museum.")]
+
+
+def test_one_for_each_and_no_other() -> None:
+    names = sorted(entry.name.lower() for entry in VARIANTS)
+    assert sorted(file.stem for file in FOLDER.iterdir()) == names
+    assert {name: FOLDER / f"{name}.yaml" for name in names} == exhibits()
+
+
+@pytest.mark.parametrize("entry", VARIANTS, ids=lambda entry: entry.name)
+def test_says_what_is_registered(entry: VariantEntry) -> None:
+    """What the file expects of a run, on any backend, and what the table expects are the same."""
+    file = FOLDER / f"{entry.name.lower()}.yaml"
+    scenario = load_scenario(file)
+    assert scenario.name == file.stem
+    assert scenario.description.endswith(".")
+    assert scenario.expect.verdict == ("held" if entry.expected is None else "violated")
+    if entry.expected is not None:
+        klass = scenario.expect.klass
+        assert klass is not None
+        assert klass == entry.expected or matches(klass, entry.expected)
+
+
+SHOWN_QUICKLY = (
+    "M-CF-1",
+    "M-CF-5",
+    "eplb-flag-mismatch",
+    "M-EL-1",
+    "M-EL-8",
+    "M-EL-12",
+    "pause-cpu-only",
+)
+NOT_PROVEN = {
+    "M-EL-9": "a group runs until its last engine has heard of a pause, so its schedules have no end",
+    "dead-rank-all2all": "proven with 2,032 schedules, in tests of its own",
+    "dead-columns": "the same world",
+    "startup-no-death-pipe": "a thread may come between any two calls of a worker",
+}
+"""Healthy twins of which there are too many schedules."""
+RARELY_FOUND = ("eplb-coop-launch",)
+
+
+def exhibit_of(entry: VariantEntry) -> Any:
+    """Those of the start-up and of engines take long, as all participants are there in each; so do those of
+    microbatches, and one that few schedules show.
+    """
+    crowded = (
+        entry.protocol in ("startup", "startup_watched", "dbo", "engine", "dp_survivors")
+        and entry.name not in SHOWN_QUICKLY
+    )
+    slow = crowded or entry.name in RARELY_FOUND
+    return pytest.param(entry, id=entry.name, marks=[pytest.mark.slow] * slow)
+
+
+@pytest.mark.parametrize("entry", [exhibit_of(entry) for entry in VARIANTS])
+def test_is_as_registered(entry: VariantEntry) -> None:
+    shown = row(entry, FOLDER / f"{entry.name.lower()}.yaml")
+    assert shown.wrong == []
+    assert shown.twin.verdict == ("sampled" if entry.name in NOT_PROVEN else "proven")
+    if entry.expected is None:
+        assert [one.verdict for one in shown.searches["portfolio"]] == ["proven"]
+        assert shown.found is None
+        return
+    assert list(shown.searches) == list(STRATEGIES)
+    assert len(shown.searches["random"]) == SEEDS
+    missed = {name for name, searches in shown.searches.items() if any(one.verdict != "violated" for one in searches)}
+    assert missed == MISSED.get(entry.name, set())
+    assert shown.instead == []
+    assert shown.found is not None
+    assert matches(shown.found.klass, entry.expected)
+
+
+def test_listed_apart_from_the_other_scenarios() -> None:
+    text = as_text({"scenarios": scenarios(), "protocols": [], "variants": [], "backends": []})
+    first, second, *_ = text.split("\n\n")
+    assert "museum/" not in first
+    assert second.startswith("museum, ")
+    shown = [line.split()[0] for line in second.splitlines()[1:]]
+    assert shown.index("museum/m-dp-2") < shown.index("museum/m-dp-10")
+    assert len(shown) == len(VARIANTS)

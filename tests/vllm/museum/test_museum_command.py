@@ -1,0 +1,201 @@
+"""`dpsim museum`: the table, and that each way in which a variant can be other than registered is said and ends with 1.
+
+The variants are those of `mail_variants`: their mistakes depend on the schedule, so strategies differ.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from dpsim.campaign import museum as visit
+from dpsim.campaign.museum import SEEDS
+from dpsim.cli.app import app
+from dpsim.contract import registry
+from dpsim.explore import STRATEGIES
+
+
+def museum(*words: str | Path) -> tuple[int, str, str]:
+    """Exit code, stdout, stderr."""
+    done = CliRunner().invoke(app, ["museum", *map(str, words)], prog_name="dpsim")
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    return done.exit_code, done.stdout, done.stderr
+
+
+def mail_museum(mail: Path, *words: str) -> tuple[int, str, str]:
+    return museum("--module", "tests.vllm.museum.mail_variants", "--exhibits", mail, *words)
+
+
+def entries(answer: tuple[int, str, str]) -> dict[str, Any]:
+    found: dict[str, Any] = {entry["id"]: entry for entry in json.loads(answer[1])["entries"]}
+    return found
+
+
+def test_the_table() -> None:
+    code, out, err = museum("--only", "m-dp-*")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert re.fullmatch("entry +class +by +twin +schedules until found", lines[0])
+    assert re.match(r"M-DP-1 +HANG:COLLECTIVE:MISSING_RANK +ledger +proven \(1\) +1 by every strategy$", lines[1])
+    assert re.search(r"^M-DP-4 +- +- +proven \(1\) +proven \(1\), nothing to find$", out, re.MULTILINE)
+    assert re.search(r"^M-DP-4: +performance only: ", out, re.MULTILINE)
+    assert re.search(r"^random +\d+ +\d+ +1 +1$", out, re.MULTILINE)
+    assert re.fullmatch(r"(\d+) of \1 variants are as registered", lines[-1])
+
+
+def test_as_json(mail: Path) -> None:
+    answer = mail_museum(mail, "--only", "mail-first", "--only", "mail-slow", "--only", "M-DP-10", "--json")
+    assert (answer[0], answer[2]) == (0, "")
+    found = json.loads(answer[1])
+    assert list(found) == ["limit", "entries", "without_exhibit", "as_registered"]
+    assert (found["limit"], found["without_exhibit"], found["as_registered"]) == (200, [], True)
+    first = entries(answer)["MAIL-FIRST"]
+    assert first["class"] == first["found"] == "DISAGREEMENT:LEADER"
+    assert (first["by"], first["wrong"], first["instead"]) == ("agreement", [], [])
+    assert first["twin"] == {"verdict": "proven", "schedules": 2, "class": None}
+    assert list(first["schedules"]) == list(STRATEGIES)
+    assert first["schedules"]["dpor"] == {"median": 2, "worst": 2, "searches": 1, "missed": 0}
+    assert first["schedules"]["fifo"] == {"median": None, "worst": None, "searches": 1, "missed": 1}
+    random = first["schedules"]["random"]
+    assert (random["searches"], random["missed"]) == (SEEDS, 0)
+    assert 1 <= random["median"] <= random["worst"] <= 10
+    slow = entries(answer)["MAIL-SLOW"]
+    assert (slow["class"], slow["found"], slow["by"], slow["reason"]) == (None, None, None, "slow only")
+
+
+def test_misses_are_shown(mail: Path) -> None:
+    code, out, _ = mail_museum(mail, "--only", "mail-first")
+    assert code == 0
+    assert re.search(r"^MAIL-FIRST .* portfolio:2 dpor:2 random:\S+ pct:\S+ pos:\S+ fifo:-$", out, re.MULTILINE)
+    assert re.search(r"^fifo +1 +0 +- +-$", out, re.MULTILINE)
+
+
+def test_a_limit_that_is_too_small_is_shown(mail: Path) -> None:
+    code, out, _ = mail_museum(mail, "--only", "mail-down", "--schedules", "5")
+    assert code == 0, "some strategy finds it"
+    assert re.search(r"^MAIL-DOWN .* portfolio:>5 dpor:>5 random:4/>5 ", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("MAIL-FOUR", "expected DISAGREEMENT:LEADER, nothing was found by any strategy"),
+        ("MAIL-CLASS", "expected HANG:MAILBOX:NO_MESSAGE, came DISAGREEMENT:LEADER"),
+        ("MAIL-TWIN", "its twin, the same world without it, does not hold: DISAGREEMENT:LEADER: ranks of dp_cpu "),
+        ("MAIL-HARM", "nothing was expected (slow only), came DISAGREEMENT:LEADER: ranks of dp_cpu disagree on "),
+    ],
+)
+def test_what_is_not_as_registered_is_said(name: str, said: str, mail: Path) -> None:
+    code, out, err = mail_museum(mail, "--only", name, "--only", "mail-first", "--schedules", "20")
+    assert (code, err) == (1, "")
+    *_, problem, last = out.splitlines()
+    assert problem.startswith(f"{name} is not as registered: {said}")
+    assert out.count("not as registered") == 1
+    assert last == "1 of 2 variants are as registered"
+    answer = mail_museum(mail, "--only", name, "--schedules", "20", "--json")
+    assert answer[0] == 1
+    (wrong,) = entries(answer)[name]["wrong"]
+    assert wrong.startswith(said)
+
+
+def test_classes_that_came_instead_are_shown(mail: Path) -> None:
+    answer = mail_museum(mail, "--only", "mail-class", "--schedules", "20", "--json")
+    assert entries(answer)["MAIL-CLASS"]["instead"] == ["DISAGREEMENT:LEADER"]
+    assert entries(answer)["MAIL-CLASS"]["found"] is None
+
+
+def test_variants_without_an_exhibit_are_listed(mail: Path) -> None:
+    code, out, _ = mail_museum(mail, "--only", "mail-b*", "--only", "mail-slow")
+    assert code == 0
+    assert "\nwithout an exhibit: MAIL-BARE\n" in out
+
+
+# ---- bad input
+
+
+def one_line(answer: tuple[int, str, str], said: str) -> None:
+    code, out, err = answer
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert err.startswith(f"dpsim: {said}"), err
+
+
+def test_unknown_names() -> None:
+    one_line(museum("--only", "M-DP-99"), "no variant is registered as 'M-DP-99'; did you mean 'M-DP-9'? (there are ")
+    one_line(museum("--module", "no_such_module"), "cannot import the module no_such_module: ModuleNotFoundError: ")
+    one_line(museum("--exhibits", "nowhere"), "nowhere: no such folder; expected one with exhibits in it")
+
+
+def test_nothing_to_show(mail: Path) -> None:
+    said = "nothing to show: none of the exhibits is named mail-bare.yaml"
+    one_line(mail_museum(mail, "--only", "mail-bare"), said)
+
+
+def test_an_exhibit_of_something_else(mail: Path) -> None:
+    (mail / "mail-bare.yaml").write_text((mail / "mail-slow.yaml").read_text())
+    said = (
+        f"{mail / 'mail-bare.yaml'}: protocol.variant: expected MAIL-BARE, after which the file is named; got MAIL-SLOW"
+    )
+    one_line(mail_museum(mail, "--only", "mail-bare"), said)
+
+
+def test_an_exhibit_that_cannot_be_read(mail: Path) -> None:
+    (mail / "mail-slow.yaml").write_text("name: mail-slow\nprotocol: mial\nworkload: {requests: []}\n")
+    code, out, err = mail_museum(mail, "--only", "mail-slow")
+    assert (code, out) == (2, "")
+    assert "mail-slow.yaml:2:11: protocol" in err
+    assert "Traceback" not in err
+
+
+# ---- a card of one
+
+
+def test_a_name_alone_says_what_it_is_and_how_to_run_it() -> None:
+    code, out, err = museum("m-dp-1")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "M-DP-1"
+    assert [line.split("  ")[0] for line in lines[1:]] == [
+        *("mistake", "shown by", "made from", "caught as", "source", "run it", "explore"),
+    ]
+    assert lines[3].split("  ")[-1].strip() == "dp_batch, form source-000"
+    assert [line.split("  ")[-1].strip() for line in lines[-2:]] == [
+        "dpsim run museum/m-dp-1",
+        "dpsim museum --only M-DP-1",
+    ]
+
+
+@pytest.mark.parametrize("name", ["m-dp-4", "museum/engine-updated-0.24"])
+def test_what_a_card_says_to_type_is_what_shows_it(name: str) -> None:
+    (card,) = json.loads(museum(name, "--json")[1])
+    done = CliRunner().invoke(app, [*card["run"].split()[1:], "--json"], prog_name="dpsim")
+    assert done.exit_code == 0
+    assert (json.loads(done.stdout)["class"] is None) == (card["class"] is None)
+    assert visit.chosen([card["explore"].split()[-1]])[0].name == card["id"]
+    assert (card["class"] is None) == bool(card["reason"])
+
+
+def test_a_pattern_shows_a_card_of_each_and_every_variant_says_what_it_does_wrong() -> None:
+    shown = json.loads(museum("m-es-9*", "--json")[1])
+    assert [card["id"] for card in shown] == ["M-ES-9", "M-ES-9-interval", "M-ES-9-loads", "M-ES-9-own"]
+    assert [entry.name for entry in registry.variants() if not entry.make.__dict__.get("__doc__")] == []
+
+
+def test_a_card_of_ones_own_names_module_and_file(mail: Path) -> None:
+    code, out, _ = mail_museum(mail, "MAIL-FIRST", "MAIL-BARE")
+    assert code == 0
+    assert f"dpsim run {mail / 'mail-first.yaml'} --module tests.vllm.museum.mail_variants" in out
+    assert f"--only MAIL-FIRST --exhibits {mail} --module tests.vllm.museum.mail_variants" in out
+
+
+def test_a_wrong_name_gets_a_hint_and_two_ways_at_once_are_refused() -> None:
+    code, out, err = museum("M-EZ-1")
+    assert (code, out) == (2, "")
+    assert err.startswith("dpsim: no variant is registered as 'M-EZ-1'; did you mean 'M-ES-1'?")
+    code, _, err = museum("M-ES-1", "--only", "M-ES-2")
+    assert (code, "give one of them" in err) == (2, True)

@@ -1,0 +1,40 @@
+"""On two GPUs: while one microbatch communicates, the other one computes.
+
+spinning       eight layers, computed by hand in test_speed_up: all communicating but the last is beside computing
+spinning-late  M-BT-4, one thing after the other: no kernel of one stream while one of the other runs
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
+from dpsim.contract.world import World
+from dpsim.runner import find_backend
+from dpsim.scenario.communicators import communicators
+from dpsim.vllm.config import Topology
+from tests.vllm.overlap.busy_program import FORWARDS, Busy, busy
+
+pytest.importorskip("torch")
+
+
+def test_intervals() -> None:
+    kernels = {7: [(0, 4_000), (6_000, 9_000)], 8: [(2_000, 6_500)], 9: [(0, 1_000)]}
+    assert busy(kernels) == Busy(7_000, 4_500, 2_000)
+
+
+@pytest.mark.gpu(2)
+@pytest.mark.xdist_group("gpu")
+@pytest.mark.parametrize("name", FORWARDS)
+def test_busy_intervals(name: str) -> None:
+    world = World(2, communicators(Topology(data_parallel_size=2)))
+    run = find_backend("nccl").run(world, "dbo_profiled", name)
+    assert run.finished, run.lost or [journal[-1] for journal in run.journals]
+    for journal in run.journals:
+        [told] = [Busy(*raw[DECISION_VALUE]) for raw in journal if raw[KIND] == "decision" and raw[SITE] == "busy"]
+        shorter = min(told.compute, told.comm)
+        assert shorter > 0
+        if name == "spinning-late":
+            assert told.both == 0, told
+        else:
+            assert told.both >= shorter / 2, told

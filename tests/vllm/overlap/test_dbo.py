@@ -1,0 +1,126 @@
+"""The program dbo: all schedules of two ranks with two microbatches each, and the six rows of 4.9."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.museum import LIMIT
+from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.vllm.config import EngineConfig
+from dpsim.vllm.overlap.step import FORWARDS, DualBatchOverlap
+from tests.vllm.overlap.dbo_worlds import GRAPHS, explored, forwards, scenario
+
+WHOLE = [(2, 1), (2, 1), (2, 1), (2, 1)]
+STRADDLING = [(4, 1), (4, 1)]
+PADDED = [(2, 1), (2, 1), (2, 1), (1, 1)]
+
+
+# ---- in all schedules
+
+
+@pytest.mark.parametrize("requests", [WHOLE, STRADDLING, PADDED])
+def test_two_ranks_of_two_microbatches(requests: list[tuple[int, int]]) -> None:
+    """All tokens come out, whatever runs when. Each rank has two orders: an exit clears what the other exit sets."""
+    found = explored(scenario(requests))
+    assert (found.verdict, found.exploration.runs) == ("proven", 4)
+
+
+@pytest.mark.slow
+def test_with_the_literal_barrier() -> None:
+    """Who comes last of three is a choice on both ranks: 6 times 2 orders on each."""
+    found = explored(scenario(WHOLE, form="source-000"))
+    assert (found.verdict, found.exploration.runs) == ("proven", 144)
+
+
+@pytest.mark.slow
+def test_captured_in_all_schedules() -> None:
+    """A warm-up and a capture have threads; replays have none."""
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
+    found = explored(scenario([(1, 2)] * 4, **sizes))
+    assert (found.verdict, found.exploration.runs) == ("proven", 16)
+
+
+@pytest.mark.slow
+def test_low_latency_in_all_schedules() -> None:
+    found = explored(scenario(WHOLE, variant="dbo-low-latency"))
+    assert found.verdict == "proven"
+
+
+def test_ranks_that_split_differently_hang_or_mismatch() -> None:
+    found = explored(
+        scenario([(2, 1)], variant="dbo-dummy-optout", enforce_eager=True, num_speculative_tokens=1), LIMIT
+    )
+    assert found.failure is not None
+    assert found.failure.problem.klass == "DISAGREEMENT:PLAN"
+    assert "hang" in found.report().lower() or "MISMATCH" in found.report() or "DISAGREEMENT" in found.report()
+
+
+# ---- the six rows
+
+
+@pytest.mark.parametrize("form", sorted(FORWARDS))
+def test_eager_rows(form: str) -> None:
+    assert forwards(scenario(WHOLE, form)) == {"threads": 1}
+    assert forwards(scenario([(1, 1), (1, 1)], form)) == {"plain": 1}, "below the threshold"
+    with_an_empty_one = "threads" if form == "v2-0.33" else "plain"
+    assert forwards(scenario([(4, 1), (2, 1)], form)) == {with_an_empty_one: 1}, "the last microbatch would be empty"
+
+
+def test_graph_rows() -> None:
+    """Two decodes on each rank are replayed; then one rank has one, and the plain model runs past its graphs."""
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
+    assert forwards(scenario([(1, 2)] * 4, **sizes)) == {"threads": 1, "capture": 1, "replay": 2}
+    assert forwards(scenario([(1, 2), (1, 2), (1, 2)], **sizes)) == {"threads": 1, "capture": 1, "eager": 2}
+
+
+def test_a_plain_graph_below_the_threshold() -> None:
+    """A size that is never split has a graph of its own: warm-up, capture, and a replay."""
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [1], "max_num_seqs": 1, **GRAPHS}
+    assert forwards(scenario([(1, 1), (1, 1)], **sizes)) == {"plain": 1, "graph": 2}
+
+
+def test_capture_while_serving() -> None:
+    """A mixed batch with a FULL graph is split, and its microbatches were not captured before (4.9). A capture runs
+    nothing, so the step has no tokens.
+    """
+    sizes: dict[str, Any] = {
+        "cudagraph_mode": "FULL",
+        "capture_graphs": True,
+        "cudagraph_capture_sizes": [4],
+        "max_num_seqs": 2,
+    }
+    found = explored(scenario([(2, 1)] * 4, **sizes))
+    assert found.failure is not None
+    assert found.failure.problem.klass == "STALE:UNWRITTEN"
+
+
+# ---- what it refuses
+
+
+def test_refusals() -> None:
+    config = EngineConfig(num_speculative_tokens=1, speculative_method="mtp").model_dump(mode="json")
+    args = Arguments({"data_parallel_size": 2}, config, (), 1, "0.33")
+    with pytest.raises(Unsuitable, match="has no drafter"):
+        DualBatchOverlap().prepare(args)
+    args = Arguments({"tensor_parallel_size": 2}, EngineConfig().model_dump(mode="json"), (), 1, "0.33")
+    with pytest.raises(Unsuitable, match="tensor_parallel_size"):
+        DualBatchOverlap().prepare(args)
+
+
+# ---- a microbatch that raises
+
+
+def test_a_microbatch_that_is_refused_leaves_nothing_behind() -> None:
+    """The step runs as a whole, eagerly or captured; the siblings were let go, and the budget was given back."""
+    assert forwards(scenario(WHOLE, variant="dbo-falls-back")) == {"threads": 1, "plain": 1}
+    sizes: dict[str, Any] = {"cudagraph_capture_sizes": [2], "max_num_seqs": 2, **GRAPHS}
+    ways = forwards(scenario([(1, 1)] * 4, variant="dbo-falls-back", **sizes))
+    assert ways == {"threads": 1, "plain": 1, "capture": 2, "graph": 2}, "a capture that is given up leaves no graph"
+
+
+def test_a_sibling_is_parked_without_an_abort() -> None:
+    found = explored(scenario(WHOLE, variant="ubatch-parked-sibling"))
+    assert found.failure is not None
+    assert found.failure.problem.klass == "HANG:FLAG:THREAD_ENDED"

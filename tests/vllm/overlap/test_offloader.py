@@ -1,0 +1,114 @@
+"""Weights that come layer by layer, for microbatches (4.8, 4.9, 5.9): each layer's are read twice before they may go.
+
+That only the last microbatch gives a place back is no published rule: with each of them, as layers by themselves do it,
+the copy for a later layer overwrites what the next microbatch is going to read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dpsim.campaign.explored import explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.checks.judge import judge
+from dpsim.contract.interface import Buffer
+from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
+from dpsim.scenario.to_world import prepare, world
+from dpsim.sim.backend import SimBackend
+from dpsim.vllm.capture.offloader import Offloader
+from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
+from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.overlap.step import DualBatchOverlap, Forward033
+from dpsim.vllm.overlap.wrapper import Entry, UBatchWrapper
+from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
+
+EAGER = scenario([(4, 2), (4, 2), (4, 1), (4, 1)])
+CAPTURED = scenario([(2, 3)] * 4, **{**GRAPHS, "cudagraph_capture_sizes": [2], "max_num_seqs": 2})
+
+
+class Offloads(Forward033):
+    """Four layers in two places."""
+
+    layers = 4
+
+    def make_offloader(self) -> Offloader:
+        return Offloader(self.rank, self.layers, places=2)
+
+    async def project(self, layer: int, context: ForwardContext, hidden: Buffer) -> Outputs:
+        outputs = await super().project(layer, context, hidden)
+        assert self.offloader is not None
+        if self.through():
+            self.offloader.after_layer(layer, self.dbo.stream, context.capturing)
+        return outputs
+
+    def through(self) -> bool:
+        """Whether nobody else reads the weights of this layer: all before this microbatch have."""
+        return not self.dbo.enabled or self.dbo.current_ubatch_id == self.config.num_ubatches - 1
+
+
+class EachGivesBack(Offloads):
+    """Each microbatch asks for the next weights as if it were alone."""
+
+    def through(self) -> bool:
+        return True
+
+
+class ReplaysAtOnce(Offloads):
+    """A replay does not wait for weights that an eager forward asked for (M-CG-6)."""
+
+    class Wrapper(UBatchWrapper):
+        def replay(self, context: ForwardContext, entry: Entry) -> None:
+            entry.graph.replay(context.stream, "ubatches.replay")
+
+    wrapper_of = Wrapper
+
+
+class NeverJoins(Offloads):
+    """Copies for the next forward are part of a capture, and nobody joins their stream before it ends (M-CG-7)."""
+
+    class Unjoined(CUDAGraphWrapper):
+        def join(self, context: ForwardContext) -> None:
+            pass
+
+    wrapper = Unjoined
+
+
+def found(one: Any, forward: type[OverlapForward]) -> tuple[list[str], set[str]]:
+    """What is wrong, and how forwards ran."""
+    setup = prepare(one, Path())[2]._replace(forward=forward)
+    run = SimBackend().run_program(world(one), DualBatchOverlap(), setup)
+    ways = {raw[DECISION_VALUE] for raw in run.journals[0] if (raw[KIND], raw[SITE]) == ("decision", "overlap")}
+    return [finding.klass for finding in judge(world(one), run)], ways
+
+
+@pytest.mark.parametrize(
+    ("one", "ways"), [(EAGER, {"threads"}), (CAPTURED, {"threads", "capture", "replay"})], ids=["eager", "captured"]
+)
+def test_weights_are_there_and_stay(one: Any, ways: set[str]) -> None:
+    problems, ran = found(one, Offloads)
+    assert problems == []
+    assert ran >= ways
+
+
+def test_in_all_schedules() -> None:
+    """As many as without: each rank has two orders (`test_dbo`)."""
+    subject = Subject.of(scenario([(4, 1)] * 2))
+    offloads = replace(subject, prepared=subject.prepared._replace(forward=Offloads), make=None)
+    seen = explore_subject(offloads, "dpor", schedules=1000)
+    assert (seen.verdict, seen.exploration.runs) == ("proven", 4)
+
+
+@pytest.mark.parametrize(
+    ("one", "twin", "klass"),
+    [
+        (EAGER, EachGivesBack, "RACE:BUFFER"),
+        (CAPTURED, ReplaysAtOnce, "RACE:BUFFER"),
+        (CAPTURED, NeverJoins, "CRASH:CAPTUREERROR"),
+    ],
+)
+def test_twins_are_found(one: Any, twin: type[OverlapForward], klass: str) -> None:
+    assert klass in found(one, twin)[0]

@@ -1,0 +1,158 @@
+"""Mistakes that are no exhibit, planted in small worlds of dbo: each is found, beside the healthy form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+
+import pytest
+
+from dpsim.contract.interface import Buffer
+from dpsim.scenario import Scenario
+from dpsim.vllm.capture.wrapper import Outputs
+from dpsim.vllm.museum.overlap import LowLatencyForward
+from dpsim.vllm.overlap.all_to_all import LowLatency
+from dpsim.vllm.overlap.barrier import LiteralBarrier
+from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.overlap.sm_control import SMControl
+from dpsim.vllm.overlap.state import Forward
+from dpsim.vllm.overlap.step import Forward033
+from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper
+from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
+
+WHOLE = scenario([(2, 1)] * 4)
+THEN_PLAIN = scenario([(2, 2), (2, 2), (2, 2), (2, 1)])
+"""Two microbatches in the first step, and none in the second, for rank 1 has one token."""
+
+
+class NotRestored(Forward033):
+    """The main thread goes on with the forward context of whoever ran last (I-BT-9)."""
+
+    class Wrapper(UBatchWrapper):
+        async def run_ubatches(self, parts: Sequence[Part]) -> Outputs:
+            running = self.start(parts, capturing=False)
+            await self.barrier.main()
+            results = await self.finish(running)
+            return self.concatenated(results, running.contexts[0].compute_stream)
+
+    wrapper_of = Wrapper
+
+
+class HookTwice(LowLatencyForward):
+    """A hook is not taken away before it runs, and another call runs it again (I-BT-7)."""
+
+    class Context(UBatchContext):
+        def maybe_run_recv_hook(self) -> None:
+            if self.recv_hook is not None:
+                self.recv_hook()
+
+    ubatch_context = Context
+
+
+class ComputeKept(Forward033):
+    """Communication gets its multiprocessors back, and computing does not (4.10)."""
+
+    class Half(SMControl):
+        def restore(self) -> None:
+            self.comm = self.total
+
+    sm_control = Half
+
+
+class Uncapped(Forward033):
+    """Communication gets what the environment asks for, which is more than its buffers are made for (4.10)."""
+
+    class Wanted(SMControl):
+        wanted = 40
+        budget = property(lambda self: self.wanted)
+
+    sm_control = Wanted
+
+
+class Capped(Forward033):
+    class Wanted(SMControl):
+        wanted = 40
+
+    sm_control = Wanted
+
+
+@pytest.mark.parametrize(
+    ("one", "mistake", "klass", "healthy"),
+    [
+        (WHOLE, NotRestored, "CRASH:WRONGFORWARD", Forward033),
+        (WHOLE, HookTwice, "CRASH:RECEIVEDTWICE", LowLatencyForward),
+        (THEN_PLAIN, ComputeKept, "CRASH:TOOFEWSMS", Forward033),
+        (WHOLE, Uncapped, "CRASH:TOOFEWSMS", Capped),
+    ],
+)
+def test_planted(one: Scenario, mistake: type[OverlapForward], klass: str, healthy: type[OverlapForward]) -> None:
+    assert planted(one, healthy).verdict == "proven"
+    assert found_class(planted(one, mistake)) == klass
+
+
+class BrokenReceive(RuntimeError):
+    """What a hook raises."""
+
+
+class NoKernel(RuntimeError):
+    """What the first microbatch raises in the first step."""
+
+
+# ---- a microbatch that raises where nobody looks
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_hook_that_raises_as_its_microbatch_leaves(number: int) -> None:
+    """It is what the step raises, and the other microbatch does not stand for ever."""
+
+    class Context(UBatchContext):
+        def maybe_run_recv_hook(self) -> None:
+            if self.id == number and self.id not in self.state.ids.values():
+                raise BrokenReceive("nothing came")
+            super().maybe_run_recv_hook()
+
+    class Raises(LowLatencyForward):
+        ubatch_context = Context
+
+    found = planted(WHOLE, Raises)
+    assert found_class(found) == "CRASH:BROKENRECEIVE"
+    assert f"thread ubatch.{number} of ranks 0, 1 raised BrokenReceive" in found.report(), "main only passed it on"
+
+
+class FallsBack(OverlapForward):
+    """Source 001 with hooks: a step that is refused runs as a whole, and the next one is split again."""
+
+    all_to_all = LowLatency
+
+    class Wrapper(UBatchWrapper):
+        async def __call__(self, forward: Forward, inputs: tuple[Buffer, ...], parts: Sequence[Part] | None) -> Outputs:
+            try:
+                return await super().__call__(forward, inputs, parts)
+            except NoKernel:
+                return await super().__call__(forward, inputs, None)
+
+    wrapper_of = Wrapper
+
+    async def mixture(self, layer: int, attended: Buffer) -> Buffer:
+        if self.dbo.enabled and not self.dbo.current_ubatch_id and not self.rank.step:
+            raise NoKernel("no kernel for so few tokens")
+        return await super().mixture(layer, attended)
+
+
+class StaysOpen(FallsBack):
+    """The barrier that was broken off lets the next step pass."""
+
+    class Barrier(LiteralBarrier):
+        def begin(self, num_ubatches: int) -> None:
+            self._tickets, self._broken = count(), False
+
+    barrier = Barrier
+
+
+@pytest.mark.slow
+def test_the_literal_barrier_holds_after_it_was_broken_off() -> None:
+    """More than can be listed: so many schedules, in which a barrier that stays open is found."""
+    again = scenario([(2, 2)] * 4, form="source-000")
+    assert found_class(planted(again, FallsBack, schedules=20)) is None
+    assert found_class(planted(again, StaysOpen, schedules=20)) == "CRASH:ATTRIBUTEERROR"

@@ -1,0 +1,114 @@
+"""The promise that flags order what the threads of `dbo` share in Python, held against schedules that do without it.
+
+`ordered_by_flags` lets a search leave out orders of calls on different things. Here all turns of a rank conflict, as
+without the promise. That is too much to come to the end of, so schedules are sampled: of one rank, whose two
+microbatches have all that threads share. (DPOR has not come to the end of it after 2,000.)
+
+The twin puts outputs together in the order in which they came: M-BT-7 without the one yield more by which that exhibit
+has the second microbatch come first. The search that trusts the promise proves it, for no flag says who keeps its
+outputs first; sampling finds that it does not hold. Of the contexts a flag does say it (`UBatchContext.registry`), so a
+barrier at which nobody waits is found with the promise, too.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dpsim.campaign.explored import Explored, explore_subject
+from dpsim.campaign.subject import Subject
+from dpsim.scenario import Scenario
+from dpsim.scenario.to_world import prepare, world
+from dpsim.vllm.data_parallel.step import Execution
+from dpsim.vllm.data_parallel.timeline import Batch
+from dpsim.vllm.museum.overlap import InOrderOfCompletion, LowLatencyForward, SkipsBarrier
+from dpsim.vllm.overlap.barrier import ReadyBarrier
+from dpsim.vllm.overlap.forward import OverlapForward
+from dpsim.vllm.overlap.step import FORWARDS, DualBatchOverlap, Forward033, OverlapSetup, OverlapStep
+from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
+
+EAGER = scenario([(2, 1), (2, 1)], ranks=1)
+TWICE = scenario([(2, 2), (2, 2)], ranks=1)
+CAPTURED = scenario([(1, 2), (1, 2)], ranks=1, cudagraph_capture_sizes=[2], max_num_seqs=2, **GRAPHS)
+FORMS: dict[str, type[OverlapForward]] = {**FORWARDS, "low-latency": LowLatencyForward}
+SAMPLES = [
+    (EAGER, "0.33", "random", 500),
+    (EAGER, "0.33", "pct", 1000),
+    (EAGER, "source-000", "pct", 300),
+    (EAGER, "low-latency", "pct", 500),
+    (CAPTURED, "0.33", "pct", 300),
+]
+
+
+class Alone(OverlapStep):
+    """One rank that agrees with itself. No engine does, and so none splits the batch of a rank that is alone."""
+
+    async def coordinate(self, batch: Batch) -> Execution:
+        mode, descriptor = self.flow.first_dispatch(batch)
+        plan = await self.agree(self.flow.local_batch(batch, mode, descriptor))
+        [agreed] = plan.num_tokens or (descriptor.num_tokens,)
+        mode, descriptor = self.flow.second_dispatch(batch, agreed, plan)
+        return Execution(plan, mode, agreed, batch, descriptor)
+
+
+class Unpromised(DualBatchOverlap):
+    ordered_by_flags = False
+
+
+class AsTheyCame(Forward033):
+    wrapper_of = InOrderOfCompletion.Wrapper
+
+
+class OneNotWaitedFor(LowLatencyForward):
+    """The main thread does not wait for the last microbatch."""
+
+    class Barrier(ReadyBarrier):
+        def begin(self, num_ubatches: int) -> None:
+            super().begin(num_ubatches)
+            self.expected -= 1
+
+    barrier = Barrier
+
+
+class NotRenewed(LowLatencyForward):
+    """The second step finds the barrier open, as the first one left it."""
+
+    class Barrier(ReadyBarrier):
+        def begin(self, num_ubatches: int) -> None:
+            self.expected = num_ubatches
+
+    barrier = Barrier
+
+
+def explored(
+    one: Scenario, program: type[DualBatchOverlap], forward: type[OverlapForward], strategy: str, schedules: int
+) -> Explored:
+    _, _, prepared = prepare(one, Path())
+    assert isinstance(prepared, OverlapSetup)
+    subject = Subject(world(one), program(), prepared._replace(forward=forward, step=Alone), repeats=False)
+    return explore_subject(subject, strategy, schedules=schedules)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("one", "form", "strategy", "schedules"), SAMPLES)
+def test_nothing_is_found_without_the_promise(one: Scenario, form: str, strategy: str, schedules: int) -> None:
+    assert explored(one, DualBatchOverlap, FORMS[form], "dpor", 1000).verdict == "proven"
+    found = explored(one, Unpromised, FORMS[form], strategy, schedules)
+    assert (found.verdict, found.exploration.runs) == ("sampled", schedules)
+
+
+def test_a_promise_that_is_not_kept_is_found() -> None:
+    assert explored(EAGER, DualBatchOverlap, AsTheyCame, "dpor", 1000).verdict == "proven"
+    found = explored(EAGER, Unpromised, AsTheyCame, "pct", 300)
+    assert found.failure is not None
+    assert found.failure.problem.klass == "CRASH:WRONGSUM"
+
+
+@pytest.mark.parametrize("forward", [SkipsBarrier, OneNotWaitedFor, NotRenewed])
+def test_barriers_are_judged_with_the_promise(forward: type[OverlapForward]) -> None:
+    """Contexts are shared in Python, and a call on a flag says so."""
+    assert explored(TWICE, DualBatchOverlap, LowLatencyForward, "dpor", 100).verdict == "proven"
+    found = explored(TWICE, DualBatchOverlap, forward, "dpor", 100)
+    assert found.failure is not None
+    assert found.failure.problem.klass == "CRASH:ATTRIBUTEERROR"

@@ -1,0 +1,155 @@
+"""Microbatches of the V2 runner, in threads and captured: the last one may be empty, and sizes have two graphs (3.4).
+
+A FULL replay over an empty last microbatch is M-UB-13, which 0.33 does. Here attention finds rows that are inert, so
+all tokens come out: what finds it is that the step looks at what it is about to replay.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.checks.judge import judge
+from dpsim.scenario.to_world import prepare, world
+from dpsim.sim.backend import SimBackend
+from dpsim.vllm.data_parallel.microbatch import Slicing, Slicing033
+from dpsim.vllm.data_parallel.microbatch_inputs import MetadataCut
+from dpsim.vllm.museum.batch_v2 import KeepsHalfEmpty, Repaired
+from dpsim.vllm.overlap.forms import ForwardV2, OverlapStepV2
+from dpsim.vllm.overlap.graph_keys import GraphKeys, Keys033
+from dpsim.vllm.overlap.step import OverlapSetup
+from tests import ROOT
+from tests.properties import breaks, examples, holds
+from tests.vllm.overlap.dbo_worlds import GRAPHS, explored, forwards, scenario
+
+V2 = "v2-0.33"
+CAPTURED: dict[str, Any] = {"cudagraph_capture_sizes": [2, 4], "max_num_seqs": 4, **GRAPHS}
+
+Requests = list[tuple[int, int]]
+
+
+class RepairedOverlap(Repaired, OverlapStepV2):
+    """0.33 without its two defects."""
+
+
+class KeepsGraph(KeepsHalfEmpty, OverlapStepV2):
+    """M-UB-13."""
+
+
+def classes(
+    requests: Requests,
+    step: type[OverlapStepV2] = RepairedOverlap,
+    forward: type[ForwardV2] = ForwardV2,
+    **config: Any,
+) -> list[str]:
+    """What is found in one run."""
+    one = scenario(requests, V2, **config)
+    program, _, prepared = prepare(one, ROOT)
+    assert isinstance(prepared, OverlapSetup)
+    told = world(one)
+    return [
+        finding.klass
+        for finding in judge(
+            told, SimBackend().run_program(told, program, prepared._replace(step=step, forward=forward))
+        )
+    ]
+
+
+def test_an_empty_last_microbatch_in_all_schedules() -> None:
+    """Four tokens and two: on the smaller rank the second thread has padding only."""
+    found = explored(scenario([(4, 1), (2, 1)], V2))
+    assert (found.verdict, found.exploration.runs) == ("proven", 4)
+
+
+@pytest.mark.slow
+def test_captured_in_all_schedules() -> None:
+    """One size, captured whole and split: two runs have threads on each of two ranks."""
+    found = explored(scenario([(1, 2)] * 4, V2, cudagraph_capture_sizes=[2], max_num_seqs=2, **GRAPHS))
+    assert (found.verdict, found.exploration.runs) == ("proven", 16)
+
+
+def test_a_size_has_two_graphs() -> None:
+    """Of two and four tokens each: warm-up and capture of the whole, and of microbatches. A step that is not split
+    replays a whole one, where the V1 runner has none and runs past its graphs.
+    """
+    captures = {"plain": 2, "graph": 2, "threads": 2, "capture": 2}
+    assert forwards(scenario([(1, 2)] * 8, V2, **CAPTURED)) == captures | {"replay": 2}
+    assert forwards(scenario([(1, 3)] * 3, V2, **CAPTURED)) == captures | {"graph": 2 + 3}
+
+
+@pytest.mark.parametrize(("smaller", "found"), [(2, ["CRASH:EMPTYREPLAY"]), (3, [])])
+def test_examples(smaller: int, found: list[str]) -> None:
+    """A-19 in small: with exactly half of the graph's four tokens on rank 1, the release keeps the graph."""
+    requests = [(1, 1)] * (3 + 2 if smaller == 2 else 4 + 3)
+    assert classes(requests, OverlapStepV2, **CAPTURED) == found
+    assert classes(requests, **CAPTURED) == []
+
+
+# ---- random worlds
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> tuple[Requests, dict[str, Any]]:
+    """Decodes, and now and then a prompt; two or three microbatches; captured or not."""
+    prompts = st.sampled_from([1, 1, 1, 2, 5])
+    requests = draw(st.lists(st.tuples(prompts, st.integers(1, 3)), min_size=2, max_size=8))
+    parts = draw(st.sampled_from([2, 2, 3]))
+    sizes = {"cudagraph_capture_sizes": draw(st.sampled_from([[2, 4], [3, 6], [6]])), "max_num_seqs": 6, **GRAPHS}
+    return requests, {"num_ubatches": parts} | draw(st.sampled_from([sizes, sizes, {"enforce_eager": True}]))
+
+
+Drawn = tuple[Requests, dict[str, Any]]
+
+
+def nothing_found(
+    drawn: Drawn, step: type[OverlapStepV2] = RepairedOverlap, forward: type[ForwardV2] = ForwardV2
+) -> None:
+    found = classes(drawn[0], step, forward, **drawn[1])
+    assert found == [], f"found: {found}"
+
+
+@examples(4, 60)
+def test_nothing_is_found(examples: int) -> None:
+    holds(nothing_found, worlds(), examples)
+
+
+class RefusesEmpty(ForwardV2):
+    """Metadata is cut as by the V1 runner, which knows no empty microbatch."""
+
+    metadata_cut: type[MetadataCut] = MetadataCut
+
+
+class NamesNobody(ForwardV2):
+    """Slices are the V1 runner's: one behind the last real token names requests that there are none of."""
+
+    slicing: type[Slicing] = Slicing033
+
+
+class OneGraphASize(ForwardV2):
+    """Keys are the V1 runner's: a step that is not split runs past the graph that there is for it."""
+
+    graph_keys: type[GraphKeys] = Keys033
+
+
+@pytest.mark.parametrize(("wrong", "said"), [(RefusesEmpty, "CRASH:ASSERTIONERROR"), (NamesNobody, "CRASH:INDEXERROR")])
+def test_a_wrong_forward_is_found(wrong: type[ForwardV2], said: str) -> None:
+    """Where the second microbatch of rank 1 has no token."""
+    requests = [(4, 1), (2, 1)]
+    assert said in classes(requests, forward=wrong, enforce_eager=True)
+    assert classes(requests, enforce_eager=True) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("forward", "step"), [(RefusesEmpty, RepairedOverlap), (ForwardV2, KeepsGraph)])
+def test_random_worlds_find_it(forward: type[ForwardV2], step: type[OverlapStepV2]) -> None:
+    breaks(lambda drawn: nothing_found(drawn, step, forward), worlds(), "found: ", examples=200)
+
+
+def test_keys_of_the_other_runner() -> None:
+    """Not wrong, and slower."""
+    one = scenario([(1, 3)] * 3, V2, **CAPTURED)
+    program, _, prepared = prepare(one, ROOT)
+    run = SimBackend().run_program(world(one), program, prepared._replace(forward=OneGraphASize))
+    assert program.figures(prepared, run.journals)["forwards"]["eager"] == 3

@@ -1,0 +1,147 @@
+"""What overlap is worth: two microbatches with communication as long as computation, in eight layers.
+
+By hand. In each of L layers a microbatch has attention (a), dispatch (d), an expert (e) and combine (k), each as long
+as t. One after the other two microbatches take 2 * 4 * L * t = 64 t.
+
+With the baton the compute stream has a0 a1 e0 e1 | a0 a1 e0 e1 | ..., the comm stream d0 d1 k0 k1 | ...:
+
+    compute  a0 a1 e0 e1 a0 a1 e0 e1 ...
+    comm        d0 d1 k0 k1 d0 d1 k0 k1 ...
+
+d0 comes after a0, beside a1; e0 after d0, beside d1; k0 after e0, beside e1; and the next layer's a0 after k0, beside
+k1. The compute stream never waits, and only the last k1 is beside nothing: 4 * L * t + t = 33 t, so 64 / 33 = 1.94.
+
+M-BT-4 records after the yield that computing is done. d0 then comes after a1, and e0, which is enqueued when u0 goes
+on, after d0. d1 comes after what is enqueued by then, e0 among it; e1 after d1. So nothing is beside anything, as far
+as a receive does not yield: 64 t and 1.00. Where a combine yields once more before it is received (4.4), u1 records
+before u0 enqueues that it waits for k0: k1 comes after k0 and no later, so the next layer's a0, after k0, is beside
+k1. Each layer but the last gains one t, and the last none: (7 * L + 1) t = 57 t, so 64 / 57 = 1.12.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.contract.interface import Buffer, Rank, Stream
+from dpsim.contract.program import Program, Request
+from dpsim.contract.world import World
+from dpsim.scenario.communicators import communicators
+from dpsim.sim.backend import SimBackend
+from dpsim.sim.graph.costs import REFERENCE
+from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
+from dpsim.vllm.data_parallel.batch import Source000, StepPlan
+from dpsim.vllm.data_parallel.flow import Flow033
+from dpsim.vllm.data_parallel.forward import Execution
+from dpsim.vllm.data_parallel.timeline import Batch, Timeline
+from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.model.kernels import fill
+from dpsim.vllm.overlap.all_to_all import HighThroughput
+from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.library import Library
+from dpsim.vllm.overlap.routing import Route
+from dpsim.vllm.overlap.step import Forward033, OverlapStep
+
+LAYERS = 8
+T = REFERENCE.on_device(2, 0)
+"""An all-to-all of two ranks, a handful of bytes."""
+AFTERWARDS = REFERENCE.kernel + REFERENCE.read
+"""The copy of the rows, and reading them."""
+
+
+class WithoutWaiting(Library):
+    async def workspace(self, stream: Stream) -> Buffer:
+        if (self.rank.thread, stream.name) not in self.workspaces:
+            scratch = self.workspaces[self.rank.thread, stream.name] = stream.alloc(1, "int32", "library.workspace")
+            stream.launch("library.clear", fill, writes=[scratch], args=(0,), cost=0)
+        return self.workspaces[self.rank.thread, stream.name]
+
+
+class Eight(Forward033):
+    layers = LAYERS
+    project_ns, attention_ns, expert_ns = 1000, T - 1000, T
+    library_of = WithoutWaiting
+
+    async def end(self, witness: object) -> None:
+        pass
+
+
+class RecordsLate(UBatchContext):
+    """M-BT-4."""
+
+    def signal_compute_done(self) -> None:
+        pass
+
+    def wait_compute_done(self) -> None:
+        super().signal_compute_done()
+        super().wait_compute_done()
+
+
+class ReceivesAtOnce(HighThroughput):
+    """The compute stream waits for a combine as soon as it is enqueued, as it does for a dispatch."""
+
+    async def receive(self, route: Route, combined: Buffer, hidden: Buffer) -> None:
+        self.dbo.switch_to_comm()
+        self.unpermuted(route, combined, hidden)
+        self.drop(combined, self.dbo.stream)
+        self.dbo.switch_to_compute_sync()
+
+
+class EightAtOnce(Eight):
+    all_to_all = ReceivesAtOnce
+
+
+class EightLate(Eight):
+    ubatch_context = RecordsLate
+
+
+class EightLateAtOnce(EightAtOnce):
+    ubatch_context = RecordsLate
+
+
+class Agreed(OverlapStep):
+    """What is agreed is known, so that the time is the forward's."""
+
+    async def coordinate(self, batch: Batch) -> Execution:
+        tokens = batch.num_tokens
+        plan = StepPlan(True, (tokens, tokens), RuntimeMode.NONE)
+        return Execution(plan, RuntimeMode.NONE, tokens, batch, Descriptor(tokens))
+
+
+class Forwards(Program[type[Forward033]]):
+    threaded = True
+
+    async def run(self, rank: Rank, prepared: type[Forward033]) -> None:
+        config = EngineConfig(
+            enable_dbo=True, dbo_decode_token_threshold=2, dbo_prefill_token_threshold=2, enforce_eager=True
+        )
+        timeline = Timeline([Request(0, 4, 1)] * 2, 2, config, 1)
+        await Agreed(rank, rank.rank, Flow033(config, Source000()), captured=prepared).run(timeline)
+
+
+def elapsed(forward: type[Forward033]) -> float:
+    """The forward's device time, in multiples of t."""
+    world = World(2, communicators(Topology(data_parallel_size=2)))
+    run = SimBackend().run_program(world, Forwards(), forward)
+    assert run.finished, [journal[-1] for journal in run.journals]
+    return (run.elapsed_ns - AFTERWARDS) / T
+
+
+SERIAL = 8 * LAYERS
+
+
+@pytest.mark.parametrize(
+    ("forward", "by_hand"),
+    [
+        (Eight, 4 * LAYERS + 1),
+        (EightAtOnce, 4 * LAYERS + 1),
+        (EightLate, 7 * LAYERS + 1),
+        (EightLateAtOnce, SERIAL),
+    ],
+)
+def test_as_computed_by_hand(forward: type[Forward033], by_hand: int) -> None:
+    assert elapsed(forward) == pytest.approx(by_hand, rel=0.05)
+
+
+def test_speed_ups() -> None:
+    assert SERIAL / elapsed(Eight) == pytest.approx(64 / 33, rel=0.05)
+    assert SERIAL / elapsed(EightLateAtOnce) == pytest.approx(1.0, rel=0.05)

@@ -1,0 +1,121 @@
+"""The mutants of sampled tokens and hidden states: found in random worlds without being told where, or harmless there.
+
+The smallest world of each is its exhibit. What is harmless is looked for in whole scopes by test_tokens_scopes.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+
+from dpsim.campaign.museum import without_variant
+from dpsim.checks import matches
+from dpsim.contract.registry import variant, variants
+from dpsim.runner import run_scenario
+from dpsim.scenario import load_scenario
+from dpsim.scenario.locate import scenario_path
+from tests.properties import breaks, holds
+from tests.vllm.pipeline.token_worlds import EXTREMES, Drawn, drawn_worlds, pieces, varied_worlds
+
+CAPTURED = "dpsim.vllm.museum.captures", "dpsim.vllm.museum.offloading", "dpsim.vllm.museum.graph_bugs"
+"""Their variants need graphs that are captured: see test_graphs.py."""
+KNOWN = {entry.name: entry.expected for entry in variants("pp_tokens") if entry.make.__module__ not in CAPTURED}
+HARMLESS = [name for name, expected in KNOWN.items() if expected is None]
+SEVERAL = drawn_worlds(stages=(2, 2, 3), most=5)
+OTHERS = {
+    "dpsim.vllm.museum.steps": drawn_worlds(stages=(2, 2, 3), most=4, replicas=2),
+    "dpsim.vllm.museum.remote_calls": varied_worlds(stages=(2, 2, 3), most=4, replicas=2),
+    "dpsim.vllm.museum.requests": varied_worlds(stages=(2,), drafts=(1, 2), most=4),
+    "dpsim.vllm.museum.tensor_parallel": drawn_worlds(stages=(2, 2, 3), most=2, tensor_parallel_size=2),
+}
+
+
+def with_scarce_blocks(drawn: Drawn) -> Drawn:
+    """The KV cache holds just the longest request."""
+    most = max(one.prompt_tokens + one.output_tokens for one in drawn.requests)
+    blocks = most + 2 * (1 + drawn.config["num_speculative_tokens"])
+    slots = max(2, drawn.config["max_num_seqs"])
+    scarce = {"max_num_seqs": slots, "max_num_batched_tokens": 24, "block_size": 1, "num_gpu_blocks_override": blocks}
+    return drawn._replace(config={**drawn.config, **scarce})
+
+
+PREEMPTING = ["pp-admits-preempting", "M-ES-16", "M-ES-16-behind"]
+SCARCE = drawn_worlds(stages=(2,), drafts=(1, 2, 3), most=5).map(with_scarce_blocks)
+
+
+def worlds(name: str) -> st.SearchStrategy[Drawn]:
+    """Dummy steps need replicas, slices tensor parallelism, a spinning receive a narrow device, and some mutants
+    preemptions or requests of all kinds.
+    """
+    if name in PREEMPTING:
+        return SCARCE
+    if name in ("pp-warms-up", "pp-warmup-bcast"):
+        return SEVERAL.map(lambda drawn: drawn._replace(residency=1))
+    return OTHERS.get(variant(name).make.__module__, SEVERAL)
+
+
+SESSIONS = ["pp-session-generation", "pp-session-result", "pp-session-seat"]
+RARE = ["M-PP-15", "M-PS-8-deep", *SESSIONS]
+"""In hundreds of random worlds there is hardly one that shows them; their exhibits do in every run."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] * (name in RARE), id=name) for name in KNOWN if name not in HARMLESS],
+)
+def test_a_mutant_is_found_without_being_told_where(name: str) -> None:
+    expected = KNOWN[name]
+    assert expected is not None
+
+    def not_found(drawn: Drawn) -> None:
+        found = [klass for eager in EXTREMES for klass in drawn.play(eager, **pieces(name)).classes]
+        assert not any(matches(klass, expected) for klass in found), "found"
+
+    breaks(not_found, worlds(name), "found")
+
+
+@pytest.mark.slow
+def test_a_harmless_mutant_is_harmless_everywhere() -> None:
+    def nothing_found(chosen: tuple[str, Drawn]) -> None:
+        name, drawn = chosen
+        for eager in EXTREMES:
+            assert drawn.play(eager, **pieces(name)).classes == []
+
+    named = st.sampled_from(HARMLESS).flatmap(lambda name: st.tuples(st.just(name), worlds(name)))
+    holds(nothing_found, named, examples=100)
+
+
+@pytest.mark.slow
+def test_a_slot_that_is_given_back_late_harms_nothing_where_requests_are_preempted() -> None:
+    """M-ES-16; behind the admissions it does."""
+
+    def nothing_found(drawn: Drawn) -> None:
+        assert drawn.play(**pieces("M-ES-16")).classes == []
+
+    holds(nothing_found, SCARCE, examples=200)
+
+
+def test_tokens_behind_the_drafter_cost_time_and_nothing_else() -> None:
+    """M-ES-8: in its exhibit, and without a drafter, where the main stream still stands behind the broadcast."""
+    wrong = load_scenario(scenario_path("museum/m-es-8"))
+    healthy = without_variant(wrong)
+    drafts, none = [run_scenario(one).run for one in (healthy, wrong)], {"num_speculative_tokens": 0}
+    plain = [
+        run_scenario(one.model_copy(update={"config": one.config.model_copy(update=none)})) for one in (healthy, wrong)
+    ]
+    lost = [wrong.elapsed_ns - healthy.elapsed_ns for healthy, wrong in (drafts, [one.run for one in plain])]
+    assert lost[0] > lost[1] > 0
+
+
+def test_both_defects_of_the_page_are_found() -> None:
+    """One property finds the width, and with the width mended the mask, each without being told where to look."""
+
+    def all_is_well(drawn: Drawn, **changed: Any) -> None:
+        found = drawn.play(**changed).findings
+        assert found == [], f"{found[0].klass}: {found[0].message}"
+
+    holds(all_is_well, SEVERAL, examples=40)
+    breaks(lambda drawn: all_is_well(drawn, **pieces("page-002")), SEVERAL, "MISMATCH:COLLECTIVE:COUNT")
+    breaks(lambda drawn: all_is_well(drawn, **pieces("M-PP-14")), SEVERAL, "CRASH:WRONG")

@@ -1,0 +1,49 @@
+"""Which rows need their token: what the engine's own code answered, row by row, in two releases (6.4)."""
+
+from __future__ import annotations
+
+import pytest
+
+from dpsim.vllm.answers import comparison
+from dpsim.vllm.answers.comparison import Difference
+from dpsim.vllm.answers.need_mask import NEED_MASK, Rule
+from dpsim.vllm.answers.stored import answers
+from dpsim.vllm.pipeline.batches import Row
+from dpsim.vllm.pipeline.need_mask import needs_024, needs_033
+
+
+def differing(version: str, rule: Rule) -> list[Difference]:
+    return comparison.differing(NEED_MASK, answers("need_mask", version), rule)
+
+
+@pytest.mark.parametrize(("version", "rule"), [("0.24.0", needs_024), ("0.33.0", needs_033)])
+def test_as_the_engine_answers(version: str, rule: Rule) -> None:
+    assert len(answers("need_mask", version)) == 500
+    assert differing(version, rule) == []
+
+
+def whoever_samples(row: Row) -> bool:
+    return row.samples
+
+
+def one_token_more(row: Row) -> bool:
+    return needs_024(row._replace(limit=row.limit + 1))
+
+
+def decodes_alone(row: Row) -> bool:
+    return needs_033(row) and not row.prefilling
+
+
+@pytest.mark.parametrize(
+    ("version", "wrong"),
+    [
+        ("0.24.0", needs_033),
+        ("0.24.0", one_token_more),
+        ("0.24.0", whoever_samples),
+        ("0.33.0", needs_024),
+        ("0.33.0", decodes_alone),
+        ("0.33.0", whoever_samples),
+    ],
+)
+def test_another_rule_is_found(version: str, wrong: Rule) -> None:
+    assert differing(version, wrong)

@@ -1,0 +1,67 @@
+"""What a start that fails says: who is missing, where, and what stands in the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.vllm.startup.worlds import run, start
+
+TWO_NODES = {"nnodes": 2}
+
+
+def died(who: str, site: str) -> dict[str, Any]:
+    return {"faults": [{"kind": "die", "rank": who, "at": {"site": site, "ordinal": 0}}]}
+
+
+@pytest.mark.parametrize(
+    ("what", "who", "said"),
+    [
+        pytest.param(
+            {"form": "0.14", "ports": [40004]},
+            "engine.0",
+            "waited 100 s for engine.1 in engine_dp_group at port 40003 (members); the others come to port 40004, "
+            "where another program listens: end it, as engine.0 had to go on to port 40003",
+            id="a listed port is taken",
+        ),
+        pytest.param(
+            {"form": "0.14", "ports": [40004, 40003]},
+            "engine.0",
+            "to port 40004, where another program listens: end it, as engine.0 had to go on to port 40002",
+            id="two are",
+        ),
+        pytest.param(
+            {"form": "0.14", **died("engine.1", "say.members")},
+            "engine.0",
+            "waited 100 s for engine.1 in engine_dp_group at port 40004 (members); it is late, has died",
+            id="twin: no port is taken",
+        ),
+        pytest.param(
+            {"dp": 3, **died("engine.1", "subscribe")},
+            "engine.2",
+            "waited 900 s for engine.1 to subscribe",
+            id="one does not subscribe",
+        ),
+        pytest.param(
+            {"config": TWO_NODES, "config_by_rank": {1: {"enable_dbo": True}}},
+            "frontend",
+            "than the front end: engine.1 of node 1 (started by frontend.1): enable_dbo: true there, false here",
+            id="a node has other settings",
+        ),
+        pytest.param(
+            {"config_by_rank": {1: {"enable_dbo": True}}},
+            "frontend",
+            "than the front end: engine.1: enable_dbo: true there, false here",
+            id="twin: one node",
+        ),
+        pytest.param(
+            {"config": TWO_NODES, **died("frontend.1", "spawn.engine.1")},
+            "frontend",
+            "waited 300 s for engine.1 of node 1 (started by frontend.1) (hello)",
+            id="the front end of a node is dead",
+        ),
+    ],
+)
+def test_who_and_where(what: dict[str, Any], who: str, said: str) -> None:
+    assert said in run(start(**what)).errors[who]

@@ -1,0 +1,39 @@
+"""Engines that a launcher of somebody else's starts: each takes its data-parallel rank from its number."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import product
+
+import pytest
+
+from dpsim.runner import run_scenario
+from dpsim.scenario import Scenario, program_args, scenario_from
+from dpsim.vllm.startup.program import Startup
+
+
+def launched(form: str = "0.33", sizes: Mapping[str, int] | None = None) -> Scenario:
+    return scenario_from(
+        {
+            "name": "launched",
+            "protocol": {"name": "startup", "form": form},
+            "topology": {"data_parallel_size": 2, **(sizes or {})},
+            "config": {"distributed_executor_backend": "external_launcher", "parallel_rules": "0.33"},
+            "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]},
+        }
+    )
+
+
+def test_each_engine_has_a_rank_of_its_own() -> None:
+    """RANK // (world size // D): with one RANK for all, every engine would be replica 0."""
+    for pp, pcp, tp in product((1, 2), repeat=3):
+        sizes = {"pipeline_parallel_size": pp, "prefill_context_parallel_size": pcp, "tensor_parallel_size": tp}
+        engines = Startup().prepare(program_args(launched(sizes=sizes), [])).engines
+        assert [(each.data_parallel_rank, each.data_parallel_index) for each in engines] == [(0, 0), (1, 1)]
+        assert {each.world_size for each in engines} == {2 * pp * pcp * tp}
+
+
+@pytest.mark.parametrize("form", ["0.14", "0.33"])
+def test_they_come_up(form: str) -> None:
+    """Engines of the same rank would draw from the same seed, which a start does not allow."""
+    assert run_scenario(launched(form)).verdict == "held"

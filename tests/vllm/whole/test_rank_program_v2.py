@@ -1,0 +1,204 @@
+"""The program `whole_engine_dp` on the V2 runner: its step in the composition, and what is refused (10.0, 10.1)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from dpsim.contract.ops import COMMUNICATOR, KIND, SITE, STEP
+from dpsim.runner import run_scenario
+from dpsim.scenario import ScenarioError, load_scenario
+from dpsim.scenario.locate import scenario_path
+from dpsim.scenario.to_world import prepare
+from dpsim.vllm.data_parallel.batch_v2 import AgreementV2, LocalV2
+from dpsim.vllm.data_parallel.drafter import Drafter
+from dpsim.vllm.data_parallel.drafter_v2 import DrafterV2
+from dpsim.vllm.data_parallel.step import DataParallelStep
+from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.overlap.forms import OverlapStepV2
+from dpsim.vllm.whole.pieces import AgreementOfV2
+from dpsim.vllm.whole.rank_engine import RankWorker
+from dpsim.vllm.whole.stacks import Pieces, resolve_arguments
+from tests import ROOT
+from tests.vllm.whole.test_rank_program import CAPTURED, DRAFTS, REQUESTS, SPLIT, DummyWithoutDrafter, in_lockstep
+from tests.vllm.whole.whole_worlds import EAGER, Control, Seen, explored, request, run, scenario, whole
+
+V2: dict[str, Any] = {"swaps": {"runner": "v2"}}
+DECODES = CAPTURED | {"cudagraph_mode": "FULL_DECODE_ONLY"}
+WORLDS: dict[str, dict[str, Any]] = {
+    "plain": EAGER,
+    "captured": CAPTURED,
+    "drafts": DRAFTS | {"async_scheduling": True},
+    "split": V2 | SPLIT | EAGER,
+    "split, async": V2 | SPLIT | EAGER | {"async_scheduling": True},
+    "split, captured": V2 | SPLIT | DECODES,
+    "split, three ranks": V2 | SPLIT | EAGER | {"dp": 3},
+}
+
+
+def swaps_of_steps(seen: Seen, rank: int) -> list[int]:
+    """Steps in which a rank told its batch; a swap is a receive and a send."""
+    told = [raw for raw in seen.run.journals[rank] if (raw[KIND], raw[SITE]) == ("transfer", "dp.agree")]
+    assert all(raw[COMMUNICATOR] == "dp_cpu" for raw in told)
+    return sorted({raw[STEP] for raw in told})
+
+
+def agrees_once_a_step(seen: Seen) -> None:
+    """I-ES-2: each forward, dummies too, begins with one agreement; drafters have none, and neither have captures."""
+    for rank in range(seen.world.size):
+        assert swaps_of_steps(seen, rank) == list(range(sum(seen.forwards[rank])))
+    first, *others = (
+        [seen.decided(label, rank) for label in ("plan", "mode", "draft.plan")] for rank in range(seen.world.size)
+    )
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_rank_makes_every_forward(world: str) -> None:
+    seen = run(whole(REQUESTS, **WORLDS[world]))
+    assert seen.classes == []
+    in_lockstep(seen)
+    agrees_once_a_step(seen)
+    assert world.startswith("split") == any(microbatched for microbatched, _, _ in seen.decided("plan"))
+
+
+@pytest.mark.parametrize("mode", ["keep", "wait", "abort"])
+def test_pauses(mode: str) -> None:
+    control: Control = [(1, ("PAUSE", mode)), (2, ("UPDATE_WEIGHTS", 1)), (3, ("RESUME",))]
+    seen = run(whole([request(5, 6), request(3, 9)], control, **V2, **SPLIT, **EAGER))
+    assert seen.classes == []
+    in_lockstep(seen)
+    agrees_once_a_step(seen)
+
+
+def test_scenario() -> None:
+    """Split batches that are replayed, and whole ones that are."""
+    result = run_scenario(load_scenario(scenario_path("whole_engine_dp_v2")))
+    assert result.met
+    assert result.graphs is not None
+    assert result.graphs.captured == 8, "on each rank two sizes, whole and split"
+    assert result.figures["microbatched forwards"] > 0
+
+
+# ---- which runner it is
+
+
+def test_microbatches_are_on_the_v1_runner_unless_asked_for() -> None:
+    """All else of `current` is on the V2 runner, and nothing of `source`."""
+    asked: dict[tuple[str, str], dict[str, Any]] = {
+        ("current", "plain"): EAGER,
+        ("current", "split"): SPLIT | EAGER,
+        ("current", "asked"): V2 | SPLIT | EAGER,
+        ("source", "plain"): EAGER,
+    }
+    v2 = set()
+    for (form, name), config in asked.items():
+        setup = prepare(scenario([request(1, 1)], form=form, **config), ROOT)[2]
+        if issubclass(setup.pieces[DataParallelStep], DataParallelStepV2):
+            v2.add((form, name))
+    assert v2 == {("current", "plain"), ("current", "asked")}
+
+
+def stack(**config: Any) -> Pieces:
+    return resolve_arguments(prepare(scenario([request(1, 1)], **config), ROOT)[1])
+
+
+def test_steps_agree_as_their_stack_says() -> None:
+    """The form of the agreement that is named is the one that the step has."""
+    for pieces in (stack(**EAGER), stack(**V2, **SPLIT, **EAGER)):
+        assert isinstance(pieces.agreement, AgreementOfV2)
+        for step in (pieces.step, pieces.overlap_step):
+            assert issubclass(step, DataParallelStepV2)
+            assert (step.agreement, step.graphs) == pieces.agreement
+
+
+@pytest.mark.parametrize(
+    ("config", "rule"),
+    [
+        ({"enable_lora": True} | EAGER, "v2_splits_no_adapters"),
+        (DRAFTS | EAGER, "v2_splits_no_drafts"),
+        ({"cudagraph_mode": "FULL_AND_PIECEWISE"}, "v2_splits_no_piecewise_graphs"),
+        (EAGER | {"pp": 2, "protocol": "whole_engine"}, "v2_splits_no_pipelines"),
+    ],
+)
+def test_refused_by_name(config: dict[str, Any], rule: str) -> None:
+    with pytest.raises(ScenarioError, match=rf"\(rule {rule}\)\. The engine refuses this; protocol.allow_refused"):
+        whole([request(1, 1)], **V2, **SPLIT, **config)
+
+
+def test_what_its_pieces_do_not_look_at() -> None:
+    with pytest.raises(ScenarioError, match=re.escape("config.enable_lora: the V2 runner's pieces do not look at it")):
+        whole([request(1, 1)], enable_lora=True)
+    whole([request(1, 1)], swaps={"runner": "v1"}, enable_lora=True)
+
+
+# ---- twins
+
+
+class OwnThreshold(OverlapStepV2):
+    """M-UB-12: the threshold of decodes is that of the own batch."""
+
+    class Own(AgreementV2):
+        def decodes(self, uniform: int | None, local: LocalV2) -> bool:
+            return local.uniform_token_count == self.graphs.q
+
+    agreement = Own
+
+
+class AgreesInDrafter(DrafterV2):
+    """The drafter of a batch with tokens agrees once more, as in 0.24 (10.3); that of a dummy does not."""
+
+    async def propose(self, batch: Any) -> Any:
+        if batch.num_reqs:
+            await self.of_step.gather((1,) * self.reuses.rows)
+        return await super().propose(batch)
+
+
+class AlwaysFirst(DrafterV2):
+    """M-DP-14: the record is that of the first batch."""
+
+    kept: Any = None
+
+    def record(self) -> Any:
+        self.kept = self.kept or super().record()
+        return self.kept
+
+
+UNEVEN = V2 | SPLIT | EAGER | {"dbo_prefill_token_threshold": 9}
+TWINS: list[tuple[type[Any], type[Any], dict[str, Any], str]] = [
+    (DataParallelStep, OwnThreshold, UNEVEN, "DISAGREEMENT:PLAN"),
+    (Drafter, AgreesInDrafter, DRAFTS, "HANG"),
+    (Drafter, AlwaysFirst, DRAFTS | EAGER, "CRASH:ASSERTIONERROR"),
+    (RankWorker, DummyWithoutDrafter, DRAFTS, "HANG"),
+]
+
+
+@pytest.mark.parametrize(("piece", "twin", "config", "found"), TWINS, ids=lambda one: getattr(one, "__name__", ""))
+def test_twins_are_found(piece: type[Any], twin: type[Any], config: dict[str, Any], found: str) -> None:
+    """In one schedule, in a world where nothing is found without them."""
+    requests = [request(1, 8), request(2, 2), request(1, 8), request(5, 2, arrival=200_000)]
+    assert run(whole(requests, interval=3, **config)).classes == []
+    seen = run(whole(requests, pieces={piece: twin}, interval=3, **config))
+    assert any(klass.startswith(found) for klass in seen.classes), seen.classes
+
+
+def test_explored() -> None:
+    """One request to one of two engines, all schedules: as a whole, and split, for which a dummy has to have enough
+    tokens: two with a draft, which the engine refuses.
+    """
+    proven = explored(whole([request(1, 1)], interval=1, **EAGER), 100)
+    drafts: dict[str, Any] = {"num_speculative_tokens": 1, "max_num_seqs": 2, "allow_refused": True}
+    split = explored(whole([request(2, 1)], interval=1, **V2, **SPLIT, **EAGER, **drafts), 100)
+    for name, found in (("one request", proven), ("one request, split", split)):
+        print(f"{name}: {found.verdict} with {found.runs} schedules")
+        assert (found.verdict, found.failures) == ("proven", {})
+
+
+@pytest.mark.slow
+def test_explored_with_two_requests() -> None:
+    """Split, with an empty last microbatch on one of the engines: the first schedules."""
+    found = explored(whole([request(4, 1), request(2, 1)], interval=1, max_num_seqs=2, **V2, **SPLIT, **EAGER), 60)
+    print(f"two requests, split: {found.verdict}, {found.runs} schedules")
+    assert found.failures == {}

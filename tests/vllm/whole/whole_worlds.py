@@ -1,0 +1,132 @@
+"""Whole engines to run and to explore: requests, what the first front end does beside them, and faulty pieces.
+
+seen = run(whole(dp=2, requests=[request(5, 3)], control=[(1, ("PAUSE", "keep")), (2, ("RESUME",))]))
+seen.classes, seen.forwards
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from dpsim.campaign.subject import Subject
+from dpsim.checks.judge import judge
+from dpsim.contract.ops import ADDRESS, DECISION_VALUE, KIND, SITE, RawRecord
+from dpsim.contract.schedule import Strategy
+from dpsim.contract.world import Run, World
+from dpsim.explore import Budget, Exploration, Problem, explore, search
+from dpsim.scenario import Scenario, scenario_from
+from dpsim.sim.backend import SimBackend
+from dpsim.vllm.engine.forward import DUMMY, REAL
+from dpsim.vllm.engine.frontend import Action, Plan
+from tests.records import unplaced
+
+Control = Sequence[tuple[int, Action]]
+EAGER: dict[str, Any] = {"cudagraph_mode": "NONE"}
+"""The smallest forward."""
+
+
+def request(prompt: int, output: int, arrival: int = 0, abort: int | None = None) -> dict[str, Any]:
+    """Times in ns."""
+    made = {"arrival": f"{arrival}ns", "prompt_tokens": prompt, "output_tokens": output}
+    return made | ({} if abort is None else {"abort": f"{abort}ns"})
+
+
+def scenario(
+    requests: Sequence[dict[str, Any]],
+    protocol: str = "whole_engine_dp",
+    form: str | None = None,
+    dp: int = 2,
+    pp: int = 1,
+    tp: int = 1,
+    interval: int = 2,
+    frontends: int = 1,
+    swaps: dict[str, str] | None = None,
+    allow_refused: bool = False,
+    **config: Any,
+) -> Scenario:
+    """`swaps`: forms of pieces, by name."""
+    more = {"parallel_rules": "0.33", "dp_sync_interval": interval, "_api_process_count": frontends}
+    chosen: dict[str, Any] = {"name": protocol} | ({} if form is None else {"form": form})
+    if form == "source":
+        swaps = {"config": "0.33"} | (swaps or {})  # else the interval between syncs is 32 for good
+    chosen |= ({"pieces": swaps} if swaps else {}) | ({"allow_refused": True} if allow_refused else {})
+    return scenario_from(
+        {
+            "name": "whole",
+            "protocol": chosen,
+            "topology": {"data_parallel_size": dp, "pipeline_parallel_size": pp, "tensor_parallel_size": tp},
+            "config": more | config,
+            "workload": {"requests": list(requests)},
+        }
+    )
+
+
+def whole(
+    requests: Sequence[dict[str, Any]],
+    control: Control = (),
+    pieces: dict[type[Any], type[Any]] | None = None,
+    **settings: Any,
+) -> Subject:
+    """`pieces`: by the class that each replaces."""
+    subject = Subject.of(scenario(requests, **settings))
+    if not control and not pieces:
+        return subject
+    setup, swapped = subject.prepared, pieces or {}
+    plan = type("Scripted", (Plan,), {"control": tuple(control)})
+    frontends = setup.engine.layout.frontends
+    engine = setup.engine._replace(plan=plan(setup.requests, frontends), pieces={**setup.engine.pieces, **swapped})
+    return replace(subject, prepared=setup._replace(engine=engine, pieces={**setup.pieces, **swapped}), make=None)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """One run."""
+
+    world: World
+    run: Run
+
+    def probes(self, rank: int) -> Counter[str]:
+        return Counter(raw[SITE] for raw in self.run.journals[rank] if raw[KIND] == "probe")
+
+    @property
+    def forwards(self) -> list[tuple[int, int]]:
+        """Of each actor: real ones, dummies."""
+        return [(self.probes(rank)[REAL], self.probes(rank)[DUMMY]) for rank in range(self.world.actors)]
+
+    def decided(self, label: str, rank: int = 0) -> list[Any]:
+        journal = self.run.journals[rank]
+        return [raw[DECISION_VALUE] for raw in journal if (raw[KIND], raw[SITE]) == ("decision", label)]
+
+    @cached_property
+    def findings(self) -> list[Any]:
+        return judge(self.world, self.run)
+
+    @property
+    def classes(self) -> list[str]:
+        return [finding.klass for finding in self.findings]
+
+
+def run(subject: Subject) -> Seen:
+    """One run with time."""
+    return Seen(subject.world, SimBackend().run_program(subject.world, subject.program, subject.prepared))
+
+
+def explored(subject: Subject, limit: int, by: str = "dpor") -> Exploration:
+    """All schedules, or the first of them; a problem is whatever a check finds."""
+    machine = subject.machine()
+
+    def once(strategy: Strategy) -> list[Problem]:
+        _, findings = subject.on(machine, strategy)
+        return [Problem(finding.klass, finding.message) for finding in findings]
+
+    return explore(once, search(by, 0), Budget(limit))
+
+
+def computed(journal: Sequence[RawRecord]) -> list[RawRecord]:
+    """What an actor did beside its mail: when a message comes is a race, which each machine decides for itself."""
+    mail = {raw[ADDRESS] for raw in journal if raw[KIND] == "take"}
+    return [raw for raw in unplaced(journal) if raw[KIND] not in ("post", "take") and raw[ADDRESS] not in mail]
