@@ -65,6 +65,3 @@ class Order:
         self.last: Any = None
         self.mark: Any = None
         self.behind: Behind = NOTHING
-
-
-__all__ = ["NOTHING", "Behind", "Numbered", "Order", "after", "settle"]

@@ -41,6 +41,3 @@ def all_matched(journals: Sequence[Sequence[RawRecord]], world: World) -> bool:
         for spec in world.communicators
         for member in spec.ranks[1:]
     )
-
-
-__all__ = ["all_matched"]

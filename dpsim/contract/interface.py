@@ -678,23 +678,3 @@ class Rank(ABC):
     @abstractmethod
     def probe(self, label: str) -> None:
         """Say that the protocol came here: a place worth being sure that tests reach. Goes into the trace."""
-
-
-__all__ = [
-    "Aborted",
-    "Buffer",
-    "CaptureError",
-    "DeviceCommunicator",
-    "Event",
-    "Flag",
-    "Frozen",
-    "Graph",
-    "HostArray",
-    "HostCommunicator",
-    "Kernel",
-    "Mailbox",
-    "Rank",
-    "Store",
-    "Stream",
-    "Thread",
-]

@@ -209,6 +209,3 @@ def refuse_no_program(program: Any) -> None:
         signature(program).bind()
     except TypeError as error:
         raise TypeError(f"{program.__qualname__} is made without arguments ({error}); give them defaults") from None
-
-
-__all__ = ["Arguments", "Program", "Request", "Unsuitable", "refuse_no_program", "refuse_unheeded"]

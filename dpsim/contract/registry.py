@@ -277,24 +277,3 @@ def _find(table: dict[str, Any], name: str, what: Literal["protocol", "variant"]
 
 def _summary(owner: type[Any]) -> str:
     return (owner.__doc__ or "").strip().partition("\n")[0]
-
-
-__all__ = [
-    "ENTRY_POINTS",
-    "Program",
-    "ProtocolEntry",
-    "UnknownName",
-    "Unsuitable",
-    "VariantEntry",
-    "known_without_import",
-    "modules",
-    "packages",
-    "prepared",
-    "protocol",
-    "protocols",
-    "register_protocol",
-    "register_variant",
-    "variant",
-    "variants",
-    "with_variant",
-]

@@ -43,6 +43,3 @@ def same_on(
             raise AssertionError(f"{scenario.name}, {way}: {backend} is not as sim: {one.difference}{found}")
         done.append(one)
     return done
-
-
-__all__ = ["same_on"]

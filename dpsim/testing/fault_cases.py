@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dpsim.contract.world import At, Fault
 from dpsim.testing.bench import Bench
-from dpsim.testing.cases import CONFORMANCE, case
+from dpsim.testing.cases import case
 from dpsim.testing.programs import ODD, STEPS
 
 # ---- something is planted
@@ -124,6 +124,3 @@ def overwritten(bench: Bench) -> None:
     the finding is the same on every backend.
     """
     bench.finds("STALE:VERSION", "check.read", None, "overwritten")
-
-
-__all__ = ["CONFORMANCE"]

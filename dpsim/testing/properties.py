@@ -202,6 +202,3 @@ def _told(report: str, scenario: Scenario, unmet: str, saved: str = "") -> str:
     expected = scenario.expect.of_all()
     lines = [report, *[f"expected: {expected}; NOT met: {unmet}"] * (expected != HELD), ""]
     return "\n".join([*lines, excerpt(scenario, f"scenario{saved}:")])
-
-
-__all__ = ["DoesNotHold", "holds", "holds_again"]

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from dpsim.contract import registry
-from dpsim.contract.program import Arguments
+from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.world import World
 from dpsim.scenario import ScenarioError, scenario_from, to_world
 from dpsim.sim.backend import SimBackend
@@ -76,7 +76,7 @@ def test_what_cannot_be_registered(wrong: Callable[[], Any], said: str) -> None:
 # ---- variants: the program that runs
 
 
-class Own(registry.Program):  # type: ignore[type-arg]
+class Own(Program):  # type: ignore[type-arg]
     """Takes no notice of its variants; derived from it they need none."""
 
     async def run(self, rank: Any, prepared: Any) -> None: ...
@@ -164,17 +164,17 @@ def test_a_variant_that_is_looked_up_is_a_piece(own: Prepare, program: type[Any]
         assert (type(instance), prepared) == (program, made)
 
 
-@pytest.mark.parametrize("made", [Something, derived(registry.Program, Piece)])
+@pytest.mark.parametrize("made", [Something, derived(Program, Piece)])
 def test_a_variant_of_which_nobody_takes_notice_is_refused(own: Prepare, made: type[Any]) -> None:
     """The healthy protocol would run under its name."""
-    if issubclass(made, registry.Program):
+    if issubclass(made, Program):
         made = type("Other", (made,), {"run": Own.run})
-    with pytest.raises(registry.Unsuitable, match=r"own takes no notice of its variant OWN-1; make .* from Own, or "):
+    with pytest.raises(Unsuitable, match=r"own takes no notice of its variant OWN-1; make .* from Own, or "):
         own(Own, made)
 
 
 def test_a_variant_that_replaces_nothing_is_refused(own: Prepare) -> None:
-    with pytest.raises(registry.Unsuitable, match=r"OWN-1 is Something, .*; expected a class .* one of Piece, Pieces"):
+    with pytest.raises(Unsuitable, match=r"OWN-1 is Something, .*; expected a class .* one of Piece, Pieces"):
         own(Pieces, Something)
 
 
@@ -202,4 +202,4 @@ def test_a_form_that_is_left_out_is_the_default(own: Prepare) -> None:
 
 def test_a_variant_that_cannot_be_run_is_refused(own: Prepare) -> None:
     with pytest.raises(TypeError, match="has no run"):
-        own(Asks, derived(registry.Program))
+        own(Asks, derived(Program))

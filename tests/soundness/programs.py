@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpsim.contract.interface import HostArray, HostCommunicator, Rank
-from dpsim.contract.registry import Program, register_protocol
+from dpsim.contract.program import Program
+from dpsim.contract.registry import register_protocol
 
 LATE_NS = 400_000_000
 

@@ -131,6 +131,3 @@ def _cached(kind: Any) -> frozenset[str]:
     """The names of its cached properties."""
     owners = [vars(owner) for owner in kind.__mro__]
     return frozenset(name for owner in owners for name, value in owner.items() if isinstance(value, cached_property))
-
-
-__all__ = ["SharedState", "refuse_changes", "state_of"]

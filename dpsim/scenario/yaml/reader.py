@@ -33,9 +33,6 @@ from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
-from dpsim.scenario.yaml.writer import dump_scenario
-
-__all__ = ["dump_scenario", "load_scenario", "parse_scenario"]
 
 MAX_BYTES = 4 << 20
 

@@ -118,6 +118,3 @@ def _asked(kind: Comparison[Any], release: str, rows: list[Row]) -> list[Row]:
     if not asked:
         raise NotAsked(f"there are no questions in a file {kind.file}", by_design=True)
     return [answered for row in asked if (answered := ask(kind, row, by)) is not None]
-
-
-__all__ = ["Checked", "Unasked", "Verdict", "live", "stored"]

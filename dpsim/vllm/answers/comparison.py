@@ -245,19 +245,3 @@ def series(release: str) -> tuple[int, ...]:
     True
     """
     return numbers(release)[:2]
-
-
-__all__ = [
-    "Compared",
-    "Comparison",
-    "Difference",
-    "Ours",
-    "Row",
-    "UnreadableRow",
-    "compare",
-    "differing",
-    "numbers",
-    "row_name",
-    "series",
-    "without_words",
-]

@@ -128,5 +128,3 @@ CONFIG_HASH: Comparison[Form] = Comparison(
     _told_of_pair,
     applies=lambda row: row["kind"] == "pair",
 )
-
-__all__ = ["CONFIG", "CONFIG_HASH", "Form"]

@@ -94,5 +94,3 @@ DECIDE: Comparison[BatchForm] = Comparison(
     answered,
     expected,
 )
-
-__all__ = ["AFTER", "BEFORE", "DECIDE", "Columns", "agreed", "expected", "in_their_words"]

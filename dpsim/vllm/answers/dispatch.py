@@ -62,5 +62,3 @@ DISPATCH: Comparison[type[Dispatcher]] = Comparison(
     answered,
     expected,
 )
-
-__all__ = ["DISPATCH"]

@@ -79,5 +79,3 @@ FLOW: Comparison[Flow] = Comparison(
     answered,
     expected,
 )
-
-__all__ = ["FLOW", "Flow"]

@@ -39,5 +39,3 @@ KINDS: tuple[Comparison[Any], ...] = (
     WAVES,
     COORDINATION,
 )
-
-__all__ = ["KINDS"]

@@ -41,5 +41,3 @@ LADDER: Comparison[type[Ladder]] = Comparison(
     answered,
     expected,
 )
-
-__all__ = ["LADDER"]

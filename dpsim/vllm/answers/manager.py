@@ -181,5 +181,3 @@ CAPTURES_004: Comparison[Captures] = Comparison(
     question=question,
     last="0.17.0",
 )
-
-__all__ = ["CAPTURES_004", "CHOICES_004", "DEPARTURES", "SIZES_004"]

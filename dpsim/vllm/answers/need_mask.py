@@ -33,5 +33,3 @@ NEED_MASK: Comparison[Rule] = Comparison(
     answered,
     expected,
 )
-
-__all__ = ["FIELDS", "NEED_MASK", "Rule"]

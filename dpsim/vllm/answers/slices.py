@@ -157,15 +157,3 @@ METADATA: Comparison[Metadata] = Comparison(
     lambda row: row["answer"]["metadata"],
     question=question,
 )
-
-__all__ = [
-    "LAST_EMPTY",
-    "METADATA",
-    "SLICES",
-    "SLICES_V2",
-    "Metadata",
-    "Split",
-    "as_told",
-    "metadata_as_told",
-    "of_row",
-]

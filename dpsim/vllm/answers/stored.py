@@ -96,6 +96,3 @@ def _row(line: str) -> Row:
     if not numbers(row["version"]):
         raise ValueError(f"the version {row['version']!r} is no release; expected one such as 0.33.0")
     return row
-
-
-__all__ = ["VARIABLE", "NoAnswers", "answers", "files_in", "folder"]

@@ -116,5 +116,3 @@ V2_SYNC: Comparison[type[AgreementV2]] = Comparison(
     agreed,
     lambda row: {"sent": row["sent"], "answers": row["answers"]},
 )
-
-__all__ = ["V2_DISPATCH", "V2_SYNC", "Decided", "Group"]

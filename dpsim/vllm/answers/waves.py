@@ -248,5 +248,3 @@ COORDINATION: Comparison[type[Coordination]] = Comparison(
     applies=lambda row: row["kind"] == "coordinator",
     question=asked_of_coordinator,
 )
-
-__all__ = ["COORDINATION", "WAVES"]

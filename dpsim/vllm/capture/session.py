@@ -77,6 +77,3 @@ class CaptureSession:
         for _ in range(self.warm_ups):
             await dummy_run(target, RuntimeMode.NONE, self.stream)
         await dummy_run(target, target.mode, self.stream)
-
-
-__all__ = ["CaptureSession", "DummyRun", "Target"]

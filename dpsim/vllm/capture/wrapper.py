@@ -143,6 +143,3 @@ def graph_word(key: Descriptor) -> str:
     """
     parts = [str(key.num_tokens), *([] if key.num_reqs is None else [str(key.num_reqs)])]
     return ".".join(parts + ["uniform"] * key.uniform + ["lora"] * key.has_lora)
-
-
-__all__ = ["CUDAGraphWrapper", "Captures", "Entry", "ForwardContext", "Outputs", "Runnable", "graph_word"]

@@ -114,6 +114,3 @@ class BalancedBatch(DataParallelBatch):
                 "or take the protocol dp_batch"
             )
         return self.balance
-
-
-__all__ = ["AsyncBalance", "BalancedBatch"]

@@ -76,6 +76,3 @@ def to_experts(attended: Any, rows: Any, start: int) -> None:
 def from_experts(rows: Any, hidden: Any, shares: int) -> None:
     """Kernel: this rank's rows of the sum. `shares`: ranks that added the same."""
     hidden[:] = rows // shares
-
-
-__all__ = ["attend", "from_experts", "project", "put_cached", "put_metadata", "to_experts"]

@@ -156,6 +156,3 @@ class Release014(BatchForm):
     def allowed_modes(self, agreed: RuntimeMode) -> Set[RuntimeMode]:
         without_full = {RuntimeMode.NONE, RuntimeMode.PIECEWISE}
         return without_full if agreed <= RuntimeMode.PIECEWISE else {*without_full, RuntimeMode.FULL}
-
-
-__all__ = ["BatchForm", "LocalBatch", "Release014", "Source000", "StepPlan", "told"]

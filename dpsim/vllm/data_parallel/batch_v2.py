@@ -205,6 +205,3 @@ class PaddingV2017:
     def least(self) -> int:
         """Tokens that a rank without any runs, so that no expert collective has a rank of size zero."""
         return 1
-
-
-__all__ = ["AgreementV2", "LocalV2", "PaddingV2017", "SyncState", "Told"]

@@ -200,6 +200,3 @@ def padded(metadata: Metadata, most: int) -> Metadata:
     return Metadata(
         (*metadata.starts, *[end] * free), (*metadata.lengths, *[0] * free), (*metadata.slots, *[-1] * free)
     )
-
-
-__all__ = ["Agree", "Agreed", "CapturedForward", "Metadata", "padded"]

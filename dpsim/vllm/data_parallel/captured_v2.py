@@ -40,6 +40,3 @@ class CapturedForwardV2(CapturedForward):
         num_tokens = target.key.num_tokens
         key = Descriptor(num_tokens) if mode is RuntimeMode.NONE else target.key
         return Agreed(mode, key, (num_tokens,) * self.ranks, target.num_ubatches > 1)
-
-
-__all__ = ["CapturedForwardV2"]

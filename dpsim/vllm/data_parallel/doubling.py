@@ -78,6 +78,3 @@ async def sum_over(group: HostCommunicator, table: HostArray, site: str) -> Host
         for peer in others:
             table = table + blocks[peer]
     return table
-
-
-__all__ = ["calls", "exchanges", "sum_over", "summed"]

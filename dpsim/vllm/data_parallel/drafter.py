@@ -74,6 +74,3 @@ def graphs_of(config: EngineConfig) -> EngineConfig:
     """What graphs a drafter has: PIECEWISE wherever batches that are no decodes have any."""
     mode = CUDAGraphMode.NONE if config.cudagraph_mode.mixed_mode is RuntimeMode.NONE else CUDAGraphMode.PIECEWISE
     return config.model_copy(update={"cudagraph_mode": mode, "enable_lora": False})
-
-
-__all__ = ["DUMMY", "Drafter", "graphs_of"]

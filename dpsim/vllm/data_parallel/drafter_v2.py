@@ -61,6 +61,3 @@ class DrafterV2(Drafter):
             self.step.launch_layer(sum(counts), sum(counts[:index]), counts[index], pieces, "draft")
             for _ in range(times)
         ]
-
-
-__all__ = ["DrafterV2"]

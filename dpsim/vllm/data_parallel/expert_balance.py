@@ -190,5 +190,3 @@ BALANCES: dict[str, type[ExpertBalance]] = {
     "0.33": ExpertBalance,
 }
 """Of each release."""
-
-__all__ = ["BALANCES", "SLOTS", "ExpertBalance", "ExpertBalance014", "Placement", "WrongExpert", "placed"]

@@ -178,5 +178,3 @@ RELEASES: dict[str, tuple[type[BatchForm], type[BatchFlow]]] = {
     "0.14": (Release014, Flow014),
     "0.33": (Source000, Flow033),
 }
-
-__all__ = ["RELEASES", "BatchFlow", "Flow014", "Flow017", "Flow033"]

@@ -102,6 +102,3 @@ FEW_ROWS = 100
 def total(rows: HostArray) -> int:
     """Their sum. Most steps have a handful of rows, which Python adds up in half the time that numpy takes."""
     return sum(rows.tolist()) if len(rows) <= FEW_ROWS else int(rows.sum(dtype=np.int64))
-
-
-__all__ = ["ATTENTION_NS", "Execution", "Forwards", "Microbatch", "fill_column"]

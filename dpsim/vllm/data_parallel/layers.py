@@ -180,6 +180,3 @@ class GraphedLayers:
         if outputs.owned:
             for buffer in outputs.buffers:
                 buffer.free()
-
-
-__all__ = ["GraphedLayers"]

@@ -55,6 +55,3 @@ class OwnBatches(Batches):
     def cached_prefixes(self) -> Mapping[int, int]:
         """Of those that were scheduled so far; it grows."""
         return self._begins
-
-
-__all__ = ["OwnBatches"]

@@ -172,17 +172,3 @@ class SlicingV2(Slicing033):
     def within(self, one: Slice, last: int, stop: int) -> Slice:
         """A boundary behind the last real token names requests that there are none of."""
         return one._replace(requests=range(min(one.requests.start, last), min(one.requests.stop, stop)))
-
-
-__all__ = [
-    "PaddedSlices",
-    "Slice",
-    "Slices",
-    "Slicing",
-    "Slicing033",
-    "SlicingV2",
-    "SplitPoint",
-    "last_microbatch_empty",
-    "slice_sizes",
-    "wants_microbatching",
-]

@@ -140,13 +140,3 @@ class InputsCut:
     def embeds(self, inputs_embeds: Any | None, rows: slice) -> Any | None:
         """Asked is whether there are any, not whether they are true: a tensor of several numbers is neither."""
         return None if inputs_embeds is None else inputs_embeds[rows]
-
-
-__all__ = [
-    "AttentionMetadata",
-    "InputsCut",
-    "MetadataCut",
-    "MetadataCutV2",
-    "ModelInputs",
-    "attention_metadata",
-]

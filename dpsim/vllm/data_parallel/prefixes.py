@@ -58,6 +58,3 @@ class PrefixCache:
 
     def _whole(self, tokens: int) -> int:
         return tokens // self.block_size * self.block_size
-
-
-__all__ = ["CASCADE_REQUESTS", "CASCADE_TOKENS", "PrefixCache"]

@@ -166,6 +166,3 @@ def refuse_of_v2(runner: Runner, args: Arguments, config: EngineConfig) -> None:
         raise Unsuitable(
             f"{setting}: the form {args.form} does not look at it; remove it, or take the form {runner.release}"
         )
-
-
-__all__ = ["RUNNERS", "DataParallelBatch", "DataParallelSetup", "Runner"]

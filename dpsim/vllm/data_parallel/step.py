@@ -203,6 +203,3 @@ class DataParallelStep(Forwards):
         self.witness.came(step, own)
         for part in drafts:
             await self.came(part, "draft")
-
-
-__all__ = ["DataParallelStep", "Execution", "InFlight"]

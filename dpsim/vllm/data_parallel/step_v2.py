@@ -107,6 +107,3 @@ class DataParallelStepV2(DataParallelStep):
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
         """It runs as a dummy."""
-
-
-__all__ = ["DataParallelStepV2", "EagerInGraph", "EmptyReplay"]

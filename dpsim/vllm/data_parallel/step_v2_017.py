@@ -64,6 +64,3 @@ class DataParallelStepV2017(DataParallelStep):
 
     def refuse_empty(self, number: int, start: int, real: int) -> None:
         """A rank without tokens runs padding only."""
-
-
-__all__ = ["DataParallelStepV2017", "RankWithoutRow"]

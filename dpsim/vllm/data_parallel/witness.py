@@ -102,6 +102,3 @@ def difference(step: int, batch: Batch, own: HostArray, expected: HostArray) -> 
         f"row {row} of {came} of step {step} sums up to {own[row]}, "
         f"the model says {expected[row]}: {token or 'padding'}"
     )
-
-
-__all__ = ["DroppedTokens", "Witness", "WrongCache", "WrongRows", "WrongSum"]

@@ -33,6 +33,3 @@ class Answers:
     def refused(self, what: str, client: int, why: str) -> None:
         """Instead of an answer: the error, in words."""
         self.rank.send(self.layout.frontend(client), OUTPUTS, ("REFUSED", what, why), "engine.refusal")
-
-
-__all__ = ["OUTPUTS", "Answers"]

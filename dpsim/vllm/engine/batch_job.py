@@ -62,6 +62,3 @@ class OfflineLoop:
             batch = self.scheduler.schedule(UNPAUSED)
             await self.forward.execute(len(batch))
             self.scheduler.update(batch)
-
-
-__all__ = ["OfflineLoop"]

@@ -100,6 +100,3 @@ class ClientView033(ClientView):
 
     def _first_request(self, engine: int) -> FirstRequest | None:
         return None
-
-
-__all__ = ["Balancing", "ClientView", "ClientView033", "Sending", "engines_of"]

@@ -208,18 +208,3 @@ class Coordination033(Coordination):
     def _later_step(self) -> None:
         if self.enable_wave_coordination:
             super()._later_step()
-
-
-__all__ = [
-    "Coordination",
-    "Coordination033",
-    "Counts",
-    "EngineCounts",
-    "FirstRequest",
-    "FromEngine",
-    "Published",
-    "Sent",
-    "StartDpWave",
-    "StartWave",
-    "WaveComplete",
-]

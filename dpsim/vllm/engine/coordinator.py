@@ -81,6 +81,3 @@ class Coordinator:
     def wakes(self, message: StartDpWave) -> range:
         """All engines hear of a wake, also the one that it leaves out."""
         return range(self.layout.size)
-
-
-__all__ = ["Coordinator"]

@@ -33,6 +33,3 @@ def children(layout: Layout) -> tuple[int, ...]:
     """The engines and, if there is one, the coordinator, who stands before the front ends."""
     engines = [layout.rank(engine) for engine in range(layout.size)]
     return *engines, *[layout.frontend(0) - 1] * layout.coordinated
-
-
-__all__ = ["DEATHS", "EngineDeadError", "children", "parents"]

@@ -96,6 +96,3 @@ class PauseVotes033(PauseVotes):
 
     def due(self, step: int) -> bool:
         return step == 1 or super().due(step)
-
-
-__all__ = ["FinishSync", "Flag", "Numbers", "Op", "PauseVotes", "PauseVotes033", "Verdict"]

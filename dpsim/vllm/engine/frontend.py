@@ -201,6 +201,3 @@ class FrontEnd:
             self.rank.send(self.rank.service(COORDINATOR), "events", ("STOP",), "frontend.stop")
         else:
             self.to(0, ("STOP",), "frontend.stop")
-
-
-__all__ = ["Action", "FrontEnd", "Plan", "WrongLoad"]

@@ -63,6 +63,3 @@ class Layout:
         """An actor in words."""
         ranks = self.size * self.workers
         return f"engine {self.engine(number)}" if number < ranks else self.services[number - ranks]
-
-
-__all__ = ["COORDINATOR", "FRONTEND", "Layout"]

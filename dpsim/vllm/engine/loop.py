@@ -209,6 +209,3 @@ class EngineLoop:
         if out.to == "coordinator":
             event = out.kind, self.index, out.wave
             self.rank.send(self.rank.service(COORDINATOR), "events", event, f"engine.{out.kind}")
-
-
-__all__ = ["COMPLETE", "START", "EngineLoop"]

@@ -79,6 +79,3 @@ class Monitor:
     def abort_devices(self, rank: Rank) -> None:
         for kind in self.devices:
             rank.device(kind).abort(site=f"monitor.abort_{kind}")
-
-
-__all__ = ["Monitor"]

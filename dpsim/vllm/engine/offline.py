@@ -46,6 +46,3 @@ class OfflineEngine:
         """What the next step runs. A dummy batch returns no outputs, and a request that came meanwhile waits for it."""
         dummy, self.should_execute_dummy_batch = self.should_execute_dummy_batch, False
         return "dummy" if dummy else "model"
-
-
-__all__ = ["OfflineEngine"]

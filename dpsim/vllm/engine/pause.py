@@ -102,6 +102,3 @@ class Control024(Control):
 
     async def device_idle(self) -> None:
         pass
-
-
-__all__ = ["PAUSED", "RESUMED", "Control", "Control024"]

@@ -41,8 +41,8 @@ from dpsim.vllm.engine.coordinator import Coordinator
 from dpsim.vllm.engine.forward import DUMMY, REAL, Forward
 from dpsim.vllm.engine.frontend import FrontEnd, Plan
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
-from dpsim.vllm.engine.loop import COMPLETE, START, EngineLoop
-from dpsim.vllm.engine.pause import PAUSED, RESUMED, Control, Control024
+from dpsim.vllm.engine.loop import COMPLETE, EngineLoop
+from dpsim.vllm.engine.pause import Control, Control024
 from dpsim.vllm.engine.request_counts import COUNTS, RequestCounts, RequestCounts033, Untold
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.waves import EngineWaves, Release014, Release024, Release033
@@ -184,6 +184,3 @@ def _view(prepared: EngineSetup, frontend: int) -> ClientView:
     clients = max(layout.frontends * len(engines) // layout.size, 1)
     view: ClientView = prepared.pieces[ClientView](engines, frontend % clients, clients)
     return view
-
-
-__all__ = ["COMPLETE", "FORMS", "PAUSED", "RESUMED", "START", "Engine", "EngineSetup"]

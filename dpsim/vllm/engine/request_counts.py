@@ -56,5 +56,3 @@ class Untold(RequestCounts):
 
 COUNTS = ("own", "published")
 """Of the piece `counts` the forms: what front ends balance by."""
-
-__all__ = ["COUNTS", "RequestCounts", "RequestCounts033", "Untold"]

@@ -83,6 +83,3 @@ class Scheduler:
         (self.running if request in self.running else self.waiting).remove(request)
         del self.steps[request]
         return request, self.clients.pop(request)
-
-
-__all__ = ["Finished", "RequestId", "Scheduler"]

@@ -192,6 +192,3 @@ def kind(name: str, dead: int | None) -> str:
 def fill(own: Any, value: int) -> None:
     """Kernel."""
     own[:] = value
-
-
-__all__ = ["Agreement", "Breaking", "Survivors"]

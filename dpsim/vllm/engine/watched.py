@@ -235,15 +235,3 @@ def requests_text(journals: Sequence[Sequence[RawRecord]]) -> str:
     """What became of all requests."""
     sites = [raw[SITE] for journal in journals for raw in journal if raw[KIND] == "probe"]
     return f"{sites.count(ANSWERED)} answered, {sites.count(FAILED)} failed"
-
-
-__all__ = [
-    "ANSWERED",
-    "FAILED",
-    "UNHEALTHY",
-    "Watched",
-    "WatchedCoordinator",
-    "WatchedFrontEnd",
-    "WatchedLoop",
-    "requests_text",
-]

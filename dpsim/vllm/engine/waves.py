@@ -211,15 +211,3 @@ class Release033(Release024):
     def _wave_goes_on(self, was_running: bool) -> list[Out]:
         tells = self.index == 0 and self.has_coordinator
         return [self._out("start_wave")] if tells and not was_running and not self.pending_pause else []
-
-
-__all__ = [
-    "EngineWaves",
-    "Out",
-    "PauseMode",
-    "PauseOnItsWay",
-    "PauseState",
-    "Release014",
-    "Release024",
-    "Release033",
-]

@@ -47,6 +47,3 @@ class Worker:
 
     def answer(self) -> None:
         self.rank.send(self.engine, RPC, "done", "worker.answer")
-
-
-__all__ = ["Worker"]

@@ -48,6 +48,3 @@ def by_rank(
         found |= dict.fromkeys(ranks, other.model_dump(mode="json", include=set(own)))
         remarks += [f"{line}: so {ranks_text(ranks)} have settings of their own; vLLM does not notice" for line in told]
     return found, remarks
-
-
-__all__ = ["by_rank"]

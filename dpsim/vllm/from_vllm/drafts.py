@@ -78,6 +78,3 @@ def _kind(method: str) -> tuple[str, tuple[str, ...]]:
     known = (*HOST, *HEADS, "mtp", *DRAFTERS)
     expected = f"expected one of {', '.join(known)}{did_you_mean(method, known)}"
     raise ScenarioError(f"--speculative-config: unknown method {method!r}; {expected}")
-
-
-__all__ = ["Drafts", "drafts"]

@@ -56,6 +56,3 @@ def _refuse_misspelt(name: str) -> None:
     for known in (*USED, *REFUSED):
         if name not in REFUSED and difflib.SequenceMatcher(None, name, known).ratio() > 0.92:
             raise ScenarioError(f"unknown variable {name}; did you mean {known!r}?")
-
-
-__all__ = ["OTHER", "REFUSED", "USED", "read_environment"]

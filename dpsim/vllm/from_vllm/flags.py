@@ -154,6 +154,3 @@ def normal(name: str) -> str:
 def flag_of(name: str) -> Flag | None:
     """The flag of that spelling."""
     return _BY_NAME.get(normal(name))
-
-
-__all__ = ["FLAGS", "SPELLINGS", "Flag", "Reads", "Takes", "Verdict", "flag_of", "normal"]

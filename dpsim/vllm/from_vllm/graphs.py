@@ -104,6 +104,3 @@ def _compiled(settings: Settings) -> int:
             f"compilation mode: unknown value {shown(given)}; expected 0 to 3, or one of {', '.join(_MODES)}"
         )
     return int(mode)
-
-
-__all__ = ["Graphs", "graphs"]

@@ -84,5 +84,3 @@ IGNORED = {
     """,
 }
 """Reason to flags."""
-
-__all__ = ["IGNORED"]

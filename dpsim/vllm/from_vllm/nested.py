@@ -115,6 +115,3 @@ def fate(flag: str, field: str, key: str) -> str:
     if said.startswith("refused: "):
         raise ScenarioError(f"{flag}: the key {key} cannot be used: {said.removeprefix('refused: ')}; leave it out")
     return said
-
-
-__all__ = ["KEYS", "fate", "flat"]

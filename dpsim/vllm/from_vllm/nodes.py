@@ -105,6 +105,3 @@ def _once(parts: Sequence[set[int]], total: int, what: str, flag: str) -> None:
         raise ScenarioError(
             f"{flag}: no command has {what} {started} of {total}; give the commands of all {counted(total, what)}"
         )
-
-
-__all__ = ["OF_A_NODE", "difference", "differing_settings", "nodes", "replicas_of"]

@@ -248,6 +248,3 @@ def _expected(flag: Flag, long: bool = False) -> str:
     if long:
         return "a whole number, or one such as 8k" if flag.reads == "size" else "a whole number"
     return "'{\"key\": value}'" if flag.takes == "json" else "N" if flag.reads != "word" else "VALUE"
-
-
-__all__ = ["ASSIGNMENT", "Settings", "plain", "read", "served"]

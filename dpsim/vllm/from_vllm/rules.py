@@ -140,6 +140,3 @@ def parallel_problems(settings: Settings, config: EngineConfig, topology: Topolo
     typed = [settings.typed.get(one.field) or f"--{one.field.replace('_', '-')}" for one in found]
     rules = f"vLLM refuses this (rule of ParallelConfig, {config.parallel_rules})"
     return [f"{rules}: {flag}: {one.message}" for flag, one in zip(typed, found, strict=True)]
-
-
-__all__ = ["RULES", "Rule", "parallel_problems", "problems"]

@@ -95,6 +95,3 @@ def _quoted(text: str, at: int) -> tuple[str, int]:
             f"the quote {quote} at {text[start : start + 30]!r} is never closed; expected another {quote}"
         )
     return "".join(parts), at + 1
-
-
-__all__ = ["commands"]

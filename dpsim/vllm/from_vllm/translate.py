@@ -235,6 +235,3 @@ def _by_reason(flags: Mapping[str, str]) -> list[str]:
     """One line a reason, in the order of the command."""
     reasons = dict.fromkeys(flags.values())
     return [f"{', '.join(flag for flag, why in flags.items() if why == reason)}: {reason}" for reason in reasons]
-
-
-__all__ = ["Translated", "from_vllm"]

@@ -75,6 +75,3 @@ def _within(synthetic: dict[str, Any], most: int | None) -> dict[str, Any]:
 
 def _cut(lengths: dict[str, Any], most: int) -> dict[str, Any]:
     return {**lengths, "min": min(lengths["min"], most), "max": min(lengths["max"], most)}
-
-
-__all__ = ["workload"]

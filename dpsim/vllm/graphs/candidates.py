@@ -115,6 +115,3 @@ class CandidateTable:
     def whole_decodes(self, graph: BatchDescriptor) -> bool:
         """Whether decodes fill it. PIECEWISE graphs say nothing of requests, and none is of several microbatches."""
         return graph.num_reqs is not None and graph.num_reqs * self.q == graph.num_tokens
-
-
-__all__ = ["BatchDescriptor", "CandidateTable"]

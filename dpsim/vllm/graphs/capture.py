@@ -108,6 +108,3 @@ def forwards(capture: Capture, ranks: int) -> tuple[Forward, Forward]:
         return warm_up, warm_up
     descriptor = Descriptor(capture.num_tokens)
     return warm_up, Forward(RuntimeMode.PIECEWISE, capture.num_tokens, False, across, descriptor)
-
-
-__all__ = ["INPUTS", "Capture", "CaptureInputs", "Forward", "forwards", "inputs_004", "inputs_017", "num_capture_reqs"]

@@ -178,14 +178,3 @@ class Dispatcher033(Dispatcher024):
 
 
 DISPATCHERS: dict[str, type[Dispatcher]] = {"0.14": Dispatcher014, "0.17": Dispatcher017, "0.33": Dispatcher033}
-
-__all__ = [
-    "ALL_MODES",
-    "DISPATCHERS",
-    "Descriptor",
-    "Dispatcher",
-    "Dispatcher014",
-    "Dispatcher017",
-    "Dispatcher024",
-    "Dispatcher033",
-]

@@ -63,5 +63,3 @@ V1_GRAPHS: Mapping[str, type[Dispatcher]] = {
     **{f"v1-{release}": made for release, made in DISPATCHERS.items()},
 }
 """What the V1 runner may have, by name: a release's dispatcher, or the manager of page 004."""
-
-__all__ = ["V1_GRAPHS", "Managed"]

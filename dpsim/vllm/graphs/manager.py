@@ -101,6 +101,3 @@ def padded_sizes(sizes: Sequence[int]) -> dict[int, int]:
     """For every token count up to the largest size the smallest size that has room for it. `sizes`: ascending."""
     ranges = zip((0, *sizes), sizes, strict=False)
     return {count: size for below, size in ranges for count in range(below + 1, size + 1)}
-
-
-__all__ = ["GraphManager", "padded_sizes"]

@@ -122,6 +122,3 @@ class Ladder033(Ladder024):
         if config.max_cudagraph_capture_size is None:
             requests = {most} if q == 1 else ladder(most) | {most}
         return [*super().extras(config), *(q * count for count in sorted(requests))]
-
-
-__all__ = ["Ladder", "Ladder017", "Ladder024", "Ladder033", "ladder"]

@@ -111,6 +111,3 @@ def _kept(values: tuple[int, ...]) -> Any:
 @lru_cache(maxsize=256)
 def _first(stop: int) -> tuple[int, ...]:
     return tuple(range(stop))
-
-
-__all__ = ["add", "ascending", "count", "counted", "hits_of", "namespace", "of_host", "ranges_of"]

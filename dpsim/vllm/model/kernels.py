@@ -213,30 +213,3 @@ def _places(spans: tuple[Span, ...], width: int) -> tuple[tuple[tuple[int, ...],
         drafted = tuple(int(place < _drafts(span)) for span in spans)
         places.append((at, drafted, tuple(one + more for one, more in zip(at, drafted, strict=True))))
     return tuple(places)
-
-
-__all__ = [
-    "ANY",
-    "KINDS",
-    "LAYERS",
-    "MODULUS",
-    "VOCABULARY",
-    "Span",
-    "cached",
-    "chosen",
-    "copy",
-    "embed",
-    "embedded",
-    "fill",
-    "forward",
-    "guessed",
-    "layout",
-    "masked",
-    "mixed",
-    "permitted",
-    "prompt_token",
-    "put",
-    "put_one",
-    "sample",
-    "stage_layers",
-]

@@ -85,6 +85,3 @@ class Oracle:
     def digest(self, length: int) -> int:
         """One number for the first so many tokens."""
         return sum((position + 1) * token for position, token in enumerate(self.first(length))) % MODULUS
-
-
-__all__ = ["Oracle"]

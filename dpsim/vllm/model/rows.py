@@ -54,6 +54,3 @@ def cut(pieces: tuple[Piece, ...], first: int, stop: int) -> tuple[Piece, ...]:
             kept.append((request, end - begin, position + begin))
         at += tokens
     return tuple(kept)
-
-
-__all__ = ["Piece", "cut", "value", "write"]

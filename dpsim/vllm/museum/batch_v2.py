@@ -129,6 +129,3 @@ class SplitsBeforeModes(Repaired):
     """
 
     agreement = NoneEmpty
-
-
-__all__ = ["REPAIRED"]

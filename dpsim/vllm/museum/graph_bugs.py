@@ -250,6 +250,3 @@ class HearsInForward(Tells):
     async def forward(self, context: ForwardContext) -> Outputs:
         await self.hear()
         return await super().forward(context)
-
-
-__all__ = ["Arena", "DecodeMetadata", "Registers", "ScheduleStream", "Tells"]

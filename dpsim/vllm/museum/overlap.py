@@ -17,8 +17,8 @@ from dpsim.vllm.capture.wrapper import Outputs
 from dpsim.vllm.overlap.all_to_all import HighThroughput, LowLatency
 from dpsim.vllm.overlap.barrier import ReadyBarrier
 from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.hooks import Dbo
-from dpsim.vllm.overlap.step import Forward033
 from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 
 HEALTHY = "healthy: an extension of the protocol, the twin of"
@@ -210,6 +210,3 @@ class FreesCrossing(Forward033):
             buffer.free()
 
     all_to_all = Frees
-
-
-__all__ = ["LowLatencyForward", "mutant"]

@@ -16,8 +16,8 @@ from dpsim.contract.interface import Buffer
 from dpsim.vllm.capture.wrapper import Outputs
 from dpsim.vllm.museum.overlap import HEALTHY, mutant
 from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.sm_control import SMControl
-from dpsim.vllm.overlap.step import Forward033
 from dpsim.vllm.overlap.wrapper import Part, Running, UBatchWrapper
 
 
@@ -95,6 +95,3 @@ class KeepsBudget(FallsBack):
             self.restore()
 
     sm_control = Forgets
-
-
-__all__ = ["FallsBack", "Refused"]

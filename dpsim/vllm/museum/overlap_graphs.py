@@ -13,9 +13,9 @@ from dpsim.contract.interface import Buffer, Graph, Rank, Stream, Thread
 from dpsim.vllm.capture.wrapper import Captures, CUDAGraphWrapper, ForwardContext, Outputs, Runnable
 from dpsim.vllm.config import RuntimeMode
 from dpsim.vllm.museum.overlap import HEALTHY, mutant
+from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.graph_keys import Keys001, Keys017
 from dpsim.vllm.overlap.library import Library
-from dpsim.vllm.overlap.step import Forward033
 from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper, captured
 
 
@@ -185,6 +185,3 @@ class ThreadLocal(Queries):
             return graph.capture(stream, mode="thread_local")
 
     wrapper = OwnThread
-
-
-__all__ = ["OwnHandles"]

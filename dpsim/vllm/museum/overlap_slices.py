@@ -20,7 +20,7 @@ from dpsim.vllm.data_parallel.microbatch import Slice, Slices, Slicing033
 from dpsim.vllm.data_parallel.microbatch_inputs import AttentionMetadata, MetadataCut
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.museum.overlap import mutant
-from dpsim.vllm.overlap.step import Forward033, OverlapStep
+from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 
 
 @mutant("M-UB-5", "CRASH:ASSERTIONERROR")
@@ -130,6 +130,3 @@ class DummyOptsOut(OverlapStep):
         deduced[2] = np.where(table[0] >= self.config.dbo_decode_token_threshold, 1, 0)
         plan = super().plan(deduced, local)
         return plan._replace(microbatched=plan.microbatched and not self.idle)
-
-
-__all__ = ["DummyOptsOut"]

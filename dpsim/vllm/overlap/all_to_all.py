@@ -176,6 +176,3 @@ class LowLatency(AllToAll):
         done = network.record()
         self.dbo.register_recv_hook(Receive(stream, done))
         await self.dbo.yield_()
-
-
-__all__ = ["AllToAll", "HighThroughput", "LowLatency", "ReceivedTwice"]

@@ -88,6 +88,3 @@ class LiteralBarrier(ReadyBarrier):
             self.rank.flag(f"ready.{generation % 2}").set("ready.go")
         else:
             await self.rank.flag(f"ready.{generation % 2}").wait("ready.wait")
-
-
-__all__ = ["LiteralBarrier", "ReadyBarrier"]

@@ -200,6 +200,3 @@ def ring(contexts: list[UBatchContext]) -> None:
     """Close the ring: each lets the next one go on, and the last one the first."""
     for context in contexts:
         context.signal(contexts[(context.id + 1) % len(contexts)])
-
-
-__all__ = ["Aborted", "UBatchContext", "ring"]

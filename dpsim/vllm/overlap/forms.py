@@ -79,5 +79,3 @@ FORMS: dict[str, Form] = {
 """By name; graph keys are 001's where nothing else is said."""
 
 FORWARDS: dict[str, type[OverlapForward]] = {name: form.forward for name, form in FORMS.items()}
-
-__all__ = ["FORMS", "FORWARDS", "Form", "Forward014", "Forward033", "ForwardV2", "OverlapStep", "OverlapStepV2"]

@@ -159,6 +159,3 @@ def attention_metadata(metadata: Metadata, num_reqs: int) -> AttentionMetadata:
     lengths = np.array(metadata.lengths[:num_reqs], np.int32)
     longest = int(np.diff(starts).max())
     return AttentionMetadata(starts, lengths, num_reqs, int(starts[-1]), longest, int(lengths.max()))
-
-
-__all__ = ["OverlapForward", "attention_metadata"]

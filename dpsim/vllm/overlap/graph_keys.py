@@ -73,6 +73,3 @@ class KeysV2(Keys033):
     def plain(self, num_tokens: int) -> int:
         """Never at graphs of microbatches, of which none has no token."""
         return 0
-
-
-__all__ = ["GraphKeys", "Keys001", "Keys017", "Keys033", "KeysV2"]

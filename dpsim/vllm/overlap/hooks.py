@@ -87,6 +87,3 @@ class Dbo:
     def get_previous_event(self, capture: Callable[[Stream], T]) -> T | None:
         context = self.context
         return None if context is None else context.get_previous_event(capture)
-
-
-__all__ = ["Dbo"]

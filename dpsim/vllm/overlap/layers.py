@@ -107,6 +107,3 @@ class OverlapLayers(CapturedForward):
         writes = [workspace, outgoing]
         stream.launch("expert", expert, reads=[received], writes=writes, args=added, cost=self.expert_ns)
         return outgoing
-
-
-__all__ = ["OverlapLayers"]

@@ -27,6 +27,3 @@ class Library:
 
     def leave(self) -> None:
         """The calling thread is about to end. Its handle is kept for the next one."""
-
-
-__all__ = ["Library"]

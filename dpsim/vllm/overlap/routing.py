@@ -71,6 +71,3 @@ def unpermute(combined: Any, hidden: Any, order: tuple[int, ...], marks: tuple[i
     """Kernel: rows back in their places, without the marks."""
     own = combined - of_host(combined, marks)
     hidden[of_host(hidden, order)] = namespace(hidden).astype(own, hidden.dtype)  # torch puts in what is of its type
-
-
-__all__ = ["Route", "expert", "mark", "owner", "permute", "unpermute"]

@@ -58,6 +58,3 @@ class SMControl:
         compute = self.total - comm if microbatched else self.total
         if self.compute != compute:
             raise TooFewSMs(f"an expert was set up for {compute} multiprocessors and has {self.compute} (4.10)")
-
-
-__all__ = ["SMControl", "TooFewSMs"]

@@ -106,6 +106,3 @@ class ForwardState:
         left = [number for number, context in enumerate(self.contexts) if context is not None]
         assert not left, f"contexts of microbatches {left} are left after the join (I-BT-9)"
         self.contexts = []
-
-
-__all__ = ["Forward", "ForwardState", "TwoRun", "WrongForward"]

@@ -25,7 +25,7 @@ from dpsim.vllm.data_parallel.batch import BatchForm
 from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.data_parallel.timeline import Timeline
-from dpsim.vllm.overlap.forms import FORMS, FORWARDS, Forward033, OverlapStep
+from dpsim.vllm.overlap.forms import FORMS, OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
 
 ACTIONS = ("plain", "eager", "graph", "threads", "capture", "replay")
@@ -92,6 +92,3 @@ class DualBatchOverlap(Program[OverlapSetup]):
         dp_index, _, _ = prepared.topology.coordinates(rank.rank)
         step = prepared.step(rank, dp_index, prepared.flow, captured=prepared.forward)
         await step.run(prepared.timeline)
-
-
-__all__ = ["ACTIONS", "FORWARDS", "DualBatchOverlap", "Forward033", "OverlapSetup", "OverlapStep"]

@@ -284,6 +284,3 @@ def concatenate(*buffers: Any) -> None:
     for part in parts:
         whole[start : start + part.shape[0]] = part
         start += part.shape[0]
-
-
-__all__ = ["Entry", "Part", "Running", "UBatchWrapper"]

@@ -114,6 +114,3 @@ class StepResult(NamedTuple):
     counts: Buffer | None
     delivered: tuple[str | None, ...]
     done: Event
-
-
-__all__ = ["Admission", "Batch", "InputBatch", "Row", "StepResult"]

@@ -283,6 +283,3 @@ def mix(attention: Any, state: Any, mixed: Any, layer: int) -> None:
 def share(mixed: Any, ranks: int) -> None:
     """Kernel: of what so many equal ranks added up, what one has."""
     mixed[:] = mixed // ranks
-
-
-__all__ = ["CapturedLayers", "ManagedSession"]

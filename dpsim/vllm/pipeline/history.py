@@ -202,6 +202,3 @@ def histories(
         for history in made:
             history.keep_step(ticks)
     return made
-
-
-__all__ = ["STEP_NS", "Call", "History", "histories"]

@@ -72,6 +72,3 @@ class EagerLayers(Layers):
             cost=LAYERS_NS * len(self.layers),
         )
         return left
-
-
-__all__ = ["EagerLayers", "Layers"]

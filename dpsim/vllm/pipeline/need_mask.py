@@ -24,6 +24,3 @@ def needs_024(row: Row) -> bool:
 def needs_033(row: Row) -> bool:
     """0.33."""
     return row.samples and not (row.prefilling and row.prefill + 1 >= row.limit)
-
-
-__all__ = ["needs_024", "needs_033"]

@@ -21,6 +21,3 @@ class Page002Tokens(SampledTokens):
     def received_width(self, rows: Sequence[Row]) -> int:
         """Room for drafts in every step, where the sender has it only in those with drafts."""
         return 1 + self.drafts
-
-
-__all__ = ["Page002Tokens"]

@@ -192,17 +192,3 @@ def store(rows: Any, mapping: Any, state: Any) -> None:
     for number in range(state.shape[1]):
         new = xp.sum(hits * rows[:, number][None, :], axis=1)
         state[:, number] = xp.where(hit, new, state[:, number])
-
-
-__all__ = [
-    "RequestTable",
-    "admit",
-    "advance",
-    "gather",
-    "prepare",
-    "propose",
-    "settle",
-    "state",
-    "store",
-    "update",
-]

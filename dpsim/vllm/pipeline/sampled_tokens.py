@@ -245,6 +245,3 @@ class SampledTokens:
                 self.discard(entry)
         self.queue.clear()
         return missed
-
-
-__all__ = ["DROPPED", "Arrived", "Entry", "SampledTokens"]

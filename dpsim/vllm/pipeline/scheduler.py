@@ -262,6 +262,3 @@ class PipelineScheduler:
         state.eligible = number + self.cadence()
         state.in_flight += 1
         return RowOutput(state, accepted + 1, row.drafts - accepted)
-
-
-__all__ = ["PipelineScheduler", "RequestState", "RowOutput"]

@@ -41,6 +41,3 @@ class RequestSlots:
     def delivered(self, slots: Iterable[int]) -> tuple[str | None, ...]:
         """By which op tokens came last to each of these; None if no tokens came since it was handed out."""
         return tuple(self._delivered.get(slot) for slot in slots)
-
-
-__all__ = ["RequestSlots"]

@@ -109,6 +109,3 @@ class Stage(Worker):
                 raise LostTokens(f"somebody needs the tokens of the steps {missed}, which were never taken over")
         self.witness.end()
         await self.table.last.read("state.read")
-
-
-__all__ = ["ExecuteFailed", "Stage"]

@@ -31,6 +31,3 @@ class Staging:
         buffer = self.main.alloc((len(values),), "int64", site)
         self.main.launch(f"{site}.copy", kernels.copy, reads=[staged], writes=[buffer], cost=0)
         return buffer
-
-
-__all__ = ["Staging"]

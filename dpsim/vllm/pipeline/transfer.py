@@ -206,5 +206,3 @@ def parse(described: HostArray) -> list[tuple[str, DType, tuple[int, ...]]]:
 
 
 TRANSFERS: dict[str, type[Transfer]] = {"source-002": WaitsForDescription, "0.14": Blocking, "0.33": Transfer}
-
-__all__ = ["TRANSFERS", "Blocking", "Received", "Transfer", "WaitsForDescription", "describe", "parse"]

@@ -189,15 +189,3 @@ class StartupWatched(Startup):
             Worker: WatchedWorker,
         }
     )
-
-
-__all__ = [
-    "DIED",
-    "Sentinels",
-    "StartupWatched",
-    "WatchedCoordinator",
-    "WatchedWorker",
-    "WatchingEngine",
-    "WatchingFrontEnd",
-    "WatchingNodeFrontEnd",
-]

@@ -210,6 +210,3 @@ class QueuedLoop(EngineLoop, Generic[B]):
         await self.worker.result(oldest)
         await self.take_aborts()
         self.answers.finished(self.live.taken(oldest))
-
-
-__all__ = ["LiveScheduler", "Masks", "QueuedLoop", "Scheduled", "Worker", "number_of"]

@@ -102,6 +102,3 @@ class Executor(Worker[Batch]):
     async def answer(self, what: str) -> Frozen:
         """The next one: what was called, and which worker did it."""
         return await self.answers.get(f"answer.{what}")
-
-
-__all__ = ["ANSWERS", "Executor", "batch_of", "plain"]

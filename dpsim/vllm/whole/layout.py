@@ -41,6 +41,3 @@ class CoreLayout(Layout):
 
     def actor(self, number: int) -> str:
         return f"rank {number}" if number < self.size * self.workers else super().actor(number)
-
-
-__all__ = ["CORE", "CoreLayout"]

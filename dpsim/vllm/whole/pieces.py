@@ -126,22 +126,3 @@ RUNNERS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "v2": {"agreement": tuple(V2_AGREEMENTS), "graphs": tuple(V2_GRAPHS), "microbatches": tuple(V2_MICROBATCHES)},
 }
 """The forms that were written for a runner."""
-
-__all__ = [
-    "EXPERTS",
-    "FORMS",
-    "RUNNERS",
-    "TOKENS",
-    "TRANSFER",
-    "V1_AGREEMENTS",
-    "V1_GRAPHS",
-    "V1_MICROBATCHES",
-    "V2_AGREEMENTS",
-    "V2_GRAPHS",
-    "V2_MICROBATCHES",
-    "Agreement",
-    "AgreementOfV2",
-    "AgreementV1",
-    "FinishSync",
-    "finish_sync",
-]

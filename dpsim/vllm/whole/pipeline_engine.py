@@ -64,6 +64,3 @@ class LivePipelineScheduler(LiveScheduler[Batch]):
         self.of_stages.update_from_output(results)
         over = [state.number for state, _, _ in results if state.ended]
         return self.abort([f"r{number}" for number in over])
-
-
-__all__ = ["LivePipelineScheduler"]

@@ -183,6 +183,3 @@ class WholeEngine(Program[WholeSetup]):
         modes = Counter(raw[DECISION_VALUE] for raw in decided)
         by_mode = {mode.name: modes[mode.name] for mode in RuntimeMode}
         return {"forwards": forwards, "waves": counts[0][COMPLETE], "forwards by graph mode": by_mode}
-
-
-__all__ = ["WholeEngine", "WholeSetup"]

@@ -81,6 +81,3 @@ class RankWorker(Worker[Batch]):
 
     async def end(self) -> None:
         await self.step.end()
-
-
-__all__ = ["LiveRankScheduler", "RankWorker"]

@@ -181,6 +181,3 @@ def refuse_of_v2(config: EngineConfig, stack: Pieces) -> None:
                     f"{setting}: the V2 runner's pieces do not look at it; remove it, or swap them: "
                     "protocol.pieces: {runner: v1}"
                 )
-
-
-__all__ = ["WholeEngineDp", "WholeRankSetup"]

@@ -120,6 +120,3 @@ RULES: tuple[Rule, ...] = (
 def broken(mix: Mix) -> list[tuple[Rule, str]]:
     """The rules that a mix breaks, each with what is wrong."""
     return [(rule, wrong) for rule in RULES if (wrong := rule(mix)) is not None]
-
-
-__all__ = ["RULES", "Mix", "Model", "Rule", "broken"]

@@ -186,6 +186,3 @@ def split_by(agreement: StageAgreement, form: type[OverlapForward]) -> type[Laye
     """Layers with the graphs of an agreement, and microbatches of a form."""
     manager = type("Agreed", (AgreedGraphs,), {"wanted": tuple(agreement.captures())})
     return type("AgreedSplitLayers", (SplitLayers,), {"manager": manager, "form": form})
-
-
-__all__ = ["SPLIT", "SplitLayers", "SplitWorker", "split_by"]

@@ -32,6 +32,7 @@ from dpsim.vllm.config import EngineConfig, Topology, broken_rules
 from dpsim.vllm.data_parallel.expert_balance import ExpertBalance
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
+from dpsim.vllm.graphs.managed import V1_GRAPHS
 from dpsim.vllm.overlap.forms import OverlapStep, OverlapStepV2
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
@@ -189,7 +190,4 @@ def agreement_of(names: Mapping[str, str]) -> Agreement:
     name, graphs = names["agreement"], names["graphs"]
     if names["runner"] == "v2":
         return AgreementOfV2(forms.V2_AGREEMENTS[name], forms.V2_GRAPHS[graphs])
-    return AgreementV1(*forms.V1_AGREEMENTS[name], forms.V1_GRAPHS[graphs])
-
-
-__all__ = ["CURRENT_V1", "ENGINES", "STACKS", "Pieces", "chosen", "resolve", "resolve_arguments"]
+    return AgreementV1(*forms.V1_AGREEMENTS[name], V1_GRAPHS[graphs])

@@ -145,6 +145,3 @@ def table_of(column: tuple[int, ...], index: int, ranks: int) -> HostArray:
     table = np.zeros((len(column), ranks), np.int32)
     table[:, index] = column
     return table
-
-
-__all__ = ["AgreementV1", "AgreementV2", "Ran", "StageAgreement", "Tokens", "table_of"]

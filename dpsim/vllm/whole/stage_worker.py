@@ -201,6 +201,3 @@ def put_rows(weights: Any, rows: Any, start: int, stop: int, value: int) -> None
     """Kernel: a rank's rows among those of all, zero elsewhere."""
     rows[:] = 0
     rows[start:stop] = value + weights
-
-
-__all__ = ["AgreedGraphs", "StageWorker", "Workload", "captured_by"]

@@ -142,6 +142,3 @@ class WatchedWhole(WholeEngine):
     def figures(self, prepared: WholeSetup, journals: Sequence[Sequence[RawRecord]]) -> dict[str, Any]:
         """Also how many requests had an answer, and how many an error."""
         return {**super().figures(prepared, journals), "requests": requests_text(journals)}
-
-
-__all__ = ["CoreMonitor", "WatchedCore", "WatchedExecutor", "WatchedWhole", "WatchedWorker", "WorkerMonitor"]

@@ -19,9 +19,9 @@ from dpsim.contract.program import Request
 from dpsim.vllm.config import Microbatching, RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from dpsim.vllm.data_parallel.flow import Flow017, Flow033
-from dpsim.vllm.data_parallel.forward import Microbatch
+from dpsim.vllm.data_parallel.forward import Execution, Microbatch
 from dpsim.vllm.data_parallel.microbatch import slice_sizes
-from dpsim.vllm.data_parallel.step import DataParallelStep, Execution
+from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model.rows import Piece

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from dpsim.contract.interface import Buffer, Rank, Stream
 from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol
-from dpsim.vllm.overlap.step import Forward033
+from dpsim.vllm.overlap.forms import Forward033
 from tests.vllm.overlap.test_speed_up import Eight, EightLateAtOnce, Forwards
 
 CYCLES = 2_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dpsim.contract.interface import Buffer
 from dpsim.contract.registry import register_variant
-from dpsim.vllm.overlap.step import Forward033
+from dpsim.vllm.overlap.forms import Forward033
 
 
 class BrokenKernel(RuntimeError):

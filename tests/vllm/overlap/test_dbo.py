@@ -9,7 +9,8 @@ import pytest
 from dpsim.campaign.museum import LIMIT
 from dpsim.contract.program import Arguments, Unsuitable
 from dpsim.vllm.config import EngineConfig
-from dpsim.vllm.overlap.step import FORWARDS, DualBatchOverlap
+from dpsim.vllm.overlap.forms import FORWARDS
+from dpsim.vllm.overlap.step import DualBatchOverlap
 from tests.vllm.overlap.dbo_worlds import GRAPHS, explored, forwards, scenario
 
 WHOLE = [(2, 1), (2, 1), (2, 1), (2, 1)]

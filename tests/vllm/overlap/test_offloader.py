@@ -21,8 +21,9 @@ from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.capture.offloader import Offloader
 from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
+from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import DualBatchOverlap, Forward033
+from dpsim.vllm.overlap.step import DualBatchOverlap
 from dpsim.vllm.overlap.wrapper import Entry, UBatchWrapper
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 

@@ -19,8 +19,9 @@ from dpsim.scenario.to_world import prepare, world
 from dpsim.sim.backend import SimBackend
 from dpsim.vllm.data_parallel.captured import Metadata
 from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import DualBatchOverlap, Forward033
+from dpsim.vllm.overlap.step import DualBatchOverlap
 from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 

@@ -14,10 +14,10 @@ from dpsim.vllm.museum.overlap import LowLatencyForward
 from dpsim.vllm.overlap.all_to_all import LowLatency
 from dpsim.vllm.overlap.barrier import LiteralBarrier
 from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.forms import Forward033
 from dpsim.vllm.overlap.forward import OverlapForward
 from dpsim.vllm.overlap.sm_control import SMControl
 from dpsim.vllm.overlap.state import Forward
-from dpsim.vllm.overlap.step import Forward033
 from dpsim.vllm.overlap.wrapper import Part, UBatchWrapper
 from tests.vllm.overlap.dbo_worlds import found_class, planted, scenario
 

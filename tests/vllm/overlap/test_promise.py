@@ -20,12 +20,13 @@ from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
-from dpsim.vllm.data_parallel.step import Execution
+from dpsim.vllm.data_parallel.forward import Execution
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.museum.overlap import InOrderOfCompletion, LowLatencyForward, SkipsBarrier
 from dpsim.vllm.overlap.barrier import ReadyBarrier
+from dpsim.vllm.overlap.forms import FORWARDS, Forward033, OverlapStep
 from dpsim.vllm.overlap.forward import OverlapForward
-from dpsim.vllm.overlap.step import FORWARDS, DualBatchOverlap, Forward033, OverlapSetup, OverlapStep
+from dpsim.vllm.overlap.step import DualBatchOverlap, OverlapSetup
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
 EAGER = scenario([(2, 1), (2, 1)], ranks=1)

@@ -37,9 +37,9 @@ from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model.kernels import fill
 from dpsim.vllm.overlap.all_to_all import HighThroughput
 from dpsim.vllm.overlap.baton import UBatchContext
+from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 from dpsim.vllm.overlap.library import Library
 from dpsim.vllm.overlap.routing import Route
-from dpsim.vllm.overlap.step import Forward033, OverlapStep
 
 LAYERS = 8
 T = REFERENCE.on_device(2, 0)

@@ -14,7 +14,7 @@ from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.vllm.museum.overlap import DoesNotRestore, DoesNotWaitForComm, SharedHandle
 from dpsim.vllm.museum.overlap_graphs import LeavesModeFull
-from dpsim.vllm.overlap.step import FORWARDS
+from dpsim.vllm.overlap.forms import FORWARDS
 from dpsim.vllm.pipeline.layers import Layers
 from dpsim.vllm.whole.split_stage import SPLIT, SplitLayers, SplitWorker
 from dpsim.vllm.whole.stage_worker import AgreedGraphs, StageWorker

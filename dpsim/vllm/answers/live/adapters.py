@@ -88,6 +88,3 @@ def ask(kind: Comparison[Any], row: Row, by: Adapter) -> Row | None:
     except Exception as error:
         raise NotAsked(f"{type(error).__name__}: {error}") from error
     return None if answered is None else {**question, **answered}
-
-
-__all__ = ["ADAPTERS", "STORED_ONLY", "Adapter", "adapter", "ask"]

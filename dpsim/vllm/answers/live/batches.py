@@ -143,6 +143,3 @@ def _whole_batch(row: Row) -> SimpleNamespace:
         positions=None,
         is_prefilling=None,
     )
-
-
-__all__ = ["last_empty", "metadata", "metadata_014", "need_mask", "slices", "slices_v2"]

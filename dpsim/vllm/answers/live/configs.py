@@ -36,6 +36,3 @@ def surroundings() -> Iterator[None]:
     finally:
         os.environ.clear()
         os.environ.update(before)
-
-
-__all__ = ["config_hash", "surroundings"]

@@ -70,6 +70,3 @@ def drawn(file: str, release: str, count: int, seed: int) -> list[Row]:
     """Questions of a file, always the same of one seed; none for a file of which nobody draws any."""
     draw, random = DRAWS.get(file), Random(f"{file} {seed}")
     return [] if draw is None else [{"version": release, "drawn": at, **draw(random, release)} for at in range(count)]
-
-
-__all__ = ["DRAWS", "drawn"]

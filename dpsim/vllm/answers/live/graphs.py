@@ -192,6 +192,3 @@ def choices_004(row: Row) -> Row:
     after = [choose(one) for one in row["questions"]]
     both = zip(row["questions"], before, after, strict=True)
     return {"questions": [{**one, "before": first, "after": second} for one, first, second in both]}
-
-
-__all__ = ["choices_004", "dispatch", "dispatch_014", "ladder_017", "ladder_024", "ladder_033", "sizes_004"]

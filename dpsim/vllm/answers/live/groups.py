@@ -58,6 +58,3 @@ def answers_of(ranks: int, ask: Callable[[int], Row], reduction: Reduction) -> R
         except REFUSALS as error:
             answers.append(refusal(error, AFTER))
     return {"sent": columns, "answers": answers}
-
-
-__all__ = ["answers_of", "decide"]

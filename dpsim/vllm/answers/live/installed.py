@@ -46,6 +46,3 @@ def function(place: str, name: str) -> Any:
     if found is None:
         raise ImportError(f"{place} has no {name}")
     return found
-
-
-__all__ = ["NotAsked", "function", "installed", "module"]

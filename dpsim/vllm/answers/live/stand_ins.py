@@ -99,6 +99,3 @@ def parallel_config(config: Row, ranks: int, rank: int) -> SimpleNamespace:
 def plain(numbers: Any) -> list[int] | None:
     """A tensor of one dimension as numbers; None stays None."""
     return None if numbers is None else [int(number) for number in numbers]
-
-
-__all__ = ["REFUSALS", "Reduction", "Table", "dp_group", "parallel_config", "plain", "refusal", "replaced"]
