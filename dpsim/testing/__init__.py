@@ -34,8 +34,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpsim.testing.cases import CONFORMANCE
     from dpsim.testing.elsewhere import same_on
+    from dpsim.testing.fault_cases import CONFORMANCE
     from dpsim.testing.properties import holds
     from dpsim.testing.suite import check_backend
 

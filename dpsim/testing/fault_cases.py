@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dpsim.contract.world import At, Fault
 from dpsim.testing.bench import Bench
+from dpsim.testing.cases import CONFORMANCE as CONFORMANCE  # with the cases below
 from dpsim.testing.cases import case
 from dpsim.testing.programs import ODD, STEPS
 

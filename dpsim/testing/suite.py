@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dpsim.contract.world import Backend, BackendUnavailable
 from dpsim.runner import find_backend
 from dpsim.testing.bench import Bench
-from dpsim.testing.cases import CONFORMANCE
+from dpsim.testing.fault_cases import CONFORMANCE
 
 
 def check_backend(backend: str | Backend, *, size: int = 2, only: str | Iterable[str] | None = None) -> None:
