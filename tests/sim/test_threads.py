@@ -238,6 +238,7 @@ def noted(target: Any, number: int) -> None:
     RAN.append(number)
 
 
+@pytest.mark.runs_once
 def same_order(seed: int) -> bool:
     """Whether kernels ran in the order of their records, where a launch queue holds threads up."""
     RAN.clear()

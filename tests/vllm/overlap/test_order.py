@@ -25,6 +25,8 @@ from dpsim.vllm.overlap.step import DualBatchOverlap
 from dpsim.vllm.overlap.wrapper import Running, UBatchWrapper
 from tests.vllm.overlap.dbo_worlds import GRAPHS, scenario
 
+pytestmark = pytest.mark.runs_once  # the chooser draws from one sequence
+
 EAGER = scenario([(4, 1), (2, 1), (2, 1), (3, 1)])
 CAPTURED = scenario([(1, 3)] * 4, **{**GRAPHS, "cudagraph_capture_sizes": [2], "max_num_seqs": 2})
 THREE = scenario([(6, 1), (5, 1)], num_ubatches=3)
