@@ -23,7 +23,7 @@ from dpsim.campaign.subject import Subject
 from dpsim.explore.strategies.walks import Fifo
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
-from dpsim.scenario.small import scope, small_scenarios
+from dpsim.vllm.params.small import scope, small_scenarios
 
 STAGES = 2, 4
 TIMES, EVERY = 10, 8

@@ -49,8 +49,9 @@ if TYPE_CHECKING:
         Thread,
     )
     from dpsim.contract.ops import Domain, DType, RawRecord, ReduceOp
-    from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+    from dpsim.contract.program import Arguments, Program, Unsuitable
     from dpsim.contract.registry import register_protocol, register_variant, variant, with_variant
+    from dpsim.contract.words import BadInput
     from dpsim.contract.world import Backend, BackendUnavailable, CommunicatorSpec, Lost, Run, World
     from dpsim.runner import Result, run_scenario, warm_backends
     from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, scenario_from
@@ -65,8 +66,9 @@ _HOMES = {
         "Rank Store Stream Thread"
     ),
     "contract.ops": "DType Domain RawRecord ReduceOp",
-    "contract.program": "Arguments Program Request Unsuitable",
+    "contract.program": "Arguments Program Unsuitable",
     "contract.registry": "register_protocol register_variant variant with_variant",
+    "contract.words": "BadInput",
     "contract.world": "Backend BackendUnavailable CommunicatorSpec Lost Run World",
     "runner": "Result run_scenario warm_backends",
     "scenario": "Scenario ScenarioError dump_scenario load_scenario scenario_from",
@@ -82,6 +84,7 @@ __all__ = [
     "Arguments",
     "Backend",
     "BackendUnavailable",
+    "BadInput",
     "Buffer",
     "CaptureError",
     "CommunicatorSpec",
@@ -100,7 +103,6 @@ __all__ = [
     "Rank",
     "RawRecord",
     "ReduceOp",
-    "Request",
     "Result",
     "Run",
     "Scenario",

@@ -146,12 +146,12 @@ class ScenarioItem(pytest.Item):
         """Tell what the machine lacks (a skip) and what is wrong with the scenario (a failure) from errors of dpsim."""
         from dpsim.contract.registry import UnknownName
         from dpsim.contract.world import BackendUnavailable, Unended
-        from dpsim.scenario import ScenarioError, WorkloadMissing
+        from dpsim.scenario import FileMissing, ScenarioError
         from dpsim.scenario.to_world import OnlySimulated
 
         try:
             self._judge()
-        except (WorkloadMissing, OnlySimulated, BackendUnavailable) as lacking:
+        except (FileMissing, OnlySimulated, BackendUnavailable) as lacking:
             pytest.skip(str(lacking))
         except Unended as error:
             raise ScenarioFailed(str(error), type(error).__name__) from error
@@ -184,7 +184,7 @@ class ScenarioItem(pytest.Item):
 
         scenario = self._file.scenario
         if gpus_wanted(self) is not None:
-            require_gpus(scenario.topology.world_size)
+            require_gpus(scenario.size)
         try:
             find_backend(self.name)
         except ModuleNotFoundError as lacking:

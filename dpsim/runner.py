@@ -16,17 +16,17 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from dpsim import checks
+from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge, not_claimed, not_run, switch_off, switched_off_text
 from dpsim.contract.ops import CAPTURE_WHAT, KIND, STEP
-from dpsim.contract.words import did_you_mean
+from dpsim.contract.words import BadInput, did_you_mean
 from dpsim.contract.world import Backend, BackendUnavailable, Gate, Run, World
 from dpsim.diagnose.injected import never_applied
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import only_simulated, prepare, world
 
 
-class UnknownBackend(ValueError):
+class UnknownBackend(BadInput):
     """No backend of that name is installed."""
 
 
@@ -46,7 +46,7 @@ class Result:
     scenario: Scenario
     world: World
     run: Run
-    findings: list[checks.Finding]
+    findings: list[Finding]
     figures: dict[str, Any]
     switched_off: dict[str, int] = field(default_factory=dict)
 
@@ -57,11 +57,11 @@ class Result:
 
     @property
     def graphs(self) -> Graphs | None:
-        """How many were captured and replayed. None where none was, and the configuration does not ask for it."""
+        """How many were captured and replayed. None where none was, and the scenario does not ask for it."""
         told = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
         replays = sum(raw[KIND] == "replay" for raw in told)
         captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in told)
-        return Graphs(captures, replays) if captures or self.scenario.config.capture_graphs else None
+        return Graphs(captures, replays) if captures or self.scenario.captures_graphs else None
 
     @property
     def verdict(self) -> Literal["held", "vacuous", "violated", "lost"]:
@@ -70,7 +70,7 @@ class Result:
         return "violated" if self.findings else "vacuous" if self.run.vacuous else "held"
 
     @property
-    def primary(self) -> checks.Finding | None:
+    def primary(self) -> Finding | None:
         return self.findings[0] if self.findings else None
 
     @property

@@ -2,7 +2,7 @@
 
     backend = GlooBackend()
     backend.unavailable(4) is None                  # torch is there
-    run = backend.run(world, "dp_batch", args)      # starts 4 processes, seconds; the next run finds them warm
+    run = backend.run(world, "protocol", args)      # starts 4 processes, seconds; the next run finds them warm
     backend.close()                                 # else at the end of this process
 
 A hang or a crash of a rank is a `Run` as on every backend. Errors are for what is no run at all: BackendUnavailable

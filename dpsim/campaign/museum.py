@@ -1,7 +1,7 @@
 """The museum as a table: what finds each known mistake, after how many schedules, and does its healthy twin hold?
 
 A check that has never caught anything proves nothing, and neither does one that also fires where nothing is wrong. So
-each registered variant (`dpsim.contract.registry`, `dpsim/vllm/museum/`) has an *exhibit*: a scenario file with the
+each registered variant (`dpsim.contract.registry`) has an *exhibit*: a scenario file with the
 smallest world that shows it, named after it in lower case (`scenarios/museum/m-dp-1.yaml` for M-DP-1; `dpsim run
 museum/m-dp-1` runs it). For each of them
 

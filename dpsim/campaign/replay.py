@@ -80,7 +80,7 @@ class Replayed:
 def replay(trace: Trace, *, strict: bool = True, backend: str = SIMULATION) -> Replayed:
     """Make the run of a trace again; on another backend than the simulation at the gates of its run. Raises Mismatch
     where a schedule does not fit (strict), TraceError for a trace whose body is broken or that has no scenario of
-    today, ScenarioError for a workload that cannot be read, and on another backend what `run_scenario` does.
+    today, ScenarioError for a file that cannot be read, and on another backend what `run_scenario` does.
     """
     for _ in trace.journals():  # to the end: then all is checked, and the schedule known
         pass
@@ -151,7 +151,7 @@ def replay_token(token: Token) -> Replayed:
 
 
 def _base(trace: Trace, scenario: Scenario) -> Path:
-    """The folder in which a workload's file may lie: beside the trace, or with the bundled scenarios."""
-    file = scenario.workload.azure_csv.file if scenario.workload.azure_csv is not None else None
+    """The folder in which a scenario's file may lie: beside the trace, or with the bundled scenarios."""
+    file = scenario.file
     folders = [Path(trace.name).parent, Path.cwd(), scenario_path("quickstart").parent]
     return next((folder for folder in folders if file is not None and (folder / file).is_file()), folders[0])

@@ -9,9 +9,9 @@ A token is plain data, never code: "dpsim1." and, in URL-safe base64, four bytes
 the object itself, compressed. What comes from a log may be anything, so it is read as a file is: at most `LONGEST`
 characters, which expand to at most `MOST_BYTES`, whatever they say of themselves; the scenario in it is the text of a
 scenario file, and read by the reader of such files; every other field is checked, and is printable. A few bytes may
-ask for a huge world, so its size is bounded before anything is made of it (`beyond`); and the word of a stranger opens
-no file, so a workload in it is written out or made up. Whatever the word is, the outcome is a `Token` or a `TokenError`
-in one line.
+ask for a huge world, so its size is bounded before anything is made of it (`Scenario.beyond`); and the word of a
+stranger opens no file, so a scenario that names one is refused. Whatever the word is, the outcome is a `Token` or a
+`TokenError` in one line.
 
     >>> read_token("dpsim1.nonsense")
     Traceback (most recent call last):
@@ -28,6 +28,7 @@ import re
 import zlib
 from typing import Any, NamedTuple
 
+from dpsim.contract.words import BadInput
 from dpsim.explore import LONGEST as MOST_STEPS
 from dpsim.explore import STRATEGIES
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
@@ -39,19 +40,11 @@ LONGEST = 16_384
 
 MOST_BYTES = 1 << 20
 MOST_SCHEDULES = 100_000
-MOST_RANKS = 64
-MOST_REQUESTS = 1_000
-MOST_TOKENS = 100_000
-"""Of all requests together. Each of these is far above what can be explored."""
-
-MOST_WAITED = 100_000
-"""Steps of the virtual clock up to the last arrival or abort."""
-
 LONGEST_WORD = 1_000
 CHECKED = 4
 
 
-class TokenError(ValueError):
+class TokenError(BadInput):
     """A word that is no token, or none that can be run here. The text is one line."""
 
 
@@ -68,7 +61,7 @@ class Token(NamedTuple):
 
     def __str__(self) -> str:
         """The word; empty where it would be refused: too long, not printable, or of too large a world."""
-        if beyond(self.scenario) or not all(map(_is_word, self.steps)):
+        if self.scenario.beyond() or not all(map(_is_word, self.steps)):
             return ""
         fields = {**self._asdict(), "scenario": dump_scenario(self.scenario)}
         content = json.dumps(fields, separators=(",", ":")).encode()
@@ -91,31 +84,9 @@ def read_token(word: str) -> Token:
         scenario = parse_scenario(fields["scenario"], "the token's scenario")
     except ScenarioError as error:
         raise TokenError(str(error).partition("\n")[0]) from None
-    if too_large := beyond(scenario):
+    if too_large := scenario.beyond():
         raise TokenError(f"the token {shown(word, 40)}: {too_large}")
     return Token(**{**fields, "scenario": scenario, "steps": tuple(fields["steps"])})
-
-
-def beyond(scenario: Scenario) -> str:
-    """Why a scenario fits in no token; empty if it does. Counts are told from the text, before any request is made."""
-    workload, size = scenario.workload, scenario.topology.world_size
-    if workload.azure_csv is not None:
-        return "its workload is a file; expected requests that are written out or synthetic"
-    if workload.synthetic is not None:
-        made, longest = workload.synthetic, workload.synthetic.prompt_tokens.max + workload.synthetic.output_tokens.max
-        count = min(made.requests, workload.limit or made.requests)
-        tokens, last = count * longest, int(count / made.rate * 1e9) if made.rate else 0
-    else:
-        requests = (workload.requests or ())[: workload.limit]
-        count, tokens = len(requests), sum(one.prompt_tokens + one.output_tokens for one in requests)
-        last = max((max(one.arrival, one.abort or 0) for one in requests), default=0)
-    counts = {
-        "ranks": (size, MOST_RANKS),
-        "requests": (count, MOST_REQUESTS),
-        "tokens": (tokens, MOST_TOKENS),
-        "steps to the last arrival": (last // workload.step_duration, MOST_WAITED),
-    }
-    return next((f"{n:,} {what}; expected at most {most:,}" for what, (n, most) in counts.items() if n > most), "")
 
 
 def fields_of(word: str) -> dict[str, Any]:

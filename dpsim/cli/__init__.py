@@ -3,6 +3,7 @@
     app.py        the commands by name, and how the program ends
     console.py    what commands print with: exit codes, errors in one line, columns, colours, progress
     options.py    options that several commands have
+    offered.py    commands, sources of scenarios and options of other packages
     protocol_errors.py      what a protocol's own code raised outside of a run
 
     run.py        run_text.py        a scenario on a backend, judged
@@ -11,9 +12,7 @@
     compare.py    compare_text.py    two traces
     museum.py     museum_text.py     what finds each known mistake
     museum_card.py                   what one of them is, and how to run it
-    check_engine.py    check_engine_text.py    what vLLM answers, and what dpsim says
     list.py       list_text.py       what there is to run; the schema of scenario files
-    scenario.py                      scenarios from command lines of vLLM
 
 Nothing but typer is imported before a command runs, so a command imports its text when it is called.
 """

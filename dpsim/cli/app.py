@@ -7,7 +7,7 @@ Results are on stdout, the verdict last; `--json` makes them one JSON object. Ex
 of `dpsim.cli.console`. A planted fault that is found as the scenario expects is a success: exit 0.
 
 Nothing but typer is imported before a command runs, so that `dpsim --help` answers at once. So a command imports what
-it needs when it is called.
+it needs when it is called. Other packages add commands (`dpsim.cli.offered`).
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from dpsim.cli.check_engine import check_engine
+from dpsim.cli import console
 from dpsim.cli.compare import compare
 from dpsim.cli.console import INTERRUPTED, TERMINATED, Terminated, code_of, note, say, silence
 from dpsim.cli.explore import explore
 from dpsim.cli.list import list_all, schema
 from dpsim.cli.museum import museum
+from dpsim.cli.offered import COMMANDS, SOURCES, add_commands
 from dpsim.cli.replay import replay
 from dpsim.cli.run import run
-from dpsim.cli.scenario import scenario
 
 BUG = 70  # EX_SOFTWARE of sysexits.h: neither a verdict nor a mistake of the user
 
@@ -68,12 +68,13 @@ def _terminated(number: int, frame: object) -> NoReturn:
 
 @app.callback()
 def _options(
+    context: typer.Context,
     version: Annotated[
         bool,
         typer.Option("--version", is_eager=True, callback=lambda value: _version(value), help="Print the version."),
     ] = False,
 ) -> None:
-    pass
+    context.obj = console
 
 
 def _version(asked: bool) -> None:
@@ -91,5 +92,15 @@ app.command("list")(list_all)
 app.command("explore")(explore)
 app.command("replay")(replay)
 app.command("museum")(museum)
-app.command("check-engine")(check_engine)
-app.add_typer(scenario, name="scenario")
+add_commands(app, COMMANDS)
+
+scenario = typer.Typer(help="Make scenarios.", no_args_is_help=True, rich_markup_mode=None, add_completion=False)
+
+
+@scenario.callback()
+def _scenario() -> None:
+    """Make scenarios."""
+
+
+if add_commands(scenario, SOURCES):
+    app.add_typer(scenario, name="scenario")

@@ -26,7 +26,7 @@ def compare(
     Decisions, ops in their order, and what ranks learned are compared; backend, time and places in the source are not.
     """
     with one_line_errors():
-        from dpsim import trace as traces
+        import dpsim.trace as traces
         from dpsim.cli import compare_text as text
 
         both = traces.read_trace(a), traces.read_trace(b)

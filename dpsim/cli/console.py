@@ -4,7 +4,7 @@
     1  it is not
     2  bad input: a scenario, a name, an option or a file that cannot be used as it is
     3  this machine cannot run it, or took away what the run needs (a process, memory, room on a disk), or this
-       backend cannot show what is expected, or the installed vllm cannot be asked: what was looked for is said
+       backend cannot show what is expected, or an installed engine cannot be asked: what was looked for is said
     130  interrupted; 143 terminated. Where every rank stood is said
 
 Guarantees: results go to stdout, everything else to stderr; no colours, bars or line breaks to fit a width unless the
@@ -29,7 +29,7 @@ from typing import Any, NoReturn, Self, TextIO
 import typer
 
 from dpsim.cli.protocol_errors import raised_by_protocol
-from dpsim.contract.words import printable
+from dpsim.contract.words import BadInput, printable
 
 NOT_MET = 1
 BAD_INPUT = 2
@@ -108,22 +108,11 @@ def code_of(error: OSError) -> int:
 
 def _exit_code(error: Exception) -> int | None:
     """That of an error that a user can do something about; None for any other."""
-    from dpsim.campaign.token import TokenError
-    from dpsim.contract.registry import UnknownName
-    from dpsim.contract.rules.shared_state import SharedState
     from dpsim.contract.world import BackendUnavailable, Unended
-    from dpsim.runner import UnknownBackend
-    from dpsim.scenario.errors import ScenarioError
-    from dpsim.scenario.locate import ScenarioNotFound
-    from dpsim.trace import TraceError
-    from dpsim.vllm.answers.comparison import UnreadableRow
-    from dpsim.vllm.answers.stored import NoAnswers
 
     if isinstance(error, BackendUnavailable | Unended):
         return CANNOT_RUN
-    of_scenarios = (ScenarioError, ScenarioNotFound, SharedState, UnknownBackend, UnknownName)
-    expected = (*of_scenarios, NoAnswers, TokenError, TraceError, UnreadableRow)
-    return BAD_INPUT if isinstance(error, expected) else None
+    return BAD_INPUT if isinstance(error, BadInput) else None
 
 
 def silence(stream: TextIO) -> None:

@@ -1,8 +1,7 @@
-"""`dpsim explore`: every schedule of scenarios, or as many as there is time for; with `--all-up-to`, of every small
-scenario like them; with `--swarm`, of many like them into which faults are drawn.
+"""`dpsim explore`: every schedule of scenarios, or as many as there is time for; with `--swarm`, of many like them into
+which faults are drawn; with an option that another package offers (`dpsim.cli.offered`), of a set of worlds.
 
     dpsim explore my.yaml --budget 60s --jobs 2
-    dpsim explore my.yaml --all-up-to ranks=2,requests=2,steps=3
     dpsim explore my.yaml --swarm 100:die,kill,delay
 
 Failures are written as traces, for `dpsim replay`. A trace that cannot be written is a warning: the verdicts stand, and
@@ -13,14 +12,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
 from dpsim.cli.console import BAD_INPUT, CANNOT_RUN, NOT_MET, Progress, fail, note, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
+from dpsim.cli.offered import Sizes, Worlds, answers, with_offered
+from dpsim.cli.options import AsJson, Modules, Off, import_modules, option, typed, with_off
 
 if TYPE_CHECKING:
     from dpsim.campaign.files import Options, Outcome
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dpsim.scenario import Scenario
 
 
+@with_offered(before="swarm")
 def explore(
     scenarios: Annotated[
         list[str], typer.Argument(metavar="SCENARIO...", help="YAML files, or names that `dpsim list` shows.")
@@ -46,13 +47,6 @@ def explore(
     jobs: Annotated[int, typer.Option(metavar="N", min=1, max=256, help="So many processes.")] = 1,
     seed: Annotated[int, typer.Option(metavar="N", help="Of the strategies that draw random numbers.")] = 0,
     keep_going: Annotated[bool, typer.Option("--keep-going", help="Look for more failures after the first.")] = False,
-    all_up_to: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZES",
-            help="Every small world instead, e.g. ranks=2,requests=2,steps=3; also prompt, output, abort, stages.",
-        ),
-    ] = None,
     swarm: Annotated[
         str | None,
         typer.Option(
@@ -65,6 +59,7 @@ def explore(
     module: Modules = None,
     off: Off = None,
     as_json: AsJson = False,
+    **offered: Any,
 ) -> None:
     """Prove that a scenario holds in every schedule, or find one in which not.
 
@@ -94,10 +89,14 @@ def explore(
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
         more = typed("--module", module)
-        if all_up_to is not None and swarm is not None:
-            fail("--swarm: not together with --all-up-to; leave one of them out", BAD_INPUT)
-        if all_up_to is not None or swarm is not None:
-            _explore_whole(chosen, all_up_to, swarm, options, more, as_json)
+        instead = [option(name) for name, value in {**offered, "swarm": swarm}.items() if value is not None]
+        if len(instead) > 1:
+            fail(f"{instead[-1]}: not together with {instead[0]}; leave one of them out", BAD_INPUT)
+        if instead:
+            if keep_going:
+                said = f"with {instead[0]} the first world that fails is the last one explored; leave it out"
+                fail(f"--keep-going: {said}", BAD_INPUT)
+            _explore_whole(chosen, _sets(chosen, swarm, seed, offered), options, more, as_json)
         title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
         with Progress(f"exploring {title}", unit="schedule") as progress:
             outcomes = files.explore_files(chosen, options, progress)
@@ -124,43 +123,47 @@ def _end(lost: bool, met: bool) -> NoReturn:
     raise typer.Exit(CANNOT_RUN if lost else 0 if met else NOT_MET)
 
 
-def _explore_whole(
-    chosen: list[tuple[Scenario, Path]],
-    sizes: str | None,
-    swarm: str | None,
-    options: Options,
-    more: list[str],
-    as_json: bool,
-) -> NoReturn:
-    """Every small scenario like these, or a swarm of each."""
-    from dpsim.campaign import files
+class Set(NamedTuple):
+    """Worlds like one scenario. `possible`: in how many worlds of a swarm each kind of fault is possible."""
+
+    sizes: Sizes
+    total: int
+    worlds: Iterable[Scenario]
+    possible: dict[str, int]
+
+
+def _sets(chosen: list[tuple[Scenario, Path]], swarm: str | None, seed: int, offered: dict[str, Any]) -> Iterator[Set]:
+    """For each scenario, a swarm or the worlds that an option asks for."""
     from dpsim.campaign.swarm import swarm_of
-    from dpsim.cli import explore_text as text
-    from dpsim.scenario import small
     from dpsim.scenario import swarm as swarms
 
-    if options.keep_going:
-        option = "--all-up-to" if swarm is None else "--swarm"
-        fail(
-            f"--keep-going: with {option} the first world that fails is the last one explored; leave it out",
-            BAD_INPUT,
-        )
-    scope = small.scope(sizes or "") if swarm is None else swarms.swarm(swarm)
-    first, met, lost, rows = None, True, False, []
+    drawn_from = None if swarm is None else swarms.swarm(swarm)
     for base, folder in chosen:
-        worlds: Iterable[Scenario]
-        if isinstance(scope, swarms.Swarm):
-            drawn = swarm_of(base, folder, scope, options.seed)
-            total, worlds = scope.worlds, [one.scenario for one in drawn]
-            possible = {kind: sum(kind in one.possible for one in drawn) for kind in scope.kinds}
+        if drawn_from is None:
+            asked: Worlds = next(one for one in answers("explore", base, offered) if one is not None)
+            yield Set(asked.sizes, asked.total, asked.worlds(), {})
         else:
-            total, worlds, possible = small.count(scope), small.small_scenarios(base, scope), {}
-        title = f"exploring {total:,} {'small ' * (swarm is None)}worlds of {base.name}"
+            drawn = swarm_of(base, folder, drawn_from, seed)
+            possible = {kind: sum(kind in one.possible for one in drawn) for kind in drawn_from.kinds}
+            yield Set(drawn_from, drawn_from.worlds, [one.scenario for one in drawn], possible)
+
+
+def _explore_whole(
+    chosen: list[tuple[Scenario, Path]], sets: Iterator[Set], options: Options, more: list[str], as_json: bool
+) -> NoReturn:
+    """Each set of worlds, up to the first world that fails."""
+    from dpsim.campaign import files
+    from dpsim.cli import explore_text as text
+    from dpsim.scenario.swarm import Swarm
+
+    first, met, lost, rows = None, True, False, []
+    for (base, _), (sizes, total, worlds, possible) in zip(chosen, sets, strict=True):
+        title = f"exploring {total:,} {'' if isinstance(sizes, Swarm) else 'small '}worlds of {base.name}"
         with Progress(title, unit="world") as progress:
             whole = files.explore_whole(worlds, total, options, progress)
-        rows.append(text.whole_as_json(base.name, scope, total, whole, possible))
+        rows.append(text.whole_as_json(base.name, sizes, total, whole, possible))
         if not as_json:
-            say(text.whole_as_text(base.name, scope, total, whole, possible))
+            say(text.whole_as_text(base.name, sizes, total, whole, possible))
             if whole.first is not None:
                 say(f"\n{_outcome(whole.first, more, whole.unmet)}")
         first, met, lost = first or whole.first, met and whole.unmet is None, lost or bool(whole.lost)

@@ -1,7 +1,7 @@
 """What there is to choose from: scenarios, protocols with their forms, variants, backends; as plain data and as text.
 
-    >>> [entry["forms"] for entry in protocols() if entry["name"] == "dp_batch"]
-    [['source-000', '0.14', '0.33', 'v2-0.33', 'v2-0.17']]
+    >>> [entry["forms"] for entry in protocols() if entry["name"] == "conformance"]
+    [['default']]
 
 A scenario that cannot be read is listed all the same, with what is wrong with it.
 """
@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dpsim import runner
 from dpsim.cli.console import columns
 from dpsim.contract import registry
 from dpsim.contract.words import by_number
+from dpsim.runner import backend_names, find_backend
 from dpsim.scenario import ScenarioError, load_scenario
 from dpsim.scenario.locate import bundled_scenarios, scenario_path
 
@@ -59,9 +59,9 @@ def variants() -> Entries:
 def backends() -> Entries:
     """Installed backends. `reason`: why one cannot run a world of two ranks here, or None."""
     found = []
-    for name in runner.backend_names():
+    for name in backend_names():
         try:
-            reason = runner.find_backend(name).unavailable(2)
+            reason = find_backend(name).unavailable(2)
         except ImportError as error:
             reason = f"cannot be loaded: {error}"
         found.append({"name": name, "reason": reason})

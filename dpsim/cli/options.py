@@ -56,10 +56,19 @@ def with_off(scenario: Scenario, patterns: list[str]) -> Scenario:
     return scenario_from({**dict(scenario), "checks": {"switched_off": list(every)}})
 
 
-def typed(option: str, values: Iterable[str] | None) -> list[str]:
+def option(name: str) -> str:
+    """How a parameter of a command is typed.
+
+    >>> option("as_json")
+    '--as-json'
+    """
+    return f"--{name.replace('_', '-')}"
+
+
+def typed(flag: str, values: Iterable[str] | None) -> list[str]:
     """A repeatable option as a user types it.
 
     >>> typed("--off", ["RACE:*", "HANG"]), typed("--off", None)
     (['--off', 'RACE:*', '--off', 'HANG'], [])
     """
-    return [word for value in values or () for word in (option, value)]
+    return [word for value in values or () for word in (flag, value)]

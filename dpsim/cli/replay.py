@@ -31,7 +31,7 @@ def replay(
 ) -> None:
     """Make the run of a trace again, and say whether it is the same."""
     with one_line_errors():
-        from dpsim import trace as traces
+        import dpsim.trace as traces
         from dpsim.campaign.replay import replay as replay_trace
         from dpsim.campaign.replay import replay_token
         from dpsim.campaign.token import is_token, read_token

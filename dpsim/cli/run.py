@@ -10,49 +10,46 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from dpsim.cli.console import CANNOT_RUN, NOT_MET, Progress, fail, one_line_errors, say
-from dpsim.cli.options import AsJson, Modules, Off, import_modules, typed, with_off
+from dpsim.cli.offered import answers, with_offered
+from dpsim.cli.options import AsJson, Modules, Off, import_modules, option, typed, with_off
 
 
+@with_offered(before="trace")
 def run(
     scenario: Annotated[
         str, typer.Argument(metavar="SCENARIO", help="A YAML file, or a name that `dpsim list` shows.")
     ],
     backend: Annotated[str, typer.Option(help="Where to run: sim, gloo, nccl, or another that is installed.")] = "sim",
-    workload: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Take the requests from this Azure trace (CSV).")
-    ] = None,
-    requests: Annotated[int | None, typer.Option(metavar="N", min=1, help="Take the first N requests only.")] = None,
     trace: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write a trace (JSONL), whatever the verdict.")
     ] = None,
     module: Modules = None,
     off: Off = None,
     as_json: AsJson = False,
+    **offered: Any,
 ) -> None:
     """Run a scenario and judge it.
 
     Says what holds or who broke it, where, and whether that was expected.
     """
     with one_line_errors():
-        from dpsim import runner
-        from dpsim import trace as traces
+        import dpsim.runner as runner
+        import dpsim.trace as traces
         from dpsim.campaign.traces import write_judged
         from dpsim.cli import run_text as text
-        from dpsim.scenario import load_scenario, with_limit, with_workload
+        from dpsim.scenario import load_scenario
         from dpsim.scenario.locate import scenario_path
 
         import_modules(module)
         path = scenario_path(scenario)
         chosen = load_scenario(path)
-        if workload is not None:
-            chosen = with_workload(chosen, workload)
-        if requests is not None:
-            chosen = with_limit(chosen, requests)
+        for changed in answers("run", chosen, offered):
+            chosen = changed
         if off:
             chosen = with_off(chosen, off)
         if trace is not None:
@@ -71,7 +68,7 @@ def run(
                     digest = traces.digest(result.run.journals)
             except (OSError, traces.TraceError) as error:
                 unwritten = error  # the verdict is told all the same
-        replay = _command(scenario, backend, workload, requests, module, off)
+        replay = _command(scenario, backend, offered, module, off)
         if as_json:
             say(json.dumps(text.as_json(result, digest)))
         else:
@@ -97,15 +94,15 @@ def _load_backend(name: str) -> None:
 def _command(
     scenario: str,
     backend: str,
-    workload: str | None,
-    requests: int | None,
+    offered: dict[str, Any],
     modules: list[str] | None,
     off: list[str] | None,
 ) -> str:
     """What to type to run it again."""
     words = ["dpsim", "run", scenario, "--backend", backend]
     words += typed("--module", modules)
-    words += ["--workload", workload] if workload is not None else []
-    words += ["--requests", str(requests)] if requests is not None else []
+    for name, value in offered.items():
+        words += [option(name)] if value else []
+        words += [] if isinstance(value, bool | None) else [str(value)]
     words += typed("--off", off)
     return shlex.join(words)

@@ -22,14 +22,13 @@ from typing import TYPE_CHECKING, Any
 
 from dpsim.checks.judge import counted, not_run, switched_off_text
 from dpsim.cli.console import columns, painted
-from dpsim.contract.words import actors_text, duration, printable, ranks_text
+from dpsim.contract.words import actors_text, duration
 from dpsim.diagnose.report import report
 
 if TYPE_CHECKING:
     from dpsim.checks import Finding
     from dpsim.contract.world import Run
     from dpsim.runner import Result
-    from dpsim.scenario import Scenario
 
 RANKS_LISTED = 8
 WORST_RANKS = 3
@@ -46,32 +45,12 @@ def as_text(result: Result, replay: str, trace: Path | None, digest: str | None)
     lines = [*columns(rows), ""]
     if result.findings or result.run.lost:
         lines.append(painted(report(result.run, result.findings, replay), good=False))
-        lines += own_settings(result.scenario)
+        lines += result.scenario.own_settings()
     else:
         lines.append(painted(verdict_line(result), good=True))
     if not str(result.unmet).startswith("never applied"):  # else the last line says it
         lines += [f"never applied: {line}" for line in result.never_applied]
     return "\n".join([*lines, *switched_off_lines(result), expectation_line(result)])
-
-
-def own_settings(scenario: Scenario) -> list[str]:
-    """The settings in which ranks differ from the others: what a mismatch comes from, most of the time."""
-    own: dict[str, list[int]] = {}
-    for rank, given in sorted(scenario.config_by_rank.items()):
-        for name in sorted(given.model_fields_set):
-            here, elsewhere = getattr(given, name), getattr(scenario.config, name)
-            if here != elsewhere:
-                said = f"{name} {_plain(here)} (config: {_plain(elsewhere)})"
-                own.setdefault(said, []).append(rank)
-    lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in own.items()]
-    return ["", "settings of their own, by config_by_rank:", *lines, ""] if lines else []
-
-
-def _plain(value: Any) -> str:
-    """A value as YAML has it, on one line."""
-    if value is None:
-        return "unset"
-    return str(value).lower() if isinstance(value, bool) else printable(str(value))
 
 
 def table(result: Result) -> list[tuple[str, str]]:
@@ -166,7 +145,7 @@ def _figure(value: Any) -> str:
 
 
 def _graphs(result: Result) -> list[tuple[str, str]]:
-    """Captures and replays of all ranks together. A configuration may ask for them and leave nothing to capture."""
+    """Captures and replays of all ranks together. A scenario may ask for them and leave nothing to capture."""
     graphs = result.graphs
     if graphs is None:
         return []

@@ -5,7 +5,7 @@ rank. `Program[P]` says what `prepare` makes of the arguments, so that a type ch
 
     class Largest(Program[Limits]):
         def prepare(self, args: Arguments) -> Limits:
-            return Limits(steps=len(args.requests))
+            return Limits(steps=args.steps)
 
         async def run(self, rank: Rank, prepared: Limits) -> None:
             for rank.step in range(prepared.steps):
@@ -18,10 +18,10 @@ Who writes no types leaves `[P]` out, and who needs no preparation leaves `prepa
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from inspect import isabstract, isasyncgenfunction, iscoroutinefunction, signature
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import Domain, RawRecord
@@ -33,62 +33,38 @@ P = TypeVar("P")
 
 
 class Unsuitable(ValueError):
-    """A world or workload that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
+    """A world or work that a program cannot run, raised by `Program.prepare`: what it is, and what was expected."""
 
 
-class Request(NamedTuple):
-    """One request. Times are ns on the step clock; `output_tokens` includes the one that ends the prefill."""
-
-    arrival_ns: int
-    prompt_tokens: int
-    output_tokens: int
-    abort_ns: int | None = None
-    lora: str | None = None
-    force_eager: bool = False  # its steps run without a CUDA graph, as by vLLM's argument of that name
-    prefix: str | None = None  # requests of one prefix begin with the same tokens
-    encoder_inputs: bool = False  # its first step brings inputs for an encoder
-    stop_after: int | None = None  # the model says a stop token so many output tokens on: nobody knows it before
-    drafts: tuple[int, ...] | None = None  # of its decodes in turn, at most; the last is that of all that follow
-    structured_output: bool = False  # its tokens follow a grammar, whose masks are made of those before
-    session: str | None = None  # goes on where the request of its session that came before it ended
-
-    @property
-    def length(self) -> int:
-        """Output tokens that its client is told."""
-        return self.output_tokens if self.stop_after is None else min(self.stop_after, self.output_tokens)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arguments:
     """What a scenario hands to its program: plain data, which crosses to worker processes.
 
-    `topology` and `config` are the fields of `dpsim.vllm.config.Topology` and `dpsim.vllm.config.EngineConfig`.
-    `step_ns`: how far apart the ticks of the step clock are. `variant` is the name of a registered variant, if one is
-    to run. `config_by_rank` has the fields that single ranks have in place of those of `config`. `pieces`: of single
-    pieces of the form (`Program.pieces`) another one, by name. `allow_refused`: what the engine refuses is wanted.
+    The parameters of the program are attributes of a derived class. `variant` is the name of a registered variant, if
+    one is to run. `pieces`: of single pieces of the form (`Program.pieces`) another one, by name. `allow_refused`: what
+    the program refuses is wanted.
     """
 
-    topology: Mapping[str, Any]
-    config: Mapping[str, Any]
-    requests: tuple[Request, ...]
-    step_ns: int
     form: str
     variant: str | None = None
-    config_by_rank: Mapping[int, Mapping[str, Any]] = field(default_factory=dict)
     pieces: Mapping[str, str] = field(default_factory=dict)
     allow_refused: bool = False
 
-    def config_of(self, rank: int) -> Mapping[str, Any]:
-        """The fields of one rank's `dpsim.vllm.config.EngineConfig`."""
-        return {**self.config, **self.config_by_rank.get(rank, {})}
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """A parameter: its name and type are those of the derived class."""
+
+    def refuse_unheeded(self, name: str, program: Program[Any]) -> None:
+        """Raise Unsuitable for what the program, registered as `name`, would leave out without a word."""
 
 
 class Program(ABC, Generic[P]):
     """What runs on every rank: `prepare` once per process, `run` once per rank.
 
     `probes`: labels of `Rank.probe` that some schedule of some world should come to; exploration lists those that none
-    came to. `honours_config_by_rank`: whether it asks `Arguments.config_of`; one that does not is handed no world in
-    which ranks differ.
+    came to. `honours_config_by_rank`: whether it gives each rank its own settings; one that does not is handed no world
+    in which ranks differ.
     """
 
     probes: tuple[str, ...] = ()
@@ -103,8 +79,8 @@ class Program(ABC, Generic[P]):
     off, or lost with a peer's."""
     honours_config_by_rank: bool = False
     heeds: ClassVar[tuple[str, ...] | None] = None
-    """Which optional fields of requests and which `SWITCHES` of the configuration it looks at: it is handed no world in
-    which another one is set (`refuse_unheeded`). None: all of them."""
+    """Which optional parts of its parameters it looks at: it is handed no world in which another one is set
+    (`Arguments.refuse_unheeded`). None: all of them."""
     pieces: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """What its forms are put together of: pieces that a scenario may swap one by one, and the names of each one's
     forms."""
@@ -128,9 +104,9 @@ class Program(ABC, Generic[P]):
         """Those of `probes` that this world can come to at all, all of them unless the program knows better."""
         return self.probes
 
-    def prepare(self, args: Arguments) -> P:
-        """Turn the arguments into what `run` needs; by default, `run` gets them as they are. Ranks of one process share
-        the result: `run` must not change it.
+    def prepare(self, args: Any) -> P:
+        """Turn the `Arguments` into what `run` needs; by default, `run` gets them as they are. Ranks of one process
+        share the result: `run` must not change it.
 
         Raises Unsuitable. A program that no scenario runs is handed whatever plain data its caller gave to the backend.
         """
@@ -148,7 +124,7 @@ class Program(ABC, Generic[P]):
 
     def groups(self, prepared: P) -> Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]] | None:
         """Kinds of communicators with their member lists, for a program that makes its groups itself; None: those of
-        the topology. A service is a member of host communicators, by its number (`Rank.service`).
+        the scenario. A service is a member of host communicators, by its number (`Rank.service`).
         """
         return None
 
@@ -169,32 +145,6 @@ class Program(ABC, Generic[P]):
     @abstractmethod
     async def run(self, rank: Rank, prepared: P) -> None:
         """The coroutine of one rank."""
-
-
-SWITCHES = ("enable_eplb",)
-"""Fields of the configuration that mean nothing to a program without the part that they switch on."""
-
-
-def refuse_unheeded(name: str, args: Arguments, heeds: Collection[str]) -> None:
-    """Raise Unsuitable for the first field that is set and that the program `name` would leave out without a word.
-
-    >>> refuse_unheeded("small", Arguments({}, {}, (Request(0, 1, 1, session="a"),), 1, ""), ["stop_after"])
-    Traceback (most recent call last):
-    dpsim.contract.program.Unsuitable: workload: request 0 has session, at which small does not look; remove it
-    """
-    fields = [(key, default) for key, default in Request._field_defaults.items() if key not in heeds]
-    for number, request in enumerate(args.requests):
-        for key, default in fields:
-            if getattr(request, key) != default:
-                word = key.removesuffix("_ns")
-                raise Unsuitable(f"workload: request {number} has {word}, at which {name} does not look; remove it")
-    for place, config in (
-        ("config", args.config),
-        *((f"config_by_rank.{n}", c) for n, c in args.config_by_rank.items()),
-    ):
-        for key in SWITCHES:
-            if key not in heeds and config.get(key):
-                raise Unsuitable(f"{place}.{key}: {name} does not look at it; remove it")
 
 
 def refuse_no_program(program: Any) -> None:

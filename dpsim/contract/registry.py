@@ -1,6 +1,6 @@
 """Protocols, their forms and their variants, by name.
 
-A scenario says `protocol: {name: dp_batch, form: "0.14", variant: M-DP-3}` and never an import path, so a scenario
+A scenario says `protocol: {name: hello, form: plain, variant: HELLO-1}` and never an import path, so a scenario
 file cannot run code that nobody registered. A worker process is told the name and the module that registered it,
 and looks it up again there. Modules of yours are found through the entry point group `dpsim.protocols`, through
 `dpsim run --module`, or because a test imports them.
@@ -10,7 +10,7 @@ and looks it up again there. Modules of yours are found through the entry point 
         async def run(self, rank, args):
             rank.decide("greeting", "hello in form " + args.form, "dp_cpu")
 
-A *form* is a published version of a protocol (`source-000`, `0.14`), equally healthy. A *variant* is a form with
+A *form* is a published version of a protocol (`plain`), equally healthy. A *variant* is a form with
 one thing changed, about ten lines: a historical bug or a mutant of the specification, declared beside its healthy
 twin, with the class of finding that must catch it. A variant that is derived from the protocol's program runs in its
 place. Any other is a piece, for which `prepare` asks (`variant`, or `with_variant`):
@@ -29,8 +29,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any, Literal, TypeVar
 
-from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_program, refuse_unheeded
-from dpsim.contract.words import by_number, did_you_mean
+from dpsim.contract.program import Arguments, Program, Unsuitable, refuse_no_program
+from dpsim.contract.words import BadInput, by_number, did_you_mean
 
 ENTRY_POINTS = "dpsim.protocols"
 """Group of entry points whose modules register protocols when they are imported: those of dpsim are in its own
@@ -38,7 +38,7 @@ pyproject.toml.
 """
 
 
-class UnknownName(ValueError):
+class UnknownName(BadInput):
     """A name that nobody registered. The message lists what there is."""
 
 
@@ -182,14 +182,8 @@ def prepared(name: str, args: Any) -> tuple[Program[Any], Any]:
 
 def _prepare(name: str, program: Program[Any], args: Any) -> tuple[Program[Any], Any]:
     """Raises Unsuitable for settings that the program would take no notice of, of single ranks or of all."""
-    if isinstance(args, Arguments) and program.heeds is not None:
-        refuse_unheeded(name, args, program.heeds)
-    if isinstance(args, Arguments) and args.config_by_rank and not program.honours_config_by_rank:
-        of = type(program).__qualname__
-        raise Unsuitable(
-            f"config_by_rank: {of} gives all ranks the same config; remove it, or let {of}.prepare ask "
-            "Arguments.config_of(rank) and set honours_config_by_rank"
-        )
+    if isinstance(args, Arguments):
+        args.refuse_unheeded(name, program)
     return program, program.prepare(args)
 
 

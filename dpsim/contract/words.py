@@ -4,7 +4,8 @@
     '3 steps on ranks 0 to 3, 7 in 1.23 ms'
 
 What dpsim prints is made of these, so that a count or a list of ranks reads the same in a finding, in a table and in an
-error. The module knows nothing of dpsim, and every part may import it.
+error; and the error that is nothing but such a message. The module knows nothing of dpsim, and every part may import
+it.
 """
 
 from __future__ import annotations
@@ -13,14 +14,19 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+
+class BadInput(ValueError):
+    """What a user gave cannot be used as it is. The command line shows its text and ends with 2."""
+
+
 # ---- names
 
 
 def nearest(word: str, known: Iterable[str], most: int = 1) -> list[str]:
     """Known words that are spelt nearly as `word` is, the nearest first. Case does not count.
 
-    >>> nearest("pp_token", ["dp_batch", "PP_tokens"])
-    ['PP_tokens']
+    >>> nearest("collective", ["transfer", "Collectives"])
+    ['Collectives']
     """
     lower = {name.lower(): name for name in known}
     return [lower[near] for near in difflib.get_close_matches(word.lower(), lower, n=most)]

@@ -1,10 +1,10 @@
 """What all parts of a scenario have in common: they are strict, frozen, and say exactly where a rule was broken.
 
-A rule that spans several fields (a fault on a rank that the topology does not have) is checked in a validator of
+A rule that spans several fields (a fault on a rank that the world does not have) is checked in a validator of
 the part that holds them all, far from the line that is to blame. So such a validator collects `Problem`s, each with
 the path of the guilty value, and hands them to `refuse`; the YAML reader finds the line of each path.
 
-    refuse(Problem(("faults", 0, "rank"), "rank 7: the topology has 4 ranks, 0 to 3"))
+    refuse(Problem(("faults", 0, "rank"), "rank 7: the world has 4 ranks, 0 to 3"))
 
 Scalars are strict in Python as in YAML: `True` is no rank, "5" is no number of tokens.
 """
@@ -12,22 +12,31 @@ Scalars are strict in Python as in YAML: `True` is no rank, "5" is no number of 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Any, NamedTuple, TypeAlias
 
-from pydantic import BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError, PydanticKnownError
 
 from dpsim.scenario.errors import path_text
-from dpsim.vllm import config
+
+MAX_RANKS = 4096
+"""More ranks than a world may have are a slip of the keyboard."""
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Keys and list positions from the top of a scenario, or of a part, down to a value."""
 
 
-class StrictModel(config.StrictModel):
-    """A part of a scenario. Its fields are described by the docstrings below them."""
+class StrictModel(BaseModel):
+    """A part of a scenario. Its fields are described by the docstrings below them; the repr is what differs from the
+    defaults.
+    """
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        defaults = {name: field.get_default() for name, field in type(self).model_fields.items()}
+        return (one for one in super().__repr_args__() if one[0] not in defaults or one[1] != defaults[one[0]])
 
 
 class Problem(NamedTuple):
@@ -51,8 +60,8 @@ Flag = Annotated[bool, Field(strict=True)]
 Index = Annotated[int, Field(ge=0, le=10**9, strict=True)]
 """A step, an ordinal, a sequence number: from 0."""
 
-RankNumber = Annotated[int, Field(ge=0, lt=config.MAX_RANKS, strict=True)]
-"""A global rank; that the topology has it is checked by the scenario."""
+RankNumber = Annotated[int, Field(ge=0, lt=MAX_RANKS, strict=True)]
+"""A global rank; that the world has it is checked by the scenario."""
 
 
 def _decimal(key: Any) -> Any:

@@ -1,10 +1,10 @@
 """What is wrong with a scenario, in words for the person who wrote it.
 
-Everything that can be wrong with a scenario, its file or its workload is one exception, `ScenarioError`, whose
+Everything that can be wrong with a scenario, its file or a file that it names is one exception, `ScenarioError`, whose
 text can be shown as it is: one line a problem, each with its place, what is wrong, what was expected, and the
 nearest name where a name is unknown. Nobody who writes a scenario has to read a traceback.
 
-    bad.yaml:3:3: config.cudagraph_mode: unknown value 'FUL'; expected one of NONE, ...; did you mean 'FULL'?
+    bad.yaml:3:3: faults[0].kind: unknown kind 'skp'; expected one of skip, repeat, ...; did you mean 'skip'?
 
 Prior art: dagster's located YAML errors; pyaml issue 11 ("I would expect something simple such as: sr.yaml:
 'array' unexpected keyword at line 11"); Rust's did-you-mean.
@@ -15,16 +15,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from dpsim.contract.words import BadInput
+
 SHOWN = 10
 """How many problems of one scenario are shown; the rest is counted."""
 
 
-class ScenarioError(ValueError):
+class ScenarioError(BadInput):
     """A scenario that cannot be used. The text has one line for each problem."""
 
 
-class WorkloadMissing(ScenarioError):
-    """The file of a workload is not there. The text names the places where it was looked for."""
+class FileMissing(ScenarioError):
+    """A file that a scenario names is not there. The text names the places where it was looked for."""
 
 
 def refuse_pipes(path: Path, expected: str) -> None:

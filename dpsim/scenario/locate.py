@@ -15,13 +15,13 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from dpsim.contract.words import nearest, question
+from dpsim.contract.words import BadInput, nearest, question
 
 _PACKAGE = Path(__file__).resolve().parent.parent
 _NOT_SCENARIOS = ("calibration",)  # subfolders whose YAML files are measured costs
 
 
-class ScenarioNotFound(ValueError):
+class ScenarioNotFound(BadInput):
     """Neither a file nor the name of a scenario that comes with dpsim. The message says where it was looked for."""
 
 

@@ -15,9 +15,8 @@ from typing import Annotated, Self
 from pydantic import Field, model_validator
 
 from dpsim.contract.world import Stranger
-from dpsim.scenario.base import Flag, Problem, StrictModel, refuse
+from dpsim.scenario.base import MAX_RANKS, Flag, Problem, StrictModel, refuse
 from dpsim.scenario.duration import PositiveDuration, format_duration
-from dpsim.vllm.config import MAX_RANKS
 
 Room = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 """How much of something finite there is."""

@@ -1,112 +1,37 @@
 """The scenario: one pydantic model, of which YAML is the saved form and Python the builder.
 
-    Scenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
-    scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
+    scenario_from({"name": "two", "protocol": "mine", "faults": [...]})
     load_scenario("two.yaml")
 
-A `Scenario` that exists is valid: unknown keys, unknown names, ranks that the topology does not have and
-contradictions were refused, each with its path. A scenario says *what* happens, never how it is run: the same one
-means the same on the simulation, on gloo and on NCCL.
+A `Scenario` that exists is valid: unknown keys, unknown names, ranks that the world does not have and contradictions
+were refused, each with its path. A scenario says *what* happens, never how it is run: the same one means the same on
+the simulation, on gloo and on NCCL.
 
-Sources: vLLM's parameter names (`dpsim.vllm.config`); the order of sections follows Jepsen (workload and nemesis apart,
-checker separate) and Chaos Mesh. A protocol is named, never imported (`dpsim.contract.registry`).
+What a program is given to do are its parameters, sections of a class that an entry point names (`scenario_type`).
+Sources: the order of sections follows Jepsen (work and nemesis apart, checker separate) and Chaos Mesh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import functools
+from collections.abc import Iterator
+from contextlib import suppress
+from importlib.metadata import entry_points
 from typing import Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 
 from dpsim.checks.finding import matches, pattern_problem
-from dpsim.contract import registry
 from dpsim.contract.words import did_you_mean
-from dpsim.scenario.base import Flag, KeyPath, Problem, RankKey, StrictModel, Word, refuse
-from dpsim.scenario.communicators import communicators
+from dpsim.scenario.base import KeyPath, Problem, StrictModel, refuse
 from dpsim.scenario.errors import path_text
 from dpsim.scenario.expect import ClassPattern, Expect, ExpectAny
 from dpsim.scenario.faults import Alter, AnyFault, DelaySpec, FaultSpec, KillSpec
 from dpsim.scenario.machine import Limits, TakenPort
 from dpsim.scenario.messages import Messages
-from dpsim.scenario.workload.model import Workload
-from dpsim.vllm.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
+from dpsim.scenario.parameters import Parameters
 
 MAX_INJECTIONS = 10_000
-
-
-class ProtocolChoice(StrictModel):
-    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
-
-    name: Word = "dp_batch"
-    """A registered protocol."""
-    form: Word | None = None
-    """A published form of it. Left out: the variant's, else the protocol's default."""
-    variant: Word | None = None
-    """A mutant or historical bug, by its registered name. Left out: healthy."""
-    pieces: dict[Word, Word] = Field(default_factory=dict, max_length=100)
-    """Pieces of the form that are to be others, each by the name of another form of it."""
-    allow_refused: Flag = False
-    """Whether a mix of pieces and settings is run that the engine refuses, to see what breaks."""
-
-    @model_validator(mode="after")
-    def _registered(self) -> Self:
-        try:
-            entry = registry.protocol(self.name)
-        except registry.UnknownName as error:
-            return self._refuse("name", str(error))
-        if self.form is not None and self.form not in entry.forms:
-            known = ", ".join(entry.forms)
-            hint = did_you_mean(self.form, entry.forms)
-            self._refuse("form", f"{self.name} has no form {self.form!r}; expected one of {known}{hint}")
-        if self.variant is not None:
-            self._check_variant(self.variant, entry.forms)
-        self._check_pieces(entry.program.pieces)
-        return self
-
-    def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
-        """Refuse a piece that there is none of, or a form of one."""
-        if not known and (self.pieces or self.allow_refused):
-            key = "pieces" if self.pieces else "allow_refused"
-            self._refuse(key, f"the forms of {self.name} have no pieces to swap; remove it")
-        for piece, form in self.pieces.items():
-            if piece not in known:
-                message = f"no piece {piece!r} in {self.name}; expected one of {', '.join(known)}"
-                refuse(Problem(("pieces",), message + did_you_mean(piece, known)))
-            elif form not in known[piece]:
-                message = f"{piece} has no form {form!r}; expected one of {', '.join(known[piece])}"
-                refuse(Problem(("pieces", piece), message + did_you_mean(form, known[piece])))
-
-    def _check_variant(self, name: str, forms: tuple[str, ...]) -> None:
-        try:
-            variant = registry.variant(name)
-        except registry.UnknownName as error:
-            self._refuse("variant", str(error))
-            return
-        if variant.protocol != self.name:
-            self._refuse("variant", f"{name} is a variant of the protocol {variant.protocol}, not of {self.name}")
-        elif variant.form not in forms:
-            known, hint = ", ".join(forms), did_you_mean(variant.form, forms)
-            message = f"{name} is a variant of the form {variant.form!r}, which {self.name} does not have"
-            self._refuse("variant", f"{message}; register it with one of {known}{hint}")
-        if self.form not in (None, variant.form):
-            message = f"{name} is a variant of the form {variant.form!r}, not of {self.form!r}; leave form out"
-            self._refuse("form", message)
-
-    def _refuse(self, key: str, message: str) -> Self:
-        refuse(Problem((key,), message))
-        return self
-
-    @property
-    def resolved_form(self) -> str:
-        """The form that runs."""
-        if self.form is not None:
-            return self.form
-        return registry.variant(self.variant).form if self.variant else registry.protocol(self.name).forms[0]
-
-
-def _name_alone(value: Any) -> Any:
-    return {"name": value} if isinstance(value, str) else value
 
 
 class Checks(StrictModel):
@@ -122,20 +47,9 @@ class Checks(StrictModel):
         return self
 
 
-class Scenario(StrictModel):
-    """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
+class Scenario(Parameters):
+    """A coordination protocol, what goes wrong, and what must come out."""
 
-    name: Annotated[str, Field(strict=True, min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_./-]+$")]
-    """For reports. Letters, digits, and any of . _ - /"""
-    description: Annotated[str, Field(strict=True, max_length=10_000)] = ""
-    protocol: Annotated[ProtocolChoice, BeforeValidator(_name_alone)] = ProtocolChoice()
-    topology: Topology = Topology()
-    """How many ranks, in vLLM's names."""
-    config: EngineConfig = EngineConfig()
-    """The engine's configuration, in vLLM's names."""
-    config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
-    """Settings of single ranks, laid over `config`: a node that was started with another flag."""
-    workload: Workload
     faults: Annotated[tuple[AnyFault, ...], Field(max_length=MAX_INJECTIONS)] = ()
     """What breaks the protocol."""
     delays: Annotated[tuple[DelaySpec, ...], Field(max_length=MAX_INJECTIONS)] = ()
@@ -152,18 +66,8 @@ class Scenario(StrictModel):
     @model_validator(mode="after")
     def _parts_fit_together(self) -> Self:
         problems = [*self._wrong_ranks(), *self._wrong_groups(), *self._same_op_twice(), *self._same_port_twice()]
-        refuse(*problems, *self._unloaded_adapters(), *self._expected_but_off(), *self._broken_rules())
+        refuse(*problems, *self._expected_but_off(), *self.problems())
         return self
-
-    @property
-    def has_eplb(self) -> bool:
-        """Whether experts move by their load, on some rank at least."""
-        return self.config.enable_eplb or any(own.enable_eplb for own in self.config_by_rank.values())
-
-    def config_of(self, rank: int) -> EngineConfig:
-        """The configuration of a rank."""
-        own = self.config_by_rank.get(rank)
-        return self.config if own is None else own.over(self.config)
 
     def named(self) -> Iterator[tuple[KeyPath, int | str]]:
         """All ranks and services that are named, with the place of each."""
@@ -176,34 +80,17 @@ class Scenario(StrictModel):
             yield ("messages", i, "to"), message.to
             if message.after is not None:
                 yield ("messages", i, "after", "rank"), message.after.rank
-        yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
+        yield from self.ranks_named()
         for path, expect in self._expected():
             if expect.culprit is not None:
                 yield (*path, "culprit", "rank"), expect.culprit.rank
 
-    def _broken_rules(self) -> Iterator[Problem]:
-        """What the configuration's own release has against it, and against that of single ranks."""
-        for found in broken_rules(self.config, self.topology):
-            yield Problem((_section(found), *found.field.split(".")), found.message)
-        for rank, own in self.config_by_rank.items():
-            place = ("config_by_rank", str(rank))
-            try:
-                config = own.over(self.config)
-            except ValidationError as error:
-                yield from (Problem(place, detail["msg"].removeprefix("Value error, ")) for detail in error.errors())
-                continue
-            for found in broken_rules(config, self.topology):
-                if _section(found) == "config":
-                    yield Problem((*place, *found.field.split(".")), found.message)
-                else:
-                    yield Problem(place, str(found))
-
     def _wrong_ranks(self) -> Iterator[Problem]:
-        """Ranks that the topology does not have."""
-        size = self.topology.world_size
+        """Ranks that the world does not have."""
+        size = self.size
         has = f"{size} ranks, 0 to {size - 1}" if size > 1 else "one rank, 0"
         yield from (
-            Problem(path, f"rank {rank}: the topology has {has}")
+            Problem(path, f"rank {rank}: the {self.of_ranks} has {has}")
             for path, rank in self.named()
             if isinstance(rank, int) and rank >= size
         )
@@ -214,17 +101,17 @@ class Scenario(StrictModel):
         injected += [(("faults", i), fault) for i, fault in enumerate(self.faults)]
         injected += [(("delays", i), delay) for i, delay in enumerate(self.delays)]
         named = [(path, item, item.at.communicator) for path, item in injected if item.at and item.at.communicator]
-        groups = {spec.name: spec.ranks for spec in communicators(self.topology, self.has_eplb)} if named else {}
+        groups = {spec.name: spec.ranks for spec in self.communicators} if named else {}
         for path, item, name in named:
             members = groups.get(name)
             if members is None:
                 few = f"; expected one of {', '.join(groups)}" if len(groups) <= 12 else ""
-                message = f"no communicator {name!r} in this topology{few}{did_you_mean(name, groups)}"
+                message = f"no communicator {name!r} in this {self.of_ranks}{few}{did_you_mean(name, groups)}"
                 yield Problem((*path, "at", "communicator"), message)
                 continue
             root = item.change.root if isinstance(item, Alter) else None
             for key, rank in (("rank",), item.rank), (("change", "root"), root):
-                if isinstance(rank, int) and rank not in members and rank < self.topology.world_size:
+                if isinstance(rank, int) and rank not in members and rank < self.size:
                     message = f"rank {rank} is not in the communicator {name}, which has {_some(members)}"
                     yield Problem((*path, *key), message)
 
@@ -267,18 +154,23 @@ class Scenario(StrictModel):
         if self.expect.explored is not None:
             yield ("expect", "explored"), self.expect.explored
 
-    def _unloaded_adapters(self) -> Iterator[Problem]:
-        """Requests that need an adapter where there are none."""
-        for i, request in enumerate(self.workload.requests or ()):
-            if request.lora is not None and not self.config.enable_lora:
-                message = f"the adapter {request.lora!r} needs config.enable_lora: true"
-                yield Problem(("workload", "requests", i, "lora"), message)
-
-
-def _section(found: Broken) -> str:
-    return "topology" if found.field in Topology.model_fields else "config"
-
 
 def _some(ranks: tuple[int, ...]) -> str:
     text = ", ".join(map(str, ranks[:8]))
     return f"ranks {text}, ..." if len(ranks) > 8 else f"rank{'s' if len(ranks) > 1 else ''} {text}"
+
+
+PARAMETERS = "dpsim.parameters"
+"""Group of entry points that name classes of scenarios, with parameters."""
+
+
+@functools.cache
+def scenario_type(parameters: str = "default") -> type[Scenario]:
+    """The class of scenarios that an entry point names; `default` is that of programs with no parameters of their own.
+    `Scenario` itself, without any, where no entry point of that name can be loaded.
+    """
+    for point in entry_points(group=PARAMETERS, name=parameters):
+        with suppress(ImportError):
+            found: type[Scenario] = point.load()
+            return found
+    return Scenario

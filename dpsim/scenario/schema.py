@@ -18,14 +18,14 @@ import sys
 from typing import Any
 
 from dpsim.scenario.duration import PATTERN, format_duration
-from dpsim.scenario.model import Scenario
+from dpsim.scenario.model import scenario_type
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
 
 
 def schema() -> dict[str, Any]:
     """The schema as a mapping."""
-    made = Scenario.model_json_schema(by_alias=True, ref_template="#/definitions/{model}")
+    made = scenario_type().model_json_schema(by_alias=True, ref_template="#/definitions/{model}")
     definitions = made.pop("$defs")
     for definition in definitions.values():
         for field in definition.get("properties", {}).values():

@@ -16,16 +16,15 @@ from operator import index
 from pathlib import Path
 from typing import Any
 
-from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import prepared
 from dpsim.contract.words import did_you_mean
 from dpsim.contract.world import CommunicatorSpec, World
 from dpsim.scenario.base import Problem
-from dpsim.scenario.communicators import communicators, named
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error, shown
 from dpsim.scenario.faults import KillSpec
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.workload.requests import requests_of
+from dpsim.scenario.parameters import named
 
 
 def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any = None) -> World:
@@ -42,15 +41,13 @@ def world(scenario: Scenario, program: Program[Any] | None = None, prepared: Any
         raise scenario_error(wrong)
 
     def number(rank: int | str) -> int:
-        return rank if isinstance(rank, int) else scenario.topology.world_size + services.index(rank)
+        return rank if isinstance(rank, int) else scenario.size + services.index(rank)
 
     faults = [(fault, number(fault.rank)) for fault in scenario.faults]
     try:
         return World(
-            size=scenario.topology.world_size,
-            communicators=communicators(scenario.topology, scenario.has_eplb)
-            if groups is None
-            else _named(scenario, groups),
+            size=scenario.size,
+            communicators=scenario.communicators if groups is None else _named(scenario, groups),
             faults=tuple(fault.fault(rank) for fault, rank in faults if not isinstance(fault, KillSpec)),
             delays=tuple(one.delay(number(one.rank)) for one in scenario.delays),
             kills=tuple(fault.kill(rank) for fault, rank in faults if isinstance(fault, KillSpec)),
@@ -121,7 +118,7 @@ def misnamed_in(scenario: Scenario, base: Path | None = None) -> list[Problem]:
     """
     if not any(isinstance(rank, str) for _, rank in scenario.named()) and not any(one.node for one in scenario.ports):
         return []
-    with suppress(Exception):  # of a program of somebody's own; a workload that is not there
+    with suppress(Exception):  # of a program of somebody's own; a file that is not there
         program, _, made = prepare(scenario, base)
         return misnamed(scenario, program, made)
     return []
@@ -154,40 +151,12 @@ def only_simulated(scenario: Scenario, backend: str) -> OnlySimulated | None:
     return OnlySimulated(f"{where} {what}; run it on the simulation (--backend sim), or {cure}")
 
 
-def requests(scenario: Scenario, base_dir: Path | str | None = None) -> list[Request]:
-    """The requests of a scenario, in the order of their source.
-
-    `base_dir`: the folder of the scenario file, against which a trace's name is resolved; None: the working folder.
-
-    Raises WorkloadMissing if a trace is not found, ScenarioError if it cannot be read.
-    """
-    return requests_of(scenario.workload, base_dir)
-
-
-def program_args(scenario: Scenario, requests: Sequence[Request]) -> Arguments:
-    """What the program is handed."""
-    return Arguments(
-        topology=scenario.topology.model_dump(mode="json"),
-        config=scenario.config.model_dump(mode="json"),
-        requests=tuple(requests),
-        step_ns=scenario.workload.step_duration,
-        form=scenario.protocol.resolved_form,
-        variant=scenario.protocol.variant,
-        config_by_rank={
-            rank: scenario.config_of(rank).model_dump(mode="json", include=own.model_fields_set)
-            for rank, own in scenario.config_by_rank.items()
-        },
-        pieces=scenario.protocol.pieces,
-        allow_refused=scenario.protocol.allow_refused,
-    )
-
-
 def prepare(scenario: Scenario, base: Path | None = None) -> tuple[Program[Any], Arguments, Any]:
     """The program, its arguments, and what it makes of them. `base`: the folder of the scenario's files.
 
-    Raises ScenarioError for a workload that cannot be read, and for what the program cannot run.
+    Raises ScenarioError for a file that cannot be read, and for what the program cannot run.
     """
-    args = program_args(scenario, requests(scenario, base))
+    args = scenario.arguments(base)
     try:
         program, made = prepared(scenario.protocol.name, args)
         return program, args, made

@@ -24,6 +24,10 @@ backend, the case with its rule, the rank, what was expected and what came. Time
     elsewhere.py     same_on
     saved.py         failures of holds that earlier runs left in files
 
+The strategies of Hypothesis by which scenarios are drawn are here as well, under their own names: `scenarios` and its
+parts. Entry points of the group `dpsim.strategies` name the modules that have them, beside the parameters that they
+draw (`dpsim.vllm.params.strategies`).
+
 Not covered: that freed memory is reused, which the backend gloo does not claim; only that it is not reused too early.
 Nor the order of messages from two senders without gates, nor what a mismatched collective leaves in memory, which are
 undefined.
@@ -45,10 +49,23 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     homes = {"CONFORMANCE": "fault_cases", "check_backend": "suite", "holds": "properties", "same_on": "elsewhere"}
-    if name not in homes:
+    if name.startswith("_"):
         raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
+    if name not in homes:
+        return _strategy(name)
     value = globals()[name] = getattr(import_module(f"dpsim.testing.{homes[name]}"), name)
     return value
+
+
+def _strategy(name: str) -> Any:
+    """A public name of the modules of strategies; the first module that has it."""
+    from contextlib import suppress
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="dpsim.strategies"):
+        with suppress(ImportError, AttributeError):
+            return getattr(point.load(), name)
+    raise AttributeError(f"module 'dpsim.testing' has no attribute {name!r}")
 
 
 __all__ = ["CONFORMANCE", "check_backend", "holds", "same_on"]

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from importlib.metadata import entry_points
 
 from dpsim.campaign.gates import gates_of
 from dpsim.contract.ops import DECISION_VALUE, KIND, ORDINAL, SITE, STEP, WHERE
-from dpsim.contract.program import Arguments, Request
 from dpsim.contract.world import At, Delay
 from dpsim.sim.backend import SimBackend
 from dpsim.testing.bench import Bench
@@ -170,20 +171,9 @@ def lines(bench: Bench) -> None:
             bench.require(bool(own), f"{named}; expected a line of the program that calls {calls}")
 
 
-@case
-def agreement(bench: Bench) -> None:
-    """A protocol decides the same on every backend, in the same steps and by the same ops, on the host as on the
-    device.
-    """
-    for on_host in (True, False):
-        args = Arguments(
-            topology={"data_parallel_size": bench.size},
-            config={"async_scheduling": on_host, "max_num_seqs": 8, "max_num_batched_tokens": 64},
-            requests=(Request(0, 9, 3), Request(1_000_000, 70, 4), Request(2_000_000, 5, 6)),
-            step_ns=1_000_000,
-            form="source-000",
-        )
-        bench.healthy("dp_batch", args, bench.world())
+for point in entry_points(group="dpsim.cases"):  # of other packages: each runs a program of theirs
+    with suppress(ImportError):
+        case(point.load())
 
 
 @case

@@ -29,7 +29,7 @@ def same_on(
     ScenarioError for what cannot be run at all, and Lost if the machine took away what a run needs.
     The backend is closed by the plugin of pytest, or by `dpsim.runner.close_backends`.
     """
-    reason = find_backend(backend).unavailable(scenario.topology.world_size)
+    reason = find_backend(backend).unavailable(scenario.size)
     if reason is not None:
         raise BackendUnavailable(reason)
     done = []

@@ -78,7 +78,7 @@ def holds(
 
     The scenario of a failure is saved in the folder `save`, which is made if need be, as NAME-FINGERPRINT.yaml; a
     `Subject` is not, since it has no scenario. Raises ValueError for an unknown strategy, `dpsim.contract.world.Lost`
-    if the machine took away what a run needs, and ScenarioError for a workload that cannot be read
+    if the machine took away what a run needs, and ScenarioError for a file that cannot be read
     (`holds(Subject.of(scenario, folder))` says where its file is).
     """
     __tracebackhide__ = True
@@ -163,7 +163,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     """What to type to see the failure again: in a test that pytest runs, the test; else the command line's. Or why
     there is nothing to type.
     """
-    from dpsim.campaign.token import MOST_SCHEDULES, Token, beyond
+    from dpsim.campaign.token import MOST_SCHEDULES, Token
     from dpsim.scenario.modules import names_to_import
 
     shown = explored.shown[0]
@@ -173,7 +173,7 @@ def _command(scenario: Scenario, explored: Explored, strategy: str, schedules: i
     word = str(token) or str(token._replace(steps=tuple(shown.failure.normal))) or str(token._replace(steps=()))
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     if not word:
-        return "", f"too large for a token ({beyond(scenario) or 'the word would be too long'})"
+        return "", f"too large for a token ({scenario.beyond() or 'the word would be too long'})"
     if test and "dpsim.pytest_plugin" in sys.modules:
         return f"pytest {shlex.quote(test)} --dpsim-replay={word}", ""
     modules = names_to_import(scenario.protocol.name, scenario.protocol.variant)

@@ -2,8 +2,7 @@
 
     # replay: pytest tests/test_mine.py::test_mine --dpsim-replay=dpsim1.qz0NPXjaVY5...
     name: drawn
-    topology:
-      data_parallel_size: 2
+    protocol: mine
 
 `holds` writes the scenario, and the plugin of pytest that line, where the test failed with it: a test may want a
 failure. Before pytest runs the test again, the plugin tries its files. So a failure that took Hypothesis a minute to

@@ -29,7 +29,7 @@ from sys import intern
 from typing import Any, NamedTuple, get_type_hints
 
 from dpsim.contract.ops import KIND, ORDINAL, RECORDS, SITE, STEP, RawRecord, Refs
-from dpsim.contract.words import printable
+from dpsim.contract.words import BadInput, printable
 
 FORMAT = "dpsim-trace"
 VERSION = 3
@@ -41,7 +41,7 @@ LEFT_OUT: dict[str, Any] = {"where": "", "message": "", "place": None}
 """The fields that a body leaves out, and what they are in a record that comes back."""
 
 
-class TraceError(ValueError):
+class TraceError(BadInput):
     """A file that is no trace, or a record that no trace can hold: where, what was expected, and what came."""
 
 

@@ -26,7 +26,7 @@ from dpsim.trace.header import Header, parse
 from dpsim.trace.record import messages_of, places_of
 from dpsim.trace.schedule import Schedule
 
-_LONGEST = 1 << 26  # bytes of a line: a header holds a scenario, which may hold a workload
+_LONGEST = 1 << 26  # bytes of a line: a header holds a scenario, which may be long
 _SECTION = b'{"section":'
 
 

@@ -13,6 +13,7 @@
                      startup_watched: all notice a death
     whole/           the programs whole_engine_dp and whole_engine: one engine step of everything, in stacks with names;
                      whole_engine_watched: all learn of a death
+    params/          what a scenario says of engines, and what a program is handed
     answers/         what the engine's own code answered, and the comparison with it (`dpsim check-engine`)
     from_vllm/       from a command line of vLLM to a scenario
     museum/          known bugs and mutants, each beside its healthy twin

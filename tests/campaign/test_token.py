@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from dpsim.campaign.token import LONGEST, MOST_BYTES, PREFIX, Token, TokenError, read_token
 from dpsim.scenario import Scenario, dump_scenario, scenario_from
-from dpsim.scenario.strategies import scenarios
+from dpsim.testing import scenarios
 
 SMALL = scenario_from({"name": "small", "workload": {"requests": [{"prompt_tokens": 1, "output_tokens": 1}]}})
 STEPS = ("rank 0 first[0]", "rank 1 delivers wake[0]", "rank 0>1 #2: eager")
@@ -166,7 +166,7 @@ def test_a_world_that_is_too_large_is_refused_unmade(
     scenario: Scenario, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whoever wrote it: this dpsim writes no such word."""
-    monkeypatch.setattr("dpsim.scenario.workload.requests.requests_of", None)
+    monkeypatch.setattr(type(scenario), "arguments", None)
     assert said in refused(of(scenario=dump_scenario(scenario)))
     assert str(TOKEN._replace(scenario=scenario)) == ""
 

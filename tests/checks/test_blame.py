@@ -10,9 +10,9 @@ import pytest
 from dpsim.checks.finding import Finding
 from dpsim.checks.judge import judge
 from dpsim.contract.ops import COUNT, KIND, ORDINAL, SITE, STEP, RawRecord
-from dpsim.contract.program import Arguments, Request
 from dpsim.contract.words import ranks_text
 from dpsim.contract.world import At, Delay, Fault, Run, World
+from dpsim.scenario import scenario_from
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 from tests.properties import examples
@@ -58,8 +58,17 @@ def plant(rng: random.Random, journal: list[RawRecord]) -> tuple[str, RawRecord,
 
 
 def run(told: World, args: dict[str, Any]) -> tuple[Run, list[Finding]]:
-    requests = tuple(Request(*one) for one in args["requests"])
-    done = SimBackend().run(told, "dp_batch", Arguments(**{**args, "requests": requests}))
+    load = [{"arrival": f"{at}ns", "prompt_tokens": p, "output_tokens": o} for at, p, o in args["requests"]]
+    made = scenario_from(
+        {
+            "name": "blamed",
+            "protocol": {"form": args["form"], "variant": args.get("variant")},
+            "topology": args["topology"],
+            "config": args["config"],
+            "workload": {"step_duration": f"{args['step_ns']}ns", "requests": load},
+        }
+    )
+    done = SimBackend().run(told, "dp_batch", made.arguments())
     return done, judge(told, done)
 
 

@@ -11,7 +11,6 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program, Unsuitable, refuse_no_program
 from dpsim.contract.registry import prepared, register_protocol
 from dpsim.scenario import scenario_from
-from dpsim.scenario.to_world import program_args, requests
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 
@@ -138,7 +137,7 @@ def test_what_a_program_does_not_look_at_is_refused(
     def args(more: dict[str, Any]) -> Any:
         document = {"name": "n", "protocol": name, "topology": {"data_parallel_size": 2, **topology}}
         scenario = scenario_from({**document, "workload": {"requests": [PLAIN, PLAIN | more]}})
-        return program_args(scenario, requests(scenario))
+        return scenario.arguments()
 
     with pytest.raises(Unsuitable, match=f"^workload: request 1 has {field}, at which {name} does not look; remove it"):
         prepared(name, args(request_of))
@@ -152,4 +151,4 @@ def test_so_is_a_switch(where: str) -> None:
     document = {"name": "n", "protocol": "engine", "topology": {"data_parallel_size": 2}}
     scenario = scenario_from({**document, **given, "workload": {"requests": [PLAIN]}})
     with pytest.raises(Unsuitable, match=f"^{where}.*enable_eplb: engine does not look at it; remove it"):
-        prepared("engine", program_args(scenario, requests(scenario)))
+        prepared("engine", scenario.arguments())

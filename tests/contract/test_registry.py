@@ -105,7 +105,7 @@ class Pieces(Own):
 
 
 def given(variant: str | None) -> Arguments:
-    return Arguments({}, {}, (), 1, "default", variant)
+    return Arguments(form="default", variant=variant)
 
 
 @pytest.fixture

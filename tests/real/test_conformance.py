@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STREAM
-from dpsim.contract.program import Arguments, Request
+from dpsim.contract.program import Arguments
 from dpsim.contract.world import At, CommunicatorSpec, Delay, Fault, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
 from dpsim.testing.conformance.program import PARTS
+from dpsim.vllm.params.arguments import EngineArguments, Request
 from real.backend import TorchBackend
 from tests.checks.held import held_against
 from tests.real import programs  # noqa: F401  # registers the test programs
@@ -43,7 +44,7 @@ def on_both(backend: TorchBackend, world: World, program: str, args: Any) -> Run
 def dp_batch(size: int, **config: Any) -> Arguments:
     """Arguments of `dp_batch` with prompts and decodes, thresholds low enough that some steps are microbatched."""
     thresholds = {"enable_dbo": True, "dbo_decode_token_threshold": 2, "dbo_prefill_token_threshold": 4}
-    return Arguments(
+    return EngineArguments(
         topology={"data_parallel_size": size},
         config={**thresholds, **config},
         requests=tuple(Request(index * 10_000_000, 5 + 3 * index, 4 + index) for index in range(6)),

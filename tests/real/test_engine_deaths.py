@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from dpsim.checks.told import told_text
-from dpsim.contract.program import Arguments
 from dpsim.contract.world import At, Fault, Run
+from dpsim.vllm.params.arguments import EngineArguments
 from real.backend import TorchBackend
 from tests.vllm.engine.watched_worlds import Seen, owed, watched
 
@@ -40,7 +40,7 @@ PLACES = [
 def run(backend: TorchBackend, variant: str | None = None, **group: Any) -> Seen:
     subject = watched(requests=[3, 3], stall_ns=STALL_NS, **group)
     setup = subject.prepared
-    args = Arguments(
+    args = EngineArguments(
         topology=setup.topology.model_dump(),
         config=setup.config.model_dump(by_alias=True, exclude_defaults=True),
         requests=tuple(setup.plan.requests),

@@ -9,7 +9,6 @@ import pytest
 from dpsim.contract.world import At, Message
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, dump_scenario, parse_scenario, prepare, scenario_from, world
-from dpsim.scenario.small import scope, small_scenarios
 from dpsim.testing import holds
 from dpsim.testing.properties import DoesNotHold
 
@@ -48,13 +47,6 @@ def test_a_message_that_nobody_looks_for_is_not_met() -> None:
         unmet = run_scenario(made([{"to": 0, "mailbox": "in", "content": 1, **extra}], "dp_batch")).unmet
         assert unmet is not None
         assert said in unmet
-
-
-def test_small_worlds_have_the_messages_of_those_they_have() -> None:
-    messages = [{"to": rank, "mailbox": "in", "content": 1} for rank in range(3)]
-    messages.append({"to": 0, "mailbox": "in", "content": 2, "after": {"rank": 2, "site": "a", "ordinal": 0}})
-    found = list(small_scenarios(made(messages, "dp_batch"), scope("ranks=3,steps=1,prompt=1,output=1")))
-    assert [len(one.messages) for one in found] == [1, 2, 4]
 
 
 def test_a_message_that_is_never_sent_is_not_proven_away() -> None:

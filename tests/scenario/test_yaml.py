@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, scenario_from
-from dpsim.scenario.strategies import scenarios
 from dpsim.scenario.yaml import nodes as yaml_nodes
+from dpsim.testing import scenarios
 from tests import ROOT
 
 GOOD = "name: good\nworkload:\n  requests:\n    - {prompt_tokens: 4, output_tokens: 2}\n"
@@ -191,7 +191,7 @@ def test_synthetic_workloads_survive(synthetic: dict[str, Any]) -> None:
 
 
 def test_examples_in_docstrings() -> None:
-    for name in ("communicators", "duration", "errors", "workload.requests", "yaml.nodes", "yaml.writer"):
+    for name in ("duration", "errors", "parameters", "yaml.nodes", "yaml.writer"):
         result = doctest.testmod(importlib.import_module(f"dpsim.scenario.{name}"))
         assert result.attempted > 0
         assert result.failed == 0, name

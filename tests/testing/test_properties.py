@@ -25,9 +25,8 @@ from dpsim.contract import registry
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.world import Lost
-from dpsim.scenario import ProtocolChoice, Scenario, dump_scenario, load_scenario, scenario_from
-from dpsim.scenario.strategies import scenarios
-from dpsim.testing import holds
+from dpsim.scenario import Scenario, dump_scenario, load_scenario, scenario_from
+from dpsim.testing import holds, scenarios
 from dpsim.testing.properties import DoesNotHold, holds_again
 from tests import ROOT
 from tests.programs import Script, Scripted, touch, world_of
@@ -310,7 +309,7 @@ def test_a_failure_is_tried_again(tmp_path: Path) -> None:
     with pytest.raises(DoesNotHold, match=r"replayed along .* the same run again") as again:
         holds_again(token, "as before")
     assert again.value.replay == "as before"
-    mended = token.scenario.model_copy(update={"protocol": ProtocolChoice()})
+    mended = token.scenario.model_copy(update={"protocol": smallest().protocol})
     assert holds_again(token._replace(scenario=mended)).verdict == "proven"
     late = mended.model_copy(update={"delays": smallest(delays=[LATE]).delays})
     assert holds_again(token._replace(scenario=late)).verdict == "proven"

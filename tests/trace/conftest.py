@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from dpsim.contract.ops import RawRecord
-from dpsim.contract.program import Request
 from dpsim.contract.world import Run
 from tests.trace.runs import simulate
 
@@ -28,7 +27,7 @@ def hung() -> Run:
 @pytest.fixture
 def crashed() -> Run:
     """Two of three ranks are idle, and a variant of the protocol makes them raise."""
-    return simulate(variant="M-DP-11", requests=(Request(0, 5, 6),))
+    return simulate(variant="M-DP-11", requests=(5,))
 
 
 @pytest.fixture

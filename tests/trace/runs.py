@@ -9,32 +9,39 @@ from typing import Any, Literal, get_type_hints
 from hypothesis import strategies as st
 
 from dpsim.contract.ops import KIND, RECORDS, SITE, STEP, Place, RawRecord, Refs
-from dpsim.contract.program import Arguments, Request
 from dpsim.contract.world import At, Fault, Run, World
-from dpsim.scenario.communicators import communicators
+from dpsim.scenario import Scenario, scenario_from
 from dpsim.sim.backend import SimBackend
-from dpsim.vllm.config import EngineConfig, Topology
 
 RANKS = 3
-TOPOLOGY = Topology(data_parallel_size=RANKS)
-ARGS = Arguments(
-    topology=TOPOLOGY.model_dump(mode="json"),
-    config=EngineConfig(async_scheduling=True).model_dump(mode="json"),
-    requests=tuple(Request(0, 5 + number, 6) for number in range(4)),
-    step_ns=20_000_000,
-    form="source-000",
-)
+
+
+def given(*requests: int) -> Scenario:
+    """All arrive at once, with so many tokens in and six out."""
+    return scenario_from(
+        {
+            "name": "small",
+            "topology": {"data_parallel_size": RANKS},
+            "config": {"async_scheduling": True},
+            "workload": {"requests": [{"prompt_tokens": tokens, "output_tokens": 6} for tokens in requests]},
+        }
+    )
 
 
 def make_world(*faults: Fault) -> World:
-    return World(RANKS, communicators(TOPOLOGY), faults)
+    return World(RANKS, given(1).communicators, faults)
 
 
 @cache
-def simulate(*faults: tuple[Literal["skip", "repeat", "alter", "die"], int, str, int], **args: Any) -> Run:
+def simulate(
+    *faults: tuple[Literal["skip", "repeat", "alter", "die"], int, str, int],
+    requests: tuple[int, ...] = (5, 6, 7, 8),
+    variant: str | None = None,
+) -> Run:
     """The run with these faults: (kind, rank, site, ordinal). Must not be changed."""
     planted = (Fault(kind, rank, At(site, ordinal)) for kind, rank, site, ordinal in faults)
-    return SimBackend().run(make_world(*planted), "dp_batch", replace(ARGS, **args))
+    args = replace(given(*requests).arguments(), variant=variant)
+    return SimBackend().run(make_world(*planted), "dp_batch", args)
 
 
 def find(journal: list[RawRecord], kind: str, step: int, site: str) -> int:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpsim.contract.ops import KIND, SEQ, RawRecord
-from dpsim.contract.program import Request
 from dpsim.contract.world import Run
 from dpsim.trace import Difference, Trace, TraceError, compare, digest, fold, read_trace, scenario_changes, write_trace
 from tests.records import all_reduce, changed, raw
@@ -217,7 +216,7 @@ def test_faults(fault: tuple[str, int, str, int], said: str, healthy: Run) -> No
 
 
 def test_a_crash(crashed: Run) -> None:
-    found = first(simulate(requests=(Request(0, 5, 6),)), crashed)
+    found = first(simulate(requests=(5,)), crashed)
     assert (found.rank, found.step) == (1, 0)
     assert found.meaning.startswith(
         "B ends earlier than A: there, rank 1 raised: the second dispatch pads 8 agreed tokens"

@@ -20,9 +20,10 @@ from types import FunctionType
 from typing import Any
 
 from dpsim.contract.program import Program
+from dpsim.contract.words import BadInput
 
 
-class SharedState(ValueError):
+class SharedState(BadInput):
     """`run` changed what its ranks share, where they share a process: the program, or what `prepare` made."""
 
 

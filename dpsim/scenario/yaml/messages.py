@@ -37,7 +37,7 @@ FEW_KEYS = 12
 MANY_KEYS = 40
 MOST = 500
 
-_SECTIONS = ("topology", "config", "workload", "limits", "expect")
+_SECTIONS = ("limits", "expect")
 
 
 class Explained(NamedTuple):
@@ -50,29 +50,29 @@ class Explained(NamedTuple):
     at: Literal["key", "value", "inside"] = "value"
 
 
-def explain_all(errors: Sequence[ErrorDetails]) -> list[Explained]:
-    """What the first `MOST` pydantic errors of a `Scenario` say, without lists that are too short only as their items
-    are wrong. Nobody reads more, and looking for near names takes its time.
+def explain_all(errors: Sequence[ErrorDetails], kind: type[Scenario]) -> list[Explained]:
+    """What the first `MOST` pydantic errors of a kind of scenario say, without lists that are too short only as their
+    items are wrong. Nobody reads more, and looking for near names takes its time.
     """
     return [
         explained
         for error in errors[:MOST]
         if error["type"] != "too_short"
         or not any(other["loc"][: len(error["loc"])] == error["loc"] for other in errors if other is not error)
-        for explained in explain(error)
+        for explained in explain(error, kind)
     ]
 
 
-def explain(error: ErrorDetails) -> list[Explained]:
+def explain(error: ErrorDetails, of: type[Scenario]) -> list[Explained]:
     """What one pydantic error says; several lines where a rule found several problems."""
     kind, context, value = error["type"], error.get("ctx", {}), error["input"]
-    path, models = _walk(error["loc"][:-1] if kind in ("extra_forbidden", "missing") else error["loc"])
+    path, models = _walk(error["loc"][:-1] if kind in ("extra_forbidden", "missing") else error["loc"], of)
     if kind == RULE:
         found: tuple[Problem, ...] = context["problems"]
         return [Explained((*path, *problem.path), problem.message) for problem in found]
     if kind == "extra_forbidden":
         key = str(error["loc"][-1])
-        return [Explained((*path, key), _unknown_key(key, path, models), "key")]
+        return [Explained((*path, key), _unknown_key(key, path, models, of), "key")]
     if kind == "missing":
         if error["loc"][-1] == "rank" and isinstance(value, dict) and "service" in value:
             return []  # that key is told
@@ -84,7 +84,7 @@ def explain(error: ErrorDetails) -> list[Explained]:
         return [Explained((*path, named) if named else path, reason)]
     if kind == "union_tag_invalid":
         return [Explained((*path, "kind"), _not_a_kind(context))]
-    message = _value_message(kind, context, value, path) or f"{error['msg']}, got {shown(value)}"
+    message = _value_message(kind, context, value, path, of) or f"{error['msg']}, got {shown(value)}"
     if path[-1:] == (OF_A_KEY,):
         return [Explained(path[:-1], message, "key")]
     return [Explained(path, message)]
@@ -93,7 +93,7 @@ def explain(error: ErrorDetails) -> list[Explained]:
 # ---- values
 
 
-def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath) -> str | None:
+def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath, of: type[Scenario]) -> str | None:
     got = _got(value)
     if kind in ("int_type", "int_parsing", "int_from_float", "int_parsing_size"):
         return f"expected a whole number, got {got}{_number_hint(value)}"
@@ -107,7 +107,7 @@ def _value_message(kind: str, context: dict[str, Any], value: Any, path: KeyPath
     if kind in ("greater_than_equal", "greater_than", "less_than_equal", "less_than"):
         return _out_of_range(kind, context, value)
     if kind in ("enum", "literal_error"):
-        return _not_one_of(path, value)
+        return _not_one_of(path, value, of)
     if kind == "union_tag_not_found":
         return "the key 'kind' is missing; expected kind: skip, repeat, alter, die, raise, hang or kill"
     if kind in ("tuple_type", "list_type"):
@@ -167,8 +167,8 @@ def _out_of_range(kind: str, context: dict[str, Any], value: Any) -> str:
     return f"{shown(value)} is too {'small' if kind.startswith('greater') else 'large'}; expected {bound}"
 
 
-def _not_one_of(path: KeyPath, value: Any) -> str:
-    allowed = _choices(path)
+def _not_one_of(path: KeyPath, value: Any, of: type[Scenario]) -> str:
+    allowed = _choices(path, of)
     hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
     what = f"unknown value {shown(value)}" if isinstance(value, str) else f"got {_got(value)}"
     return f"{what}; expected one of {', '.join(allowed)}{hint}"
@@ -191,14 +191,14 @@ def _wrong_length(kind: str, context: dict[str, Any], value: Any) -> str:
 # ---- keys
 
 
-def _unknown_key(key: str, path: KeyPath, models: Models) -> str:
+def _unknown_key(key: str, path: KeyPath, models: Models, of: type[Scenario]) -> str:
     known = _keys(models)
     if key == "service" and "rank" in known:
         return "unknown key 'service'; a service goes under rank as well: write rank and its name"
     hint = did_you_mean(key, known)
     few = f"; expected one of {_some(known)}" if len(known) <= FEW_KEYS or not hint else ""
     if not hint:
-        section = next((name for name in _SECTIONS if key in _keys(_walk((name,))[1])), None)
+        section = next((name for name in (*of.sections, *_SECTIONS) if key in _keys(_walk((name,), of)[1])), None)
         if section is not None and path != (section,):
             return f"unknown key {shown(key)} here{few}; it belongs under {section}"
     return f"unknown key {shown(key)}{few}{hint}"
@@ -224,9 +224,9 @@ def _keys(models: Models) -> list[str]:
     return list(dict.fromkeys(field.alias or name for model in models for name, field in model.model_fields.items()))
 
 
-def _choices(path: KeyPath) -> list[str]:
+def _choices(path: KeyPath, of: type[Scenario]) -> list[str]:
     """The values that an enumerated field may have."""
-    _, models = _walk(path[:-1])
+    _, models = _walk(path[:-1], of)
     for model in models:
         for name, field in model.model_fields.items():
             if (field.alias or name) == path[-1]:
@@ -247,9 +247,9 @@ def _enumerated(annotation: Any) -> Iterator[Any]:
 # ---- places
 
 
-def _walk(loc: tuple[str | int, ...]) -> tuple[KeyPath, Models]:
+def _walk(loc: tuple[str | int, ...], of: type[Scenario]) -> tuple[KeyPath, Models]:
     """The path that a person would write for pydantic's `loc`, and the models that may stand there."""
-    models: Models = (Scenario,)
+    models: Models = (of,)
     path: KeyPath = ()
     for part in loc:
         if part in (RANK_TAG, SERVICE_TAG):

@@ -5,7 +5,7 @@
 
 Whatever the file holds, the outcome is a `Scenario` or a `ScenarioError` whose text has one line for each problem:
 
-    my.yaml:7:3: faults[0].rank: rank 7: the topology has 4 ranks, 0 to 3
+    my.yaml:7:3: faults[0].rank: rank 7: the world has 4 ranks, 0 to 3
 
 Three stages, each with its own kind of problem: bytes to text (missing, a folder, too large, not UTF-8), text to
 nodes (`dpsim.scenario.yaml.nodes`: not YAML, duplicate keys, tags, bombs), nodes to the model
@@ -29,7 +29,7 @@ from pydantic import ValidationError
 from dpsim.contract.words import did_you_mean
 from dpsim.scenario.base import KeyPath
 from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
-from dpsim.scenario.model import Scenario
+from dpsim.scenario.model import Scenario, scenario_type
 from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
 from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
@@ -111,23 +111,25 @@ def _decoded(content: bytes | str, name: str) -> str:
 def _not_a_mapping(root: Node | None) -> Misread:
     if root is None or (isinstance(root, Scalar) and root.value is None):
         return Misread(1, 1, "an empty file; expected a scenario, which begins with `name: ...`")
+    needed = ", ".join(name for name, field in scenario_type().model_fields.items() if field.is_required())
     what = "a list" if isinstance(root, Sequence) else "a single value"
-    return Misread(root.line, root.column, f"{what} at the top; expected the keys of a scenario: name, workload, ...")
+    return Misread(root.line, root.column, f"{what} at the top; expected the keys of a scenario: {needed}, ...")
 
 
 # ---- nodes to the model
 
 
 def _validated(root: Mapping, name: str) -> Scenario:
+    kind = scenario_type()
     while True:
         try:
-            return Scenario.model_validate_json(json.dumps(root.data()), strict=True)
+            return kind.model_validate_json(json.dumps(root.data()), strict=True)
         except ValidationError as error:
             details = error.errors(include_url=False)
             texts = [detail for detail in details if detail["type"] == "string_type"]
-            changed = [_take_source_text(root, place.path) for detail in texts for place in explain(detail)]
+            changed = [_take_source_text(root, place.path) for detail in texts for place in explain(detail, kind)]
             if not any(changed):
-                problems = [_placed(root, place) for place in explain_all(details)]
+                problems = [_placed(root, place) for place in explain_all(details, kind)]
                 raise _located(name, problems, max(len(details) - MOST, 0)) from None
 
 

@@ -1,12 +1,13 @@
-"""A scenario as YAML text for people: only what differs from the defaults, one fault and one request a line.
+"""A scenario as YAML text for people: only what differs from the defaults, one fault a line.
 
-    >>> from dpsim.scenario.workload.model import Workload
-    >>> one = Workload.model_validate({"requests": [{"prompt_tokens": 3, "output_tokens": 1}]})
-    >>> print(dump_scenario(Scenario(name="x", workload=one)), end="")
+    >>> taken = [{"port": 40004}, {"port": 40005, "late": True}]
+    >>> scenario = Scenario.model_validate({"name": "x", "protocol": "conformance", "ports": taken})
+    >>> print(dump_scenario(scenario), end="")
     name: x
-    workload:
-      requests:
-      - {prompt_tokens: 3, output_tokens: 1}
+    protocol: conformance
+    ports:
+    - {port: 40004}
+    - {port: 40005, late: true}
 
 `parse_scenario(dump_scenario(scenario)) == scenario` for every scenario: this is how a failing example of a
 property test becomes a file that runs.
@@ -46,8 +47,9 @@ def _data(scenario: Scenario) -> dict[str, Any]:
     protocol = data.get("protocol")
     if protocol is not None and set(protocol) == {"name"}:
         data["protocol"] = protocol["name"]
-    if scenario.config_by_rank:
-        data["config_by_rank"] = {int(rank): own for rank, own in data["config_by_rank"].items()}
+    for name, value in dict(scenario).items():
+        if name in data and isinstance(value, dict):  # its keys are text in JSON, and what they are in YAML
+            data[name] = dict(zip(value, data[name].values(), strict=True))
     return data
 
 

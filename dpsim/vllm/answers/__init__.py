@@ -4,6 +4,8 @@
     stored.py       answers that were stored, and where they lie
     kinds.py        all kinds
     check.py        all kinds checked, by stored answers or by an installed release
+    command.py      `dpsim check-engine`
+    command_text.py what it prints
     live/           an installed vLLM, asked itself
 
     decide.py       V1: the agreement            slices.py       microbatches, and their metadata

@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from dpsim.contract.words import BadInput
+
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 Row = dict[str, Any]
@@ -130,7 +132,7 @@ class Compared(NamedTuple):
         return self.rows - self.departed - self.differing
 
 
-class UnreadableRow(ValueError):
+class UnreadableRow(BadInput):
     """A row that is not as its kind says. The message names the file and the row."""
 
 

@@ -18,7 +18,7 @@ import re
 import zlib
 from pathlib import Path
 
-from dpsim.contract.words import counted
+from dpsim.contract.words import BadInput, counted
 from dpsim.vllm.answers.comparison import Row, numbers
 
 VARIABLE = "DPSIM_ENGINE_ANSWERS"
@@ -28,7 +28,7 @@ README = "README.md"
 _CLONE = Path(__file__).resolve().parents[3]
 
 
-class NoAnswers(ValueError):
+class NoAnswers(BadInput):
     """No folder with stored answers, or a file in it that cannot be read. The message says where it was looked for."""
 
 

@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel.timeline import IDLE, Batch, Batches
+from dpsim.vllm.params.arguments import Request
 
 
 class OwnBatches(Batches):

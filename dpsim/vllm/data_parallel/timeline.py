@@ -24,10 +24,10 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel.prefixes import PrefixCache
 from dpsim.vllm.model.rows import Piece
+from dpsim.vllm.params.arguments import Request
 
 
 class Batch(NamedTuple):

@@ -15,11 +15,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Request
 from dpsim.vllm.engine.forward import Forward
 from dpsim.vllm.engine.offline import OfflineEngine
 from dpsim.vllm.engine.scheduler import Scheduler
 from dpsim.vllm.engine.waves import PauseState
+from dpsim.vllm.params.arguments import Request
 
 UNPAUSED = PauseState.UNPAUSED
 

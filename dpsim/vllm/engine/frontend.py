@@ -22,12 +22,12 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dpsim.contract.interface import Frozen, Rank
-from dpsim.contract.program import Request
 from dpsim.vllm.engine.answers import OUTPUTS
 from dpsim.vllm.engine.client import ClientView
 from dpsim.vllm.engine.coordination import FirstRequest
 from dpsim.vllm.engine.layout import COORDINATOR, Layout
 from dpsim.vllm.engine.scheduler import RequestId
+from dpsim.vllm.params.arguments import Request
 
 Action = tuple[Frozen, ...]
 """A word and what belongs to it: ("ADD", "r0", 5), ("ABORT", "r0"), ("PAUSE", "keep"), ("RESUME",), ("WAIT",)."""

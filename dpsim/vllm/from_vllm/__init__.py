@@ -18,6 +18,7 @@
     workload.py    a small workload that shows a deployment at work
     translate.py   all of it, put together
     table.py       the table as a document
+    command.py     `dpsim scenario from-vllm`
 
 Guarantees: what is not known is refused by name, what does not matter is named with the reason, nothing is left out
 silently. Everything here is pure: text in, a scenario or a `ScenarioError` out. Values of ignored flags, which may be
@@ -25,7 +26,3 @@ secret, are never repeated.
 
 Sources: vLLM's engine arguments and the arguments of its API server; specification chapters 3.1, 5.11 and 8.
 """
-
-from dpsim.vllm.from_vllm.translate import Translated, from_vllm
-
-__all__ = ["Translated", "from_vllm"]

@@ -5,7 +5,7 @@ The whole history of calls is a pure function of requests and configuration, bec
 the step clock; ticks in which the engine has nothing to do are left out.
 
     >>> from dpsim.vllm.config import EngineConfig
-    >>> from dpsim.contract.program import Request
+    >>> from dpsim.vllm.params.arguments import Request
     >>> calls = History([Request(0, 5, 2)], stages=2, config=EngineConfig()).calls
     >>> [[row.scheduled for row in call.batch.rows] for call in calls if call.batch]
     [[5], [], [1], [], []]
@@ -29,9 +29,10 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpsim.contract.program import Request, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Batch
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler, RequestState, RowOutput
 

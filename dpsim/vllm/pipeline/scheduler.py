@@ -22,9 +22,9 @@ from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Admission, Batch, Row
 
 

@@ -22,7 +22,6 @@ from collections import deque
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Request
 from dpsim.vllm.engine.forward import Forward
 from dpsim.vllm.engine.layout import Layout
 from dpsim.vllm.engine.loop import EngineLoop
@@ -30,6 +29,7 @@ from dpsim.vllm.engine.pause import Control
 from dpsim.vllm.engine.request_counts import RequestCounts
 from dpsim.vllm.engine.scheduler import Finished, RequestId, Scheduler
 from dpsim.vllm.engine.waves import EngineWaves, PauseState
+from dpsim.vllm.params.arguments import Request
 
 
 class Scheduled(Protocol):

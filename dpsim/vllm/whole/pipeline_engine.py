@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import deque
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.engine.scheduler import Finished
 from dpsim.vllm.engine.waves import PauseState
 from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Batch
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler, RequestState, RowOutput
 from dpsim.vllm.whole.batch_queue import LiveScheduler, Masks

@@ -25,7 +25,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
-from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+from dpsim.contract.program import Program, Unsuitable
 from dpsim.contract.registry import register_protocol, with_variant
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
 from dpsim.vllm.engine.forward import DUMMY, REAL
@@ -36,6 +36,7 @@ from dpsim.vllm.engine.program import Engine, EngineSetup
 from dpsim.vllm.engine.request_counts import RequestCounts
 from dpsim.vllm.engine.waves import EngineWaves
 from dpsim.vllm.model.kernels import LAYERS
+from dpsim.vllm.params.arguments import EngineArguments, Request
 from dpsim.vllm.pipeline.layers import EagerLayers, Layers
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
@@ -93,7 +94,7 @@ class WholeEngine(Program[WholeSetup]):
         """Batches are split where microbatches are configured."""
         return self.probes if prepared.engine.config.use_ubatching else self.probes[:-1]
 
-    def prepare(self, args: Arguments) -> WholeSetup:
+    def prepare(self, args: EngineArguments) -> WholeSetup:
         stack, topology = resolve_arguments(args), Topology.model_validate(args.topology)
         replicas, stages = topology.data_parallel_size, topology.pipeline_parallel_size
         if not 2 <= stages <= LAYERS or topology.prefill_context_parallel_size > 1:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import deque
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel.live import OwnBatches
 from dpsim.vllm.data_parallel.step import DataParallelStep
@@ -18,6 +17,7 @@ from dpsim.vllm.data_parallel.timeline import IDLE, Batch, RankScheduler
 from dpsim.vllm.engine.forward import DUMMY, REAL
 from dpsim.vllm.engine.scheduler import Finished
 from dpsim.vllm.engine.waves import PauseState
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.whole.batch_queue import LiveScheduler, Worker
 
 

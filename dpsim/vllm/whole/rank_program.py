@@ -24,7 +24,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from dpsim.contract.interface import Rank
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP, Domain, RawRecord
-from dpsim.contract.program import Arguments, Program, Request, Unsuitable
+from dpsim.contract.program import Arguments, Program, Unsuitable
 from dpsim.contract.registry import register_protocol, with_variant
 from dpsim.vllm.capture.session import refused
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
@@ -43,6 +43,7 @@ from dpsim.vllm.engine.pause import Control
 from dpsim.vllm.engine.program import Engine, EngineSetup
 from dpsim.vllm.engine.request_counts import RequestCounts
 from dpsim.vllm.engine.waves import EngineWaves
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.whole.batch_queue import QueuedLoop
 from dpsim.vllm.whole.pieces import FORMS, V1_AGREEMENTS, AgreementV1
 from dpsim.vllm.whole.rank_engine import LiveRankScheduler, RankWorker

@@ -12,7 +12,7 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.scenario import Scenario, scenario_from
-from dpsim.scenario.small import scope, small_scenarios
+from dpsim.vllm.params.small import scope, small_scenarios
 
 WORLDS = "requests=2,steps=2,prompt=2,output=2"
 ABORTED = f"{WORLDS},abort=1"

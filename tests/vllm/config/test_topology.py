@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from dpsim.scenario.communicators import communicators
 from dpsim.vllm.config import Topology
+from dpsim.vllm.params.communicators import communicators
 
 
 @st.composite

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from dpsim.checks import Finding
 from dpsim.checks.judge import judge
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE, STEP
-from dpsim.contract.program import Request
 from dpsim.contract.registry import variant
 from dpsim.contract.world import Delay, Fault, Run, World
 from dpsim.scenario import Scenario
@@ -24,6 +23,7 @@ from dpsim.vllm.data_parallel.flow import RELEASES, BatchFlow, Flow014, Flow017
 from dpsim.vllm.data_parallel.program import DataParallelBatch, DataParallelSetup
 from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.params.arguments import Request
 from tests.programs import world_of
 
 STEP_NS = 20_000_000

@@ -11,7 +11,6 @@ import pytest
 
 from dpsim.contract.interface import Buffer
 from dpsim.contract.ops import CAPTURE_WHAT, SITE, STEP
-from dpsim.contract.program import Request
 from dpsim.vllm.capture.session import Target
 from dpsim.vllm.capture.wrapper import CUDAGraphWrapper, ForwardContext, Outputs
 from dpsim.vllm.config import RuntimeMode
@@ -20,6 +19,7 @@ from dpsim.vllm.data_parallel.flow import RELEASES
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.capture import CaptureInputs
 from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.params.arguments import Request
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import ARRIVAL, STEP_NS, Drawn, decodes, line_up, play, prefill, released
 from tests.vllm.data_parallel.captured_worlds import SPECIALISED, captured, captured_worlds, records, served

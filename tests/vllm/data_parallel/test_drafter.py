@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import assume
 
-from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.contract.registry import variant
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import Source000
@@ -20,6 +20,7 @@ from dpsim.vllm.data_parallel.flow import RELEASES, Flow017, Flow033
 from dpsim.vllm.data_parallel.program import DataParallelBatch
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import Descriptor
+from dpsim.vllm.params.arguments import EngineArguments
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import (
     Drawn,
@@ -238,6 +239,6 @@ def test_a_decode_stays_one() -> None:
 def test_sizes_that_no_release_can_make_something_of() -> None:
     """One line for the user."""
     config = {"cudagraph_capture_sizes": (1, 2), "num_speculative_tokens": 3}
-    arguments = Arguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, "0.33")
+    arguments = EngineArguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form="0.33")
     with pytest.raises(Unsuitable, match="config: no graph of at most 2 tokens can hold one decode of 4"):
         DataParallelBatch().prepare(arguments)

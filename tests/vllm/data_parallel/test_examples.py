@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, RuntimeMode
 from dpsim.vllm.data_parallel.batch import LocalBatch, StepPlan
 from dpsim.vllm.data_parallel.flow import RELEASES
 from dpsim.vllm.data_parallel.microbatch import last_microbatch_empty, wants_microbatching
 from dpsim.vllm.graphs.dispatcher import Descriptor, Dispatcher033
+from dpsim.vllm.params.arguments import Request
 from tests.vllm.data_parallel.batch_worlds import decodes, line_up, play, prefill, released
 
 NONE, PIECEWISE, FULL = RuntimeMode

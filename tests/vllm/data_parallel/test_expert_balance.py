@@ -19,7 +19,7 @@ from dpsim.contract.program import Unsuitable
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario, load_scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
-from dpsim.scenario.to_world import prepare, program_args, requests
+from dpsim.scenario.to_world import prepare
 from dpsim.vllm.data_parallel.async_balance import AsyncBalance
 from dpsim.vllm.data_parallel.expert_balance import SLOTS, ExpertBalance, Placement, placed
 from dpsim.vllm.data_parallel.figures import moves_of_experts
@@ -104,7 +104,7 @@ def test_every_expert_has_a_slot(examples: int) -> None:
 def expected(scenario: Scenario) -> list[tuple[int, Placement]]:
     """After which step experts are placed how, by hand: from the requests alone."""
     ranks, found = scenario.topology.data_parallel_size, []
-    timeline = Timeline(requests(scenario), ranks, scenario.config, scenario.workload.step_duration)
+    timeline = Timeline(scenario.requests(), ranks, scenario.config, scenario.workload.step_duration)
     loads = [0] * SLOTS * ranks
     for step in range(timeline.steps):
         for batch in timeline.batches(step):
@@ -224,7 +224,7 @@ def test_a_mistake_beside_steps_is_found(kind: type[AsyncBalance], klass: str, m
 def test_refused(protocol: str, config: dict[str, Any], said: str) -> None:
     scenario = world(protocol=protocol, **config)
     with pytest.raises(Unsuitable, match=said):
-        registry.prepared(protocol, program_args(scenario, requests(scenario)))
+        registry.prepared(protocol, scenario.arguments())
 
 
 def test_without_it_there_is_no_group_and_no_balance() -> None:

@@ -15,7 +15,6 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.contract.ops import COMMUNICATOR, KIND
-from dpsim.contract.program import Request
 from dpsim.vllm.config import Microbatching, RuntimeMode
 from dpsim.vllm.data_parallel.batch import BatchForm, LocalBatch, Release014, Source000, StepPlan
 from dpsim.vllm.data_parallel.flow import Flow017, Flow033
@@ -25,6 +24,7 @@ from dpsim.vllm.data_parallel.step import DataParallelStep
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.graphs.dispatcher import Descriptor
 from dpsim.vllm.model.rows import Piece
+from dpsim.vllm.params.arguments import Request
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import (
     Drawn,

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.checks import matches
-from dpsim.contract.program import Request
 from dpsim.contract.registry import variants
 from dpsim.runner import run_scenario
-from dpsim.scenario import load_scenario, requests
+from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
+from dpsim.vllm.params.arguments import Request
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import (
     Drawn,
@@ -116,7 +116,7 @@ def test_a_mutant_is_found(small: Small) -> None:
 def test_a_harmless_mutant_makes_a_difference_in_its_exhibit(mutant: str) -> None:
     exhibit = load_scenario(scenario_path(f"museum/{mutant.lower()}"))
     ranks, config = exhibit.topology.data_parallel_size, exhibit.config.model_dump()
-    wrong, healthy = (play(requests(exhibit), ranks=ranks, **config, **how) for how in (pieces(mutant), {}))
+    wrong, healthy = (play(exhibit.requests(), ranks=ranks, **config, **how) for how in (pieces(mutant), {}))
     assert wrong.findings == healthy.findings == []
     assert plans(wrong) != plans(healthy)
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dpsim.contract.program import Request
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
+from dpsim.vllm.params.arguments import Request
 from tests.records import unplaced
 from tests.vllm.data_parallel.batch_worlds import decodes, line_up, prefill, scenario
 

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel.flow import Flow017, Flow033
 from dpsim.vllm.data_parallel.prefixes import CASCADE_REQUESTS, CASCADE_TOKENS, PrefixCache
 from dpsim.vllm.data_parallel.timeline import Batch, RankScheduler, Timeline
+from dpsim.vllm.params.arguments import Request
 from tests.properties import breaks, holds
 from tests.vllm.data_parallel.batch_worlds import ARRIVAL, STEP_NS, Played, configs, line_up, play, request_lists
 

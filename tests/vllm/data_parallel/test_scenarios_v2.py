@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
-from dpsim.scenario.strategies import configs, scenarios, topologies
 from dpsim.vllm.config import CUDAGraphMode
+from dpsim.vllm.params.strategies import configs, scenarios, topologies
 from tests.properties import breaks, examples, holds
 
 THRESHOLDS = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from dpsim.contract.interface import HostArray
 from dpsim.contract.ops import KIND, SITE, STEP
-from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.vllm.data_parallel import doubling
 from dpsim.vllm.data_parallel.batch_v2 import LocalV2
 from dpsim.vllm.data_parallel.captured_v2 import CapturedForwardV2
@@ -25,6 +25,7 @@ from dpsim.vllm.data_parallel.step_v2 import DataParallelStepV2
 from dpsim.vllm.data_parallel.step_v2_017 import DataParallelStepV2017
 from dpsim.vllm.data_parallel.timeline import Batch
 from dpsim.vllm.museum.batch_v2 import FirstRecord, KeepsHalfEmpty, OwnThreshold, Repaired, SplitsBeforeModes
+from dpsim.vllm.params.arguments import EngineArguments
 from tests.properties import breaks, examples, holds
 from tests.vllm.data_parallel.batch_worlds import Drawn, Played, decodes, drawn_worlds, line_up, play, prefill
 
@@ -271,4 +272,4 @@ def test_sizes_over_the_wire() -> None:
 )
 def test_refused(form: str, config: dict[str, Any], said: str) -> None:
     with pytest.raises(Unsuitable, match=said):
-        DataParallelBatch().prepare(Arguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form))
+        DataParallelBatch().prepare(EngineArguments({"data_parallel_size": 2}, config, tuple(decodes(1)), 1, form=form))

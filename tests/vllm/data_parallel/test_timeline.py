@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.contract.program import Request
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.data_parallel import timeline as module
 from dpsim.vllm.data_parallel.timeline import IDLE, Batch, RankScheduler, Timeline
+from dpsim.vllm.params.arguments import Request
 from tests.properties import breaks, examples, holds
 
 TICK = 1_000

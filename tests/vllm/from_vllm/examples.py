@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from dpsim.vllm.from_vllm import Translated, from_vllm
+from dpsim.vllm.from_vllm.translate import Translated, from_vllm
 from tests import ROOT
 
 FOLDER = ROOT / "docs" / "from_vllm"

@@ -8,8 +8,8 @@ import pytest
 
 from dpsim import runner
 from dpsim.scenario import ScenarioError, parse_scenario
-from dpsim.vllm.from_vllm import from_vllm
 from dpsim.vllm.from_vllm.nodes import nodes
+from dpsim.vllm.from_vllm.translate import from_vllm
 
 DRAFTS = " -sc.method mtp -sc.num_speculative_tokens 2"
 TWO = "vllm serve m -dp 4 -dpl 2{first}\nvllm serve m --headless -dp 4 -dpl 2 -dpr 2{second}\n"

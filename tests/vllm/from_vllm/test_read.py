@@ -8,10 +8,10 @@ import pytest
 from hypothesis import strategies as st
 
 from dpsim.scenario import ScenarioError, parse_scenario
-from dpsim.vllm.from_vllm import from_vllm
 from dpsim.vllm.from_vllm.flags import FLAGS, flag_of
 from dpsim.vllm.from_vllm.read import Settings, read
 from dpsim.vllm.from_vllm.shell import commands
+from dpsim.vllm.from_vllm.translate import from_vllm
 from tests.properties import breaks, examples, holds
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dpsim.scenario import ScenarioError
-from dpsim.vllm.from_vllm import from_vllm
 from dpsim.vllm.from_vllm.read import read
 from dpsim.vllm.from_vllm.rules import RULES, problems
 from dpsim.vllm.from_vllm.shell import commands
+from dpsim.vllm.from_vllm.translate import from_vllm
 
 DBO = "-dp 2 --enable-dbo --all2all-backend"
 OUR_RULES = [  # what breaks it, and its healthy twin

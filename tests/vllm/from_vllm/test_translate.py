@@ -9,10 +9,10 @@ import pytest
 from dpsim.scenario import parse_scenario
 from dpsim.scenario.model import Scenario
 from dpsim.scenario.to_world import prepare
-from dpsim.vllm.from_vllm import from_vllm
 from dpsim.vllm.from_vllm.flags import FLAGS
 from dpsim.vllm.from_vllm.nested import KEYS
 from dpsim.vllm.from_vllm.table import text
+from dpsim.vllm.from_vllm.translate import from_vllm
 from tests import ROOT
 
 

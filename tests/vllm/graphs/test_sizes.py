@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 
-from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.vllm.answers.comparison import differing
 from dpsim.vllm.answers.ladder import LADDER
 from dpsim.vllm.answers.stored import answers
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig
 from dpsim.vllm.data_parallel.program import DataParallelBatch
 from dpsim.vllm.graphs.sizes import Ladder, Ladder017, Ladder024, Ladder033, ladder
+from dpsim.vllm.params.arguments import EngineArguments
 from tests.properties import breaks, holds
 
 RELEASES: dict[str, type[Ladder]] = {"0.17.0": Ladder017, "0.24.0": Ladder024, "0.33.0": Ladder033}
@@ -102,6 +103,6 @@ def test_sizes_are_fit_for_dispatch() -> None:
 )
 def test_a_program_refuses_sizes_that_are_none(config: dict[str, Any], says: str) -> None:
     """Before anything runs, and in a line."""
-    args = Arguments(config=config, topology={}, requests=(), step_ns=1, form="source-000")
+    args = EngineArguments(config=config, topology={}, requests=(), step_ns=1, form="source-000")
     with pytest.raises(Unsuitable, match=says):
         DataParallelBatch().prepare(args)

@@ -11,8 +11,8 @@ import pytest
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
 from dpsim.contract.world import World
 from dpsim.runner import find_backend
-from dpsim.scenario.communicators import communicators
 from dpsim.vllm.config import Topology
+from dpsim.vllm.params.communicators import communicators
 from tests.vllm.overlap.busy_program import FORWARDS, Busy, busy
 
 pytest.importorskip("torch")

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.museum import LIMIT
-from dpsim.contract.program import Arguments, Unsuitable
+from dpsim.contract.program import Unsuitable
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.overlap.forms import FORWARDS
 from dpsim.vllm.overlap.step import DualBatchOverlap
+from dpsim.vllm.params.arguments import EngineArguments
 from tests.vllm.overlap.dbo_worlds import GRAPHS, explored, forwards, scenario
 
 WHOLE = [(2, 1), (2, 1), (2, 1), (2, 1)]
@@ -102,10 +103,10 @@ def test_capture_while_serving() -> None:
 
 def test_refusals() -> None:
     config = EngineConfig(num_speculative_tokens=1, speculative_method="mtp").model_dump(mode="json")
-    args = Arguments({"data_parallel_size": 2}, config, (), 1, "0.33")
+    args = EngineArguments({"data_parallel_size": 2}, config, (), 1, form="0.33")
     with pytest.raises(Unsuitable, match="has no drafter"):
         DualBatchOverlap().prepare(args)
-    args = Arguments({"tensor_parallel_size": 2}, EngineConfig().model_dump(mode="json"), (), 1, "0.33")
+    args = EngineArguments({"tensor_parallel_size": 2}, EngineConfig().model_dump(mode="json"), (), 1, form="0.33")
     with pytest.raises(Unsuitable, match="tensor_parallel_size"):
         DualBatchOverlap().prepare(args)
 

@@ -23,9 +23,8 @@ from __future__ import annotations
 import pytest
 
 from dpsim.contract.interface import Buffer, Rank, Stream
-from dpsim.contract.program import Program, Request
+from dpsim.contract.program import Program
 from dpsim.contract.world import World
-from dpsim.scenario.communicators import communicators
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.graph.costs import REFERENCE
 from dpsim.vllm.config import EngineConfig, RuntimeMode, Topology
@@ -40,6 +39,8 @@ from dpsim.vllm.overlap.baton import UBatchContext
 from dpsim.vllm.overlap.forms import Forward033, OverlapStep
 from dpsim.vllm.overlap.library import Library
 from dpsim.vllm.overlap.routing import Route
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.communicators import communicators
 
 LAYERS = 8
 T = REFERENCE.on_device(2, 0)

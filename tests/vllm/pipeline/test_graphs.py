@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from dpsim.checks import matches
 from dpsim.contract.ops import CAPTURE_WHAT, DECISION_VALUE, SITE, STEP
-from dpsim.contract.program import Request
 from dpsim.contract.registry import variants
 from dpsim.vllm.capture.session import Target
 from dpsim.vllm.graphs.manager import GraphManager
 from dpsim.vllm.model.kernels import stage_layers
 from dpsim.vllm.museum.captures import CapturesLargest
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.graphs import CapturedLayers, ManagedSession, put_tokens
 from tests.properties import breaks, examples, holds
 from tests.vllm.pipeline.test_mutants import CAPTURED

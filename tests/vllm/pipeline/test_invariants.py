@@ -14,7 +14,6 @@ import pytest
 
 from dpsim.contract.interface import Buffer
 from dpsim.contract.ops import BUFFER, COLLECTIVE_ROOT, COMMUNICATOR, COUNT, DTYPE, OP, SITE, STEP
-from dpsim.contract.program import Request
 from dpsim.vllm.museum.pipeline import WaitsAtOnce
 from dpsim.vllm.museum.tokens import (
     KeepsNothing,
@@ -25,6 +24,7 @@ from dpsim.vllm.museum.tokens import (
     ShorterQueue,
     TakesOverLate,
 )
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.sampled_tokens import Arrived, Entry, SampledTokens
 from dpsim.vllm.pipeline.stage import Stage

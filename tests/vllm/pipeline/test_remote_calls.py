@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from dpsim.contract.program import Request
 from dpsim.contract.registry import variant
 from dpsim.vllm.model import kernels
 from dpsim.vllm.model.oracle import Oracle
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Batch, StepResult
 from dpsim.vllm.pipeline.history import STEP_NS
 from dpsim.vllm.pipeline.stage import Stage

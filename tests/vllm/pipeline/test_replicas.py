@@ -13,9 +13,9 @@ import pytest
 
 from dpsim.campaign.subject import Subject
 from dpsim.contract.ops import COMMUNICATOR, SITE, STEP
-from dpsim.contract.program import Request
 from dpsim.contract.registry import variant
 from dpsim.testing import holds as holds_in_every_schedule
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.program import PipelineTokens
 from dpsim.vllm.pipeline.stage import Stage
 from tests.properties import breaks, examples, holds

@@ -9,7 +9,7 @@ from collections import Counter
 from typing import Any
 
 from dpsim.contract.ops import SITE
-from dpsim.contract.program import Request
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.batches import Row
 from dpsim.vllm.pipeline.history import STEP_NS
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens

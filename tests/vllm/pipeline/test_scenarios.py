@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dpsim.checks import matches
 from dpsim.runner import run_scenario
 from dpsim.scenario import Scenario
-from dpsim.scenario.strategies import pipeline_configs, pipelines, scenarios, workloads
+from dpsim.vllm.params.strategies import pipeline_configs, pipelines, scenarios, workloads
 from tests.properties import breaks, holds
 
 SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])

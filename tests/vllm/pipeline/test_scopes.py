@@ -20,8 +20,8 @@ import pytest
 from dpsim.campaign.explored import explore_subject
 from dpsim.campaign.subject import Subject
 from dpsim.scenario import scenario_from
-from dpsim.scenario.small import scope, small_scenarios
 from dpsim.vllm.museum.tokens import NoGeneration
+from dpsim.vllm.params.small import scope, small_scenarios
 from dpsim.vllm.pipeline.sampled_tokens import SampledTokens
 from dpsim.vllm.pipeline.scheduler import PipelineScheduler
 from dpsim.vllm.pipeline.transfer import TRANSFERS

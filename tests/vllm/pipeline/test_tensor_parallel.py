@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Buffer, Event, Rank
 from dpsim.contract.ops import COMMUNICATOR, COUNT, DECISION_VALUE, KIND, OP, SITE, STEP
-from dpsim.contract.program import Program, Request
+from dpsim.contract.program import Program
 from dpsim.contract.world import World
 from dpsim.runner import run_scenario
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.vllm.config import Topology
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline.program import PipelineTokens
 from dpsim.vllm.pipeline.transfer import TRANSFERS, Received, Transfer
 from tests.properties import breaks, examples, holds

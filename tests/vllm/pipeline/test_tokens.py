@@ -13,13 +13,14 @@ from hypothesis import strategies as st
 
 from dpsim.campaign.subject import Subject
 from dpsim.contract.ops import ASK_HOW, KIND, SITE
-from dpsim.contract.program import Program, Request
+from dpsim.contract.program import Program
 from dpsim.testing import holds as holds_in_every_schedule
 from dpsim.vllm.config import EngineConfig
 from dpsim.vllm.model import kernels
 from dpsim.vllm.model.kernels import LAYERS, Span, stage_layers
 from dpsim.vllm.model.oracle import Oracle
 from dpsim.vllm.museum.tokens import NoGeneration
+from dpsim.vllm.params.arguments import Request
 from dpsim.vllm.pipeline import request_table
 from dpsim.vllm.pipeline.history import STEP_NS, History
 from dpsim.vllm.pipeline.program import PipelineTokens

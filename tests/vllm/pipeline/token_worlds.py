@@ -20,13 +20,13 @@ from hypothesis import strategies as st
 from dpsim.campaign.subject import Subject
 from dpsim.checks import Finding
 from dpsim.contract.ops import DECISION_VALUE, KIND, SITE
-from dpsim.contract.program import Request
 from dpsim.contract.registry import variant
 from dpsim.contract.world import Run, World
 from dpsim.explore.strategies.walks import Fifo
 from dpsim.scenario import Scenario, scenario_from
-from dpsim.scenario.communicators import communicators
 from dpsim.vllm.config import EngineConfig, Topology
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.communicators import communicators
 from dpsim.vllm.pipeline.history import STEP_NS, histories
 from dpsim.vllm.pipeline.layers import EagerLayers, Layers
 from dpsim.vllm.pipeline.program import PipelineSetup, PipelineTokens

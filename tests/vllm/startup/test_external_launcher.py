@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 
 from dpsim.runner import run_scenario
-from dpsim.scenario import Scenario, program_args, scenario_from
+from dpsim.scenario import Scenario, scenario_from
 from dpsim.vllm.startup.program import Startup
 
 
@@ -28,7 +28,7 @@ def test_each_engine_has_a_rank_of_its_own() -> None:
     """RANK // (world size // D): with one RANK for all, every engine would be replica 0."""
     for pp, pcp, tp in product((1, 2), repeat=3):
         sizes = {"pipeline_parallel_size": pp, "prefill_context_parallel_size": pcp, "tensor_parallel_size": tp}
-        engines = Startup().prepare(program_args(launched(sizes=sizes), [])).engines
+        engines = Startup().prepare(launched(sizes=sizes).arguments()).engines
         assert [(each.data_parallel_rank, each.data_parallel_index) for each in engines] == [(0, 0), (1, 1)]
         assert {each.world_size for each in engines} == {2 * pp * pcp * tp}
 

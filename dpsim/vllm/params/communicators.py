@@ -29,10 +29,9 @@ Sources: specification chapters 9.2 and 6.6.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from dpsim.contract.ops import Domain
 from dpsim.contract.world import CommunicatorSpec
+from dpsim.scenario.parameters import named
 from dpsim.vllm.config import Topology
 
 
@@ -59,12 +58,3 @@ def communicators(topology: Topology, eplb: bool = False) -> tuple[CommunicatorS
         ("pp_broadcast", "device", pipelines),  # comes with the handler of sampled tokens, after all others
     )
     return named(kinds)
-
-
-def named(kinds: Sequence[tuple[str, Domain, Sequence[tuple[int, ...]]]]) -> tuple[CommunicatorSpec, ...]:
-    """The communicators of some kinds with their member lists."""
-    return tuple(
-        CommunicatorSpec(kind, kind if len(groups) == 1 else f"{kind}.{index}", domain, ranks)
-        for kind, domain, groups in kinds
-        for index, ranks in enumerate(groups)
-    )

@@ -22,10 +22,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
-from dpsim.contract.program import Request
 from dpsim.scenario.errors import ScenarioError, refuse_pipes, shown
-from dpsim.scenario.workload.model import MAX_REQUESTS
 from dpsim.vllm.config import MAX_TOKENS
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.workload.model import MAX_REQUESTS
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 

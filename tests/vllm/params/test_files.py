@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario, requests
+from dpsim.scenario import Scenario, ScenarioError, dump_scenario, load_scenario, parse_scenario
 from dpsim.vllm.data_parallel.timeline import Timeline
 from dpsim.vllm.graphs.dispatcher import Dispatcher014
 from tests import ROOT
@@ -21,7 +21,7 @@ def load(name: str) -> Scenario:
 
 
 def timeline(scenario: Scenario) -> Timeline:
-    found = requests(scenario, FOLDER)
+    found = scenario.requests(FOLDER)
     return Timeline(found, scenario.topology.data_parallel_size, scenario.config, scenario.workload.step_duration)
 
 
@@ -57,7 +57,7 @@ def test_azure_sample_has_the_form_of_the_trace() -> None:
     content = (FOLDER / "azure_sample.csv").read_bytes()
     assert content.startswith(b"TIMESTAMP,ContextTokens,GeneratedTokens\r\n2023-11-16 ")
     assert not content.endswith(b"\n")
-    assert len(requests(load("azure_code_dp4"), FOLDER)) == 20
+    assert len(load("azure_code_dp4").requests(FOLDER)) == 20
 
 
 @pytest.mark.parametrize("name", ["skip_one", "skip_expert"])

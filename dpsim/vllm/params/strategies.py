@@ -28,12 +28,12 @@ from typing import Any
 from hypothesis import currently_in_test_context, note
 from hypothesis import strategies as st
 
-from dpsim.scenario.communicators import communicators
 from dpsim.scenario.duration import format_duration
 from dpsim.scenario.edit import scenario_from
 from dpsim.scenario.model import Scenario
-from dpsim.scenario.workload.model import Workload
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
+from dpsim.vllm.params.communicators import communicators
+from dpsim.vllm.params.workload.model import Workload
 
 SITES = ("dp.agree", "experts.combine")
 """The sites of collectives in `dp_batch`."""

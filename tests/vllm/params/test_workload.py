@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import doctest
 import random
 from decimal import getcontext
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpsim.contract.program import Request
-from dpsim.scenario import Lengths, Scenario, ScenarioError, Synthetic, WorkloadMissing, requests, scenario_from
-from dpsim.scenario.workload import azure_csv as reader
-from dpsim.scenario.workload.azure_csv import read_azure_csv
-from dpsim.scenario.workload.requests import draw, find_file
+from dpsim.scenario import FileMissing, Scenario, ScenarioError, scenario_from
 from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.params import arguments, communicators, small
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.workload import azure_csv as reader
+from dpsim.vllm.params.workload import requests as made_of
+from dpsim.vllm.params.workload.azure_csv import read_azure_csv
+from dpsim.vllm.params.workload.model import Lengths, Synthetic
+from dpsim.vllm.params.workload.requests import draw, find_file
 
 HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
 ROW = "2023-11-16 18:17:03.9799600,4808,10"
@@ -35,12 +40,12 @@ def test_written_out() -> None:
         {"arrival": "20ms", "prompt_tokens": 3, "output_tokens": 1, "force_eager": True},
         {"prompt_tokens": 4, "output_tokens": 2, "abort": "60ms"},
     ]
-    assert requests(scenario(requests=written)) == [
+    assert scenario(requests=written).requests() == [
         Request(20_000_000, 3, 1, None, None, True),
         Request(0, 4, 2, 60_000_000),
     ]
-    assert len(requests(scenario(requests=written, limit=1))) == 1
-    assert len(requests(scenario(requests=written, limit=5))) == 2
+    assert len(scenario(requests=written, limit=1).requests()) == 1
+    assert len(scenario(requests=written, limit=5).requests()) == 2
 
 
 # ---- synthetic
@@ -87,7 +92,7 @@ def test_rate_changes_arrivals_only_and_none_means_at_once() -> None:
 
 def test_limit_takes_the_first_and_draws_no_more() -> None:
     source = MADE_UP.model_dump() | {"requests": 1_000_000}
-    assert requests(scenario(synthetic=source, limit=3)) == draw(MADE_UP)[:3]
+    assert scenario(synthetic=source, limit=3).requests() == draw(MADE_UP)[:3]
 
 
 @given(
@@ -198,7 +203,7 @@ def test_bad_rows_are_named(tmp_path: Path, content: str | bytes, line: str, say
     assert said.startswith(f"{file}:{line}: ")
     assert says in said
     assert len(said) < len(str(file)) + 300
-    assert not isinstance(caught.value, WorkloadMissing)
+    assert not isinstance(caught.value, FileMissing)
 
 
 def test_too_many_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -228,16 +233,16 @@ def test_places_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         (folder / "both.csv").write_text(f"{HEADER}\n2023-11-16 18:17:03,{tokens},1")
     (data / "only.csv").write_text(f"{HEADER}\n2023-11-16 18:17:03,3,1")
     monkeypatch.setenv("DPSIM_DATA", str(data))
-    assert requests(scenario(azure_csv={"file": "both.csv"}), beside)[0].prompt_tokens == 1
-    assert requests(scenario(azure_csv={"file": "only.csv"}), beside)[0].prompt_tokens == 3
-    assert requests(scenario(azure_csv={"file": str(data / "both.csv")}), beside)[0].prompt_tokens == 2
+    assert scenario(azure_csv={"file": "both.csv"}).requests(beside)[0].prompt_tokens == 1
+    assert scenario(azure_csv={"file": "only.csv"}).requests(beside)[0].prompt_tokens == 3
+    assert scenario(azure_csv={"file": str(data / "both.csv")}).requests(beside)[0].prompt_tokens == 2
     monkeypatch.chdir(beside)
-    assert requests(scenario(azure_csv={"file": "both.csv"}))[0].prompt_tokens == 1
+    assert scenario(azure_csv={"file": "both.csv"}).requests()[0].prompt_tokens == 1
 
 
 def test_missing_file_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DPSIM_DATA", "/the/data")
-    with pytest.raises(WorkloadMissing) as caught:
+    with pytest.raises(FileMissing) as caught:
         find_file("none.csv", tmp_path)
     said = str(caught.value)
     assert said.startswith("none.csv: the workload's file is in none of the places")
@@ -245,9 +250,9 @@ def test_missing_file_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.M
     assert str(tmp_path.resolve()) in said
     assert "/the/data" in said
     monkeypatch.delenv("DPSIM_DATA")
-    with pytest.raises(WorkloadMissing, match="DPSIM_DATA, which is not set"):
+    with pytest.raises(FileMissing, match="DPSIM_DATA, which is not set"):
         find_file("none.csv", tmp_path)
-    with pytest.raises(WorkloadMissing, match="expected a file at this absolute path"):
+    with pytest.raises(FileMissing, match="expected a file at this absolute path"):
         find_file(str(tmp_path / "none.csv"), None)
 
 
@@ -262,7 +267,7 @@ def test_missing_file_says_where_it_looked(tmp_path: Path, monkeypatch: pytest.M
     ],
 )
 def test_real_traces(dpsim_data: Path, name: str, count: int, second: Request, last: Request) -> None:
-    found = requests(scenario(azure_csv={"file": f"AzureLLMInferenceTrace_{name}.csv"}), dpsim_data)
+    found = scenario(azure_csv={"file": f"AzureLLMInferenceTrace_{name}.csv"}).requests(dpsim_data)
     assert len(found) == count
     assert (found[1], found[-1]) == (second, last)
     assert sorted(found, key=lambda request: request.arrival_ns) == found
@@ -270,7 +275,14 @@ def test_real_traces(dpsim_data: Path, name: str, count: int, second: Request, l
 
 def test_real_requests_can_be_scheduled(dpsim_data: Path) -> None:
     traced = scenario(azure_csv={"file": "AzureLLMInferenceTrace_code.csv"}, limit=200)
-    found = requests(traced, dpsim_data)
+    found = traced.requests(dpsim_data)
     timeline = Timeline(found, 4, traced.config, traced.workload.step_duration)
     scheduled = sum(batch.num_tokens for step in range(timeline.steps) for batch in timeline.batches(step))
     assert scheduled == sum(request.prompt_tokens + request.output_tokens - 1 for request in found)
+
+
+@pytest.mark.parametrize("module", [arguments, communicators, made_of, small])
+def test_examples_in_docstrings(module: ModuleType) -> None:
+    result = doctest.testmod(module)
+    assert result.attempted > 0
+    assert result.failed == 0

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
 
-from dpsim.scenario import Scenario, requests, scenario_from, world
-from dpsim.scenario.strategies import configs, delays, faults, scenarios, topologies, workloads
+from dpsim.scenario import Scenario, scenario_from, world
 from dpsim.vllm.config import CUDAGraphMode, EngineConfig, Topology
 from dpsim.vllm.data_parallel.timeline import Timeline
+from dpsim.vllm.params.strategies import configs, delays, faults, scenarios, topologies, workloads
 
 MANY = settings(max_examples=150)
 SHRINK = settings(max_examples=500, database=None, derandomize=True, phases=[Phase.generate, Phase.shrink])
@@ -27,7 +27,7 @@ ONE = {"name": "drawn", "workload": {"requests": [{"prompt_tokens": 1, "output_t
 def test_drawn_scenarios_are_valid_and_small(scenario: Scenario) -> None:
     assert scenario_from(scenario.model_dump(mode="json", by_alias=True)) == scenario
     assert world(scenario).size <= 4
-    found = requests(scenario)
+    found = scenario.requests()
     assert len(found) <= 6
     steps = Timeline(
         found, scenario.topology.data_parallel_size, scenario.config, scenario.workload.step_duration

@@ -115,6 +115,22 @@ def small_scenarios(base: Scenario, sizes: Scope) -> Iterator[Scenario]:
                 )
 
 
+class Small(NamedTuple):
+    """All of them, as `dpsim explore` asks for them."""
+
+    base: Scenario
+    sizes: Scope
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return count(self.sizes)
+
+    def worlds(self) -> Iterator[Scenario]:
+        """The smallest first."""
+        return small_scenarios(self.base, self.sizes)
+
+
 def _is_there(injected: Mapping[str, Any], topology: Topology) -> bool:
     """Whether a small world has the ranks at which something is planted. What services it has its program knows."""
     ranks = injected.get("rank", 0), injected.get("to", 0), injected.get("after", {}).get("rank", 0)

@@ -8,9 +8,9 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from dpsim.contract.program import Request
 from dpsim.scenario import Scenario, ScenarioError, dump_scenario, parse_scenario
-from dpsim.scenario.workload.azure_csv import read_azure_csv
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.workload.azure_csv import read_azure_csv
 from tests import ROOT
 
 SCENARIOS = ROOT / "scenarios"

@@ -13,7 +13,7 @@
       limit: 1000
       azure_csv: {file: AzureLLMInferenceTrace_code.csv}
 
-These are the models only; `dpsim.scenario.workload.requests` makes requests of them.
+These are the models only; `dpsim.vllm.params.workload.requests` makes requests of them.
 """
 
 from __future__ import annotations

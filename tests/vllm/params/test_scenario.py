@@ -14,26 +14,24 @@ from pydantic import ValidationError
 
 from dpsim.contract import registry
 from dpsim.contract.interface import Rank
-from dpsim.contract.program import Program, Request
+from dpsim.contract.program import Program
 from dpsim.contract.registry import register_protocol, register_variant
 from dpsim.contract.world import At, Delay, Fault
 from dpsim.scenario import (
     Expect,
-    RequestSpec,
     Scenario,
     ScenarioError,
     Skip,
-    Workload,
     dump_scenario,
-    program_args,
-    requests,
     scenario_from,
-    with_limit,
-    with_workload,
     world,
 )
 from dpsim.vllm.config import EngineConfig, Topology
 from dpsim.vllm.data_parallel.program import DataParallelBatch
+from dpsim.vllm.params import options
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.scenario import EngineScenario
+from dpsim.vllm.params.workload.model import RequestSpec, Workload
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 
@@ -80,7 +78,7 @@ def test_only_name_and_workload_are_needed() -> None:
 
 
 def test_python_objects_and_mappings_make_the_same_scenario() -> None:
-    objects = Scenario(name="made", workload=Workload(requests=(RequestSpec(prompt_tokens=4, output_tokens=2),)))
+    objects = EngineScenario(name="made", workload=Workload(requests=(RequestSpec(prompt_tokens=4, output_tokens=2),)))
     assert objects == made()
 
 
@@ -188,7 +186,7 @@ def test_rank_has_to_be_a_member_of_the_communicator() -> None:
 
 def test_pydantic_users_see_the_path_too() -> None:
     with pytest.raises(ValidationError, match=r"faults\[0\].rank: rank 3: the topology has one rank, 0"):
-        Scenario(
+        EngineScenario(
             name="x",
             workload=Workload(requests=(RequestSpec(prompt_tokens=1, output_tokens=1),)),
             faults=(Skip.model_validate({"kind": "skip", "rank": 3, "at": {"site": "x", "ordinal": 0}}),),
@@ -263,7 +261,7 @@ def test_order_of_creation() -> None:
 
 def test_program_arguments_are_plain_data_that_the_protocol_understands() -> None:
     scenario = made(protocol={"form": "0.14"}, config={"cudagraph_capture_sizes": [4, 2]})
-    args = program_args(scenario, requests(scenario))
+    args = scenario.arguments()
     assert json.loads(json.dumps(asdict(args)))["requests"] == [
         [0, 4, 2, None, None, False, None, False, None, None, False, None]
     ]
@@ -280,29 +278,29 @@ def test_with_limit_and_with_workload(tmp_path: Path, monkeypatch: pytest.Monkey
     trace = tmp_path / "trace.csv"
     trace.write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.0,5,6\n2023-11-16 18:17:04.0,7,8")
     scenario = made(workload={"requests": [REQUEST] * 3, "step_duration": "10ms"}, topology={"data_parallel_size": 2})
-    limited = with_limit(scenario, 2)
+    limited = options.run(scenario, requests=2)
     assert (limited.workload.limit, limited.workload.step_duration) == (2, 10_000_000)
-    assert len(requests(limited)) == 2
+    assert len(limited.requests()) == 2
     assert limited.topology == scenario.topology
     assert scenario.workload.limit is None
-    replaced = with_workload(with_limit(scenario, 1), trace)
-    assert requests(replaced) == [Request(0, 5, 6)]
+    replaced = options.run(scenario, str(trace), 1)
+    assert replaced.requests() == [Request(0, 5, 6)]
     assert replaced.workload.step_duration == 10_000_000
     monkeypatch.chdir(tmp_path)
-    seen_from_here = with_workload(scenario, "trace.csv")
-    assert requests(seen_from_here, Path("/")) == [Request(0, 5, 6), Request(10**9, 7, 8)]
-    assert with_workload(scenario, "elsewhere.csv").workload.azure_csv.file == "elsewhere.csv"  # type: ignore[union-attr]
+    seen_from_here = options.run(scenario, "trace.csv")
+    assert seen_from_here.requests(Path("/")) == [Request(0, 5, 6), Request(10**9, 7, 8)]
+    assert options.run(scenario, "elsewhere.csv").file == "elsewhere.csv"
 
 
 @pytest.mark.parametrize("count", [0, -1, 10**7, True])
 def test_with_limit_refuses(count: int) -> None:
     with pytest.raises(ScenarioError, match=r"workload\.limit"):
-        with_limit(made(), count)
+        options.run(made(), requests=count)
 
 
 def test_with_workload_refuses_what_no_file_is_called() -> None:
     with pytest.raises(ScenarioError, match=r"workload\.azure_csv\.file"):
-        with_workload(made(), "a\nb")
+        options.run(made(), "a\nb")
 
 
 # ---- as text

@@ -16,18 +16,20 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Any
 
-from dpsim.cli.console import columns
 from dpsim.contract.words import counted, printable
 from dpsim.vllm.answers.check import Checked
 from dpsim.vllm.answers.comparison import Compared
 
+Columns = Callable[..., list[str]]
+
 HEAD = ("kind", "release", "ours", "rows", "equal", "departures", "differing")
 
 
-def table(found: Checked) -> str:
-    """All but the verdict."""
+def table(found: Checked, columns: Columns) -> str:
+    """All but the verdict. `columns`: puts the cells of rows in line."""
     lines = [_source(found), ""]
     lines += columns([HEAD, *(_cells(one) for one in found.compared)]) if found.compared else []
     for one in found.compared:
@@ -35,7 +37,7 @@ def table(found: Checked) -> str:
             lines += ["", f"{one.kind} {one.release} departs from the engine, as {one.ours}:"]
             lines += [f"  {line}" for line in columns(list(one.reasons.items()), indent=2)]
     for one in found.compared:
-        lines += _first_difference(one)
+        lines += _first_difference(one, columns)
     for heading, trouble in (("could not be asked:", True), ("not compared:", False)):
         told = defaultdict(list)
         for kind in found.unasked:
@@ -76,7 +78,7 @@ def _cells(one: Compared) -> tuple[str, ...]:
     return (one.kind, one.release, one.ours, *map(str, counts))
 
 
-def _first_difference(one: Compared) -> list[str]:
+def _first_difference(one: Compared, columns: Columns) -> list[str]:
     if one.first is None:
         return []
     shown = [

@@ -14,6 +14,11 @@ from tests.cli.commands import dpsim_
 COMMAND = "vllm serve m -dp 2 --enable-expert-parallel --port 80"
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
 def test_a_scenario_on_stdout_that_runs(tmp_path: Path) -> None:
     answer = dpsim_("scenario", "from-vllm", COMMAND)
     assert answer.code == 0

@@ -6,10 +6,10 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from dpsim.contract.program import Arguments
-from dpsim.scenario import Scenario, dump_scenario, parse_scenario, program_args, scenario_from
-from dpsim.scenario.small import scope, small_scenarios
+from dpsim.scenario import Scenario, dump_scenario, parse_scenario, scenario_from
 from dpsim.vllm.config import EngineConfig, PartialConfig
+from dpsim.vllm.params.arguments import EngineArguments
+from dpsim.vllm.params.small import scope, small_scenarios
 
 REQUEST = {"prompt_tokens": 4, "output_tokens": 2}
 
@@ -50,7 +50,7 @@ def test_names_with_an_underscore_come_through() -> None:
 def test_the_program_is_told_by_rank() -> None:
     own = {"enable_dbo": False, "eplb_config": {"window_size": 5}, "cudagraph_capture_sizes": [1]}
     scenario = made({1: own}, enable_dbo=True)
-    args = program_args(scenario, ())
+    args = scenario.arguments()
     assert args.config_of(0) == args.config
     for rank in (0, 1):
         assert EngineConfig.model_validate(args.config_of(rank)) == scenario.config_of(rank)
@@ -59,7 +59,7 @@ def test_the_program_is_told_by_rank() -> None:
 
 
 def test_arguments_without_any_are_as_before() -> None:
-    args = Arguments({}, {"enable_dbo": True}, (), 1, "default")
+    args = EngineArguments({}, {"enable_dbo": True}, (), 1, form="default")
     assert args.config_of(3) == {"enable_dbo": True}
 
 

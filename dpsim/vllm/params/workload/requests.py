@@ -20,10 +20,10 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
-from dpsim.contract.program import Request
-from dpsim.scenario.errors import WorkloadMissing
-from dpsim.scenario.workload.azure_csv import read_azure_csv
-from dpsim.scenario.workload.model import Lengths, Synthetic, Workload
+from dpsim.scenario.errors import FileMissing
+from dpsim.vllm.params.arguments import Request
+from dpsim.vllm.params.workload.azure_csv import read_azure_csv
+from dpsim.vllm.params.workload.model import Lengths, Synthetic, Workload
 
 _EXACT = Context(prec=25)
 
@@ -33,7 +33,7 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
 
     `base_dir`: the folder of the scenario file, against which a trace's name is resolved; None: the working folder.
 
-    Raises WorkloadMissing if a trace is not found, ScenarioError if it cannot be read.
+    Raises FileMissing if a trace is not found, ScenarioError if it cannot be read.
     """
     if workload.azure_csv is not None:
         return read_azure_csv(find_file(workload.azure_csv.file, base_dir), workload.limit)
@@ -58,26 +58,51 @@ def requests_of(workload: Workload, base_dir: Path | str | None = None) -> list[
     ]
 
 
+MOST_REQUESTS = 1_000
+"""Of a workload that a token may bring. Each of these is far above what can be explored."""
+MOST_TOKENS = 100_000
+"""Of all requests together."""
+MOST_WAITED = 100_000
+"""Steps of the virtual clock up to the last arrival or abort."""
+
+
+def extent(workload: Workload) -> dict[str, tuple[int, int]]:
+    """How much a workload without a file is, and how much a token may bring: what -> (count, most)."""
+    if workload.synthetic is not None:
+        made, longest = workload.synthetic, workload.synthetic.prompt_tokens.max + workload.synthetic.output_tokens.max
+        count = min(made.requests, workload.limit or made.requests)
+        tokens, last = count * longest, int(count / made.rate * 1e9) if made.rate else 0
+    else:
+        requests = (workload.requests or ())[: workload.limit]
+        count, tokens = len(requests), sum(one.prompt_tokens + one.output_tokens for one in requests)
+        last = max((max(one.arrival, one.abort or 0) for one in requests), default=0)
+    return {
+        "requests": (count, MOST_REQUESTS),
+        "tokens": (tokens, MOST_TOKENS),
+        "steps to the last arrival": (last // workload.step_duration, MOST_WAITED),
+    }
+
+
 def draw(synthetic: Synthetic) -> list[Request]:
     """The requests of a synthetic source, in order of arrival."""
     return list(_drawn(synthetic))
 
 
 def find_file(name: str, base_dir: Path | str | None) -> Path:
-    """A workload's file: an absolute path, else in `base_dir`, else in $DPSIM_DATA. Raises WorkloadMissing that
+    """A workload's file: an absolute path, else in `base_dir`, else in $DPSIM_DATA. Raises FileMissing that
     says where it looked.
     """
     given = Path(name)
     if given.is_absolute():
         if given.exists():
             return given
-        raise WorkloadMissing(f"{name}: the workload's file does not exist; expected a file at this absolute path")
+        raise FileMissing(f"{name}: the workload's file does not exist; expected a file at this absolute path")
     folder = Path(base_dir) if base_dir is not None else Path.cwd()
     data = os.environ.get("DPSIM_DATA")
     for place in (folder, *([Path(data)] if data else [])):
         if (place / given).exists():
             return place / given
-    raise WorkloadMissing(
+    raise FileMissing(
         f"{name}: the workload's file is in none of the places where it is looked for: "
         "(1) the name as an absolute path (this one is relative); "
         f"(2) the folder of the scenario file, {folder.resolve()}; "

@@ -7,8 +7,8 @@ from itertools import product
 import pytest
 
 from dpsim.scenario import Scenario, ScenarioError, scenario_from
-from dpsim.scenario.small import LARGEST, Scope, count, scope, small_scenarios
-from dpsim.scenario.workload.model import RequestSpec
+from dpsim.vllm.params.small import LARGEST, Scope, count, scope, small_scenarios
+from dpsim.vllm.params.workload.model import RequestSpec
 
 REQUEST = {"prompt_tokens": 5, "output_tokens": 6}
 BASE = {"name": "base", "topology": {"data_parallel_size": 2}, "workload": {"requests": [REQUEST]}}
@@ -38,8 +38,8 @@ def test_counted_by_hand() -> None:
 
 
 def requests_of(one: Scenario) -> tuple[RequestSpec, ...]:
-    assert one.workload.requests is not None
-    return one.workload.requests
+    written: tuple[RequestSpec, ...] = one.workload.requests
+    return written
 
 
 def test_the_smaller_first() -> None:
@@ -153,3 +153,14 @@ def test_bad_sizes(text: str, said: str) -> None:
     with pytest.raises(ScenarioError) as raised:
         scope(text)
     assert said in str(raised.value)
+
+
+def test_small_worlds_have_the_messages_of_those_they_have() -> None:
+    messages = [{"to": rank, "mailbox": "in", "content": 1} for rank in range(3)]
+    messages.append({"to": 0, "mailbox": "in", "content": 2, "after": {"rank": 2, "site": "a", "ordinal": 0}})
+    found = list(
+        small_scenarios(
+            base(messages=messages, topology={"data_parallel_size": 3}), scope("ranks=3,steps=1,prompt=1,output=1")
+        )
+    )
+    assert [len(one.messages) for one in found] == [1, 2, 4]

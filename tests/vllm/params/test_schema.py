@@ -14,8 +14,9 @@ from hypothesis import given
 
 from dpsim.scenario import Scenario, dump_scenario, scenario_from
 from dpsim.scenario.schema import DRAFT, schema, schema_text
-from dpsim.scenario.strategies import scenarios
+from dpsim.testing import scenarios
 from dpsim.vllm.config import PartialConfig
+from dpsim.vllm.params.scenario import EngineScenario
 from tests import ROOT
 
 FILE = ROOT / "docs" / "scenario.schema.json"
@@ -101,7 +102,7 @@ def test_it_is_draft_07_and_describes_its_keys() -> None:
     text = schema_text()
     assert json.loads(text)["$schema"] == DRAFT
     assert "$defs" not in text
-    assert set(SCHEMA["properties"]) == set(Scenario.model_fields)
+    assert set(SCHEMA["properties"]) == set(EngineScenario.model_fields)
     assert SCHEMA["definitions"]["Expect"]["properties"]["class"]["anyOf"][0]["type"] == "string"
     assert SCHEMA["definitions"]["RequestSpec"]["properties"]["arrival"]["default"] == "0s"
 
@@ -129,7 +130,7 @@ def test_a_rank_may_take_back_any_setting_that_can_be_unset() -> None:
 )
 def test_null_is_allowed_where_it_is_the_default(section: tuple[str, ...]) -> None:
     """In whatever section: the model accepts it, too. The twin is null for another key."""
-    model: Any = Scenario
+    model: Any = EngineScenario
     for key in section:
         model = type(model.model_fields[key].get_default(call_default_factory=True))
     wrong = []

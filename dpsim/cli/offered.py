@@ -1,0 +1,126 @@
+"""What other packages offer on the command line, by entry points: commands, sources of scenarios, and options.
+
+    [project.entry-points."dpsim.commands"]
+    greet = "my_package.commands:greet"                  # dpsim greet NAME
+
+    [project.entry-points."dpsim.scenario_sources"]
+    from-mine = "my_package.commands:from_mine"          # dpsim scenario from-mine FILE
+
+    [project.entry-points."dpsim.options"]
+    run = "my_package.options:run"                       # dpsim run SCENARIO --faster
+
+A command, like a source, is a function whose signature typer reads; its docstring is the help:
+
+    def greet(context: typer.Context, name: str) -> None:
+        \"""Say hello.\"""
+        if not name.isalpha():
+            raise BadInput(f"{name}: expected letters")   # one line on stderr, exit 2
+        context.obj.say(f"hello {name}")                  # `context.obj` is the module dpsim.cli.console
+
+An option changes what a command does with a scenario. The function has the name of the command; its first parameter is
+the scenario, and the others are options, each None where it is left out. That of `run` returns the scenario to be run;
+that of `explore` a set of worlds to explore instead (`Worlds`), or None.
+
+A module with such functions imports little besides typer: `dpsim --help` imports it. A command that cannot be imported
+says so when it is called, and an option is left out then.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterator
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+
+import typer
+
+from dpsim.cli.console import BAD_INPUT, fail, one_line_errors
+
+if TYPE_CHECKING:
+    from dpsim.scenario import Scenario
+
+COMMANDS, SOURCES, OPTIONS = "dpsim.commands", "dpsim.scenario_sources", "dpsim.options"
+"""The groups of entry points."""
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+class Sizes(Protocol):
+    """How far worlds go, in words and as plain data."""
+
+    def summary(self) -> str: ...
+
+    def _asdict(self) -> dict[str, Any]: ...
+
+
+class Worlds(Protocol):
+    """Worlds to explore in place of one: how many there are, and each of them, smaller ones first."""
+
+    @property
+    def sizes(self) -> Sizes: ...
+
+    @property
+    def total(self) -> int: ...
+
+    def worlds(self) -> Iterator[Scenario]: ...
+
+
+def add_commands(app: typer.Typer, group: str) -> bool:
+    """Add the commands of a group of entry points; whether there are any."""
+    points = entry_points(group=group)
+    for point in points:
+        try:
+            app.command(point.name)(_guarded(point.load()))
+        except Exception as error:
+            app.command(point.name, hidden=True)(_missing(point, error))
+    return bool(points)
+
+
+def _guarded(command: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(command)
+    def guarded(*args: Any, **given: Any) -> Any:
+        with one_line_errors():
+            return command(*args, **given)
+
+    return guarded
+
+
+def _missing(point: EntryPoint, error: Exception) -> Callable[[], NoReturn]:
+    said = f"the command {point.name} = {point.value} cannot be loaded: {type(error).__name__}: {error}"
+    return lambda: fail(said, BAD_INPUT)
+
+
+def with_offered(before: str) -> Callable[[C], C]:
+    """Decorator of a command: it has the options that are offered for it, in front of the parameter `before`, and gets
+    what is given for them as keyword arguments.
+    """
+
+    def add(command: C) -> C:
+        own = inspect.signature(command, eval_str=True)
+        plain = [one for one in own.parameters.values() if one.kind is not one.VAR_KEYWORD]
+        at = next(number for number, one in enumerate(plain) if one.name == before)
+        plain[at:at] = [option for options in _options(command.__name__).values() for option in options]
+        command.__signature__ = own.replace(parameters=plain)  # type: ignore[attr-defined]
+        return command
+
+    return add
+
+
+def answers(command: str, scenario: Scenario, given: dict[str, Any]) -> Iterator[Any]:
+    """What each function that has options of a command makes of a scenario, with what was given for them."""
+    for function, options in _options(command).items():
+        yield function(scenario, **{option.name: given[option.name] for option in options})
+
+
+@functools.cache
+def _options(command: str) -> dict[Callable[..., Any], list[inspect.Parameter]]:
+    """The functions for a command, and the options of each. One that cannot be loaded is left out."""
+    found: dict[Callable[..., Any], list[inspect.Parameter]] = {}
+    for point in entry_points(group=OPTIONS, name=command):
+        try:
+            function = point.load()
+        except ImportError:
+            continue
+        _, *found[function] = inspect.signature(function, eval_str=True).parameters.values()
+    return found

@@ -1,0 +1,104 @@
+"""Which program a scenario runs: a protocol by its registered name, its form, and what is changed in it.
+
+    protocol: my_protocol
+    protocol: {name: my_protocol, form: plain, variant: MINE-1}
+
+A protocol is named, never imported (`dpsim.contract.registry`); a name that is not registered is refused with the
+nearest one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+from pydantic import Field, model_validator
+
+from dpsim.contract import registry
+from dpsim.contract.words import did_you_mean
+from dpsim.scenario.base import Flag, Problem, StrictModel, Word, refuse
+
+
+class ProtocolChoice(StrictModel):
+    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
+
+    name: Word
+    """A registered protocol."""
+    form: Word | None = None
+    """A published form of it. Left out: the variant's, else the protocol's default."""
+    variant: Word | None = None
+    """A mutant or historical bug, by its registered name. Left out: healthy."""
+    pieces: dict[Word, Word] = Field(default_factory=dict, max_length=100)
+    """Pieces of the form that are to be others, each by the name of another form of it."""
+    allow_refused: Flag = False
+    """Whether a mix of pieces and settings is run that the engine refuses, to see what breaks."""
+
+    @model_validator(mode="after")
+    def _registered(self) -> Self:
+        try:
+            entry = registry.protocol(self.name)
+        except registry.UnknownName as error:
+            return self._refuse("name", str(error))
+        if self.form is not None and self.form not in entry.forms:
+            known = ", ".join(entry.forms)
+            hint = did_you_mean(self.form, entry.forms)
+            self._refuse("form", f"{self.name} has no form {self.form!r}; expected one of {known}{hint}")
+        if self.variant is not None:
+            self._check_variant(self.variant, entry.forms)
+        self._check_pieces(entry.program.pieces)
+        return self
+
+    def _check_pieces(self, known: Mapping[str, tuple[str, ...]]) -> None:
+        """Refuse a piece that there is none of, or a form of one."""
+        if not known and (self.pieces or self.allow_refused):
+            key = "pieces" if self.pieces else "allow_refused"
+            self._refuse(key, f"the forms of {self.name} have no pieces to swap; remove it")
+        for piece, form in self.pieces.items():
+            if piece not in known:
+                message = f"no piece {piece!r} in {self.name}; expected one of {', '.join(known)}"
+                refuse(Problem(("pieces",), message + did_you_mean(piece, known)))
+            elif form not in known[piece]:
+                message = f"{piece} has no form {form!r}; expected one of {', '.join(known[piece])}"
+                refuse(Problem(("pieces", piece), message + did_you_mean(form, known[piece])))
+
+    def _check_variant(self, name: str, forms: tuple[str, ...]) -> None:
+        try:
+            variant = registry.variant(name)
+        except registry.UnknownName as error:
+            self._refuse("variant", str(error))
+            return
+        if variant.protocol != self.name:
+            self._refuse("variant", f"{name} is a variant of the protocol {variant.protocol}, not of {self.name}")
+        elif variant.form not in forms:
+            known, hint = ", ".join(forms), did_you_mean(variant.form, forms)
+            message = f"{name} is a variant of the form {variant.form!r}, which {self.name} does not have"
+            self._refuse("variant", f"{message}; register it with one of {known}{hint}")
+        if self.form not in (None, variant.form):
+            message = f"{name} is a variant of the form {variant.form!r}, not of {self.form!r}; leave form out"
+            self._refuse("form", message)
+
+    def _refuse(self, key: str, message: str) -> Self:
+        refuse(Problem((key,), message))
+        return self
+
+    @property
+    def resolved_form(self) -> str:
+        """The form that runs."""
+        if self.form is not None:
+            return self.form
+        return registry.variant(self.variant).form if self.variant else registry.protocol(self.name).forms[0]
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What of it a program is handed: the common fields of `dpsim.contract.program.Arguments`."""
+        return {
+            "form": self.resolved_form,
+            "variant": self.variant,
+            "pieces": self.pieces,
+            "allow_refused": self.allow_refused,
+        }
+
+
+def name_alone(value: Any) -> Any:
+    """A bare string is short for the name."""
+    return {"name": value} if isinstance(value, str) else value

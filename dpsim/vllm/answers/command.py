@@ -1,0 +1,68 @@
+"""`dpsim check-engine`: does dpsim still model what the engine does?
+
+dpsim check-engine
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def check_engine(
+    context: typer.Context,
+    answers: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where stored answers lie; else $DPSIM_ENGINE_ANSWERS, else the clone's."),
+    ] = None,
+    stored: Annotated[
+        bool, typer.Option("--stored", help="Compare the stored answers, also where vllm is installed.")
+    ] = False,
+    as_release: Annotated[
+        str, typer.Option("--as", metavar="RELEASE", help="Take the installed vllm for this release, e.g. 0.33.0.")
+    ] = "",
+    draws: Annotated[
+        int,
+        typer.Option(metavar="N", min=0, help="New questions to an installed vllm, of each kind that has some."),
+    ] = 100,
+    seed: Annotated[int, typer.Option(metavar="N", help="Which new questions.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+) -> None:
+    """Compare what vLLM's own functions answer with what dpsim says.
+
+    Where vllm is installed, its functions are asked; else answers are compared that releases gave before. Named
+    departures are told with their reason. What differs otherwise is said, and ends with 1; what could not be asked,
+    with 3.
+    """
+    from dpsim.contract.words import BadInput
+    from dpsim.vllm.answers import check
+    from dpsim.vllm.answers import command_text as text
+    from dpsim.vllm.answers.comparison import numbers
+    from dpsim.vllm.answers.live.installed import installed
+    from dpsim.vllm.answers.stored import folder
+
+    console = context.obj
+    with redirect_stdout(sys.stderr):  # vllm logs to standard output from its import on
+        release = None if stored else installed()
+    if as_release and not numbers(as_release):
+        raise BadInput(f"--as {as_release}: expected a release of vllm, such as 0.33.0")
+    if as_release and release is None:
+        raise BadInput("--as: takes an installed vllm for another release, and none is asked here")
+    place = folder(answers)
+    with console.Progress("check-engine", unit="kind") as progress, redirect_stdout(sys.stderr):
+        if release is None:
+            found = check.stored(place, progress)
+        else:
+            found = check.live(place, release, as_release, draws, seed, progress)
+    if as_json:
+        console.say(json.dumps(text.as_json(found)))
+    else:
+        console.say(text.table(found, console.columns))
+        console.say(console.painted(text.verdict(found), good=found.verdict == "equal"))
+    ends = {"equal": 0, "different": console.NOT_MET, "no verdict": console.CANNOT_RUN}
+    raise typer.Exit(ends[found.verdict])

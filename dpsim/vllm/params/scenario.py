@@ -1,0 +1,164 @@
+"""Scenarios of engines: how many ranks, in which configuration, with which requests.
+
+    EngineScenario(name="two", topology=Topology(data_parallel_size=2), workload=Workload(requests=(...)))
+    scenario_from({"name": "two", "topology": {"data_parallel_size": 2}, "workload": {"requests": [...]}})
+
+Names are vLLM's (`dpsim.vllm.config`), and so are the rules that a configuration has to keep. This is what a program
+gets that names no parameters of its own: the entry point `default` of `dpsim.parameters` names `EngineScenario`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from dpsim.contract.words import printable, ranks_text
+from dpsim.contract.world import CommunicatorSpec
+from dpsim.scenario import protocol as protocols
+from dpsim.scenario.base import KeyPath, Problem, RankKey, Word
+from dpsim.scenario.model import Scenario
+from dpsim.scenario.parameters import MOST_RANKS, Parameters, above
+from dpsim.vllm.config import MAX_RANKS, Broken, EngineConfig, PartialConfig, Topology, broken_rules
+from dpsim.vllm.params.arguments import EngineArguments, Request
+from dpsim.vllm.params.communicators import communicators
+from dpsim.vllm.params.workload.model import Workload
+from dpsim.vllm.params.workload.requests import extent, requests_of
+
+
+class ProtocolChoice(protocols.ProtocolChoice):
+    """Which protocol, in which form, with what changed. A bare string is short for the name alone."""
+
+    name: Word = "dp_batch"
+    """A registered protocol."""
+
+
+class EngineParameters(Parameters):
+    """The sections that a scenario of engines has, and what they mean."""
+
+    sections: ClassVar[tuple[str, ...]] = ("topology", "config", "workload")
+    of_ranks: ClassVar[str] = "topology"
+
+    topology: Topology = Topology()
+    """How many ranks, in vLLM's names."""
+    config: EngineConfig = EngineConfig()
+    """The engine's configuration, in vLLM's names."""
+    config_by_rank: dict[RankKey, PartialConfig] = Field(default_factory=dict, max_length=MAX_RANKS)
+    """Settings of single ranks, laid over `config`: a node that was started with another flag."""
+    workload: Workload
+
+    @property
+    def size(self) -> int:
+        """All ranks of the topology."""
+        return self.topology.world_size
+
+    @property
+    def communicators(self) -> tuple[CommunicatorSpec, ...]:
+        """Those of the topology."""
+        return communicators(self.topology, self.has_eplb)
+
+    @property
+    def has_eplb(self) -> bool:
+        """Whether experts move by their load, on some rank at least."""
+        return self.config.enable_eplb or any(own.enable_eplb for own in self.config_by_rank.values())
+
+    def config_of(self, rank: int) -> EngineConfig:
+        """The configuration of a rank."""
+        own = self.config_by_rank.get(rank)
+        return self.config if own is None else own.over(self.config)
+
+    def requests(self, base: Path | str | None = None) -> list[Request]:
+        """The requests, in the order of their source. `base`: the folder of the scenario file, against which a trace's
+        name is resolved; None: the working folder.
+
+        Raises FileMissing if a trace is not found, ScenarioError if it cannot be read.
+        """
+        return requests_of(self.workload, base)
+
+    def arguments(self, base: Path | str | None = None) -> EngineArguments:
+        """What the program is handed. Raises as `requests` does."""
+        return EngineArguments(
+            topology=self.topology.model_dump(mode="json"),
+            config=self.config.model_dump(mode="json"),
+            requests=tuple(self.requests(base)),
+            step_ns=self.workload.step_duration,
+            config_by_rank={
+                rank: self.config_of(rank).model_dump(mode="json", include=own.model_fields_set)
+                for rank, own in self.config_by_rank.items()
+            },
+            **self.protocol.arguments,
+        )
+
+    @property
+    def file(self) -> str | None:
+        """The trace from which requests are read."""
+        return None if self.workload.azure_csv is None else self.workload.azure_csv.file
+
+    @property
+    def captures_graphs(self) -> bool:
+        """Whether the configuration has CUDA graphs."""
+        return self.config.capture_graphs
+
+    def problems(self) -> Iterator[Problem]:
+        """Requests that need an adapter where there are none; then what the configuration's own release has against it,
+        and against that of single ranks.
+        """
+        for i, request in enumerate(self.workload.requests or ()):
+            if request.lora is not None and not self.config.enable_lora:
+                message = f"the adapter {request.lora!r} needs config.enable_lora: true"
+                yield Problem(("workload", "requests", i, "lora"), message)
+        for found in broken_rules(self.config, self.topology):
+            yield Problem((_section(found), *found.field.split(".")), found.message)
+        for rank, own in self.config_by_rank.items():
+            place = ("config_by_rank", str(rank))
+            try:
+                config = own.over(self.config)
+            except ValidationError as error:
+                yield from (Problem(place, detail["msg"].removeprefix("Value error, ")) for detail in error.errors())
+                continue
+            for found in broken_rules(config, self.topology):
+                if _section(found) == "config":
+                    yield Problem((*place, *found.field.split(".")), found.message)
+                else:
+                    yield Problem(place, str(found))
+
+    def ranks_named(self) -> Iterator[tuple[KeyPath, int]]:
+        """Those that have settings of their own."""
+        yield from ((("config_by_rank", str(rank)), rank) for rank in self.config_by_rank)
+
+    def own_settings(self) -> list[str]:
+        """The settings in which ranks differ from the others."""
+        own: dict[str, list[int]] = {}
+        for rank, given in sorted(self.config_by_rank.items()):
+            for name in sorted(given.model_fields_set):
+                here, elsewhere = getattr(given, name), getattr(self.config, name)
+                if here != elsewhere:
+                    said = f"{name} {_plain(here)} (config: {_plain(elsewhere)})"
+                    own.setdefault(said, []).append(rank)
+        lines = [f"  {ranks_text(ranks)}: {said}" for said, ranks in own.items()]
+        return ["", "settings of their own, by config_by_rank:", *lines, ""] if lines else []
+
+    def beyond(self) -> str:
+        """Counts are taken from the text, before any request is made; the word of a stranger opens no file."""
+        if self.file is not None:
+            return "its workload is a file; expected requests that are written out or synthetic"
+        return above({"ranks": (self.size, MOST_RANKS), **extent(self.workload)})
+
+
+class EngineScenario(Scenario, EngineParameters):
+    """A coordination protocol, the machine it runs on, its work, what goes wrong, and what must come out."""
+
+    protocol: Annotated[ProtocolChoice, BeforeValidator(protocols.name_alone)] = ProtocolChoice()
+
+
+def _section(found: Broken) -> str:
+    return "topology" if found.field in Topology.model_fields else "config"
+
+
+def _plain(value: Any) -> str:
+    """A value as YAML has it, on one line."""
+    if value is None:
+        return "unset"
+    return str(value).lower() if isinstance(value, bool) else printable(str(value))

@@ -1,0 +1,112 @@
+"""What a stranger's package offers by entry points: commands, one of them broken, a source of scenarios, an option."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = """
+from typing import Annotated
+import typer
+from dpsim import BadInput, scenario_from
+
+def greet(context: typer.Context, name: str, loud: bool = False) -> None:
+    \"""Say hello.\"""
+    if not name.isalpha():
+        raise BadInput(f"{name}: expected letters")
+    context.obj.say(f"HELLO {name}" if loud else f"hello {name}")
+    raise typer.Exit(context.obj.NOT_MET if loud else 0)
+
+def from_words(words: list[str]) -> None:
+    \"""Turn words into a scenario.\"""
+    print("name:", *words)
+
+def run(scenario, longer: Annotated[bool | None, typer.Option("--longer", help="With a deadline of 2 s.")] = None):
+    \"""The same with another deadline.\"""
+    return scenario_from({**dict(scenario), "limits": {"stall": "1s", "deadline": "2s"}}) if longer else scenario
+"""
+POINTS = """
+[dpsim.commands]
+greet = stranger:greet
+broken = stranger:nothing
+gone = no_such_package:command
+
+[dpsim.scenario_sources]
+from-words = stranger:from_words
+
+[dpsim.options]
+run = stranger:run
+"""
+HELLO = """
+name: hello
+topology: {data_parallel_size: 2}
+workload:
+  requests:
+    - {prompt_tokens: 1, output_tokens: 1}
+    - {prompt_tokens: 1, output_tokens: 1}
+faults: [{kind: die, rank: 0, at: {site: dp.agree, ordinal: 0}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def stranger(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the package, as if it was installed."""
+    folder = tmp_path_factory.mktemp("site")
+    (folder / "stranger.py").write_text(PACKAGE)
+    about = folder / "stranger-1.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: stranger\nVersion: 1\n")
+    (about / "entry_points.txt").write_text(POINTS)
+    (folder / "hello.yaml").write_text(HELLO)
+    return folder
+
+
+def dpsim(folder: Path, *words: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [sys.executable, "-m", "dpsim.cli", *words],
+        cwd=folder,
+        env={"PYTHONPATH": str(folder), "COLUMNS": "100", "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_command(stranger: Path) -> None:
+    code, out, _ = dpsim(stranger, "--help")
+    assert code == 0
+    assert "  greet         Say hello.\n" in out
+    assert "broken" not in out
+    assert dpsim(stranger, "greet", "ann") == (0, "hello ann\n", "")
+    assert dpsim(stranger, "greet", "ann", "--loud") == (1, "HELLO ann\n", "")
+
+
+def test_its_errors_are_one_line(stranger: Path) -> None:
+    assert dpsim(stranger, "greet", "4") == (2, "", "dpsim: 4: expected letters\n")
+
+
+@pytest.mark.parametrize(("name", "why"), [("broken", "AttributeError"), ("gone", "ModuleNotFoundError")])
+def test_one_that_cannot_be_loaded_says_so_when_it_is_called(stranger: Path, name: str, why: str) -> None:
+    code, _, err = dpsim(stranger, name)
+    assert code == 2
+    assert err.startswith(f"dpsim: the command {name} = ")
+    assert f" cannot be loaded: {why}: " in err
+    assert err.count("\n") == 1
+
+
+def test_a_source_of_scenarios(stranger: Path) -> None:
+    assert dpsim(stranger, "scenario", "from-words", "two", "words") == (0, "name: two words\n", "")
+
+
+def test_an_option_of_run(stranger: Path) -> None:
+    """It stands before `--trace`, changes what runs, and is typed again in the command that repeats the run."""
+    _, out, _ = dpsim(stranger, "run", "--help")
+    assert out.index("--longer") < out.index("--trace")
+    code, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1", "--json")
+    assert code == 1
+    _, out, _ = dpsim(stranger, "run", "hello.yaml", "--longer", "--requests", "1")
+    assert "dpsim run hello.yaml --backend sim --requests 1 --longer\n" in out

@@ -1,0 +1,177 @@
+"""The wall: the framework stands without the model of one engine, and knows none of its words.
+
+Entry points alone name modules of `dpsim.vllm`. So a copy of the tree without that package imports, and its commands
+answer; and no file beside it has a word of the engine, but for a few, each with a reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import ROOT
+
+# ---- words
+
+WORDS = re.compile(
+    r"topolog|(?:data|tensor|pipeline)_parallel|cudagraph|eplb|vllm|max_num_|workload|dp_batch|pp_tokens|prompt_tokens"
+    r"|config_by_rank|engineconfig|azure",
+    re.IGNORECASE,
+)
+PLACES = re.compile(r"dpsim/vllm/[\w/]+\.py:\d+")
+"""A line of source code that a record names, in an example."""
+
+TORCH = re.compile(r"CU[DA]{2}Graph|CudaGraph|cudaGraph")
+
+ALLOWED = {
+    "dpsim/__init__.py": "the map of the package",
+    "dpsim/cli/museum_card.py": "an example of what is printed: the museum shows variants of what is installed",
+    "dpsim/contract/interface.py": "the text of the contract: a rank of the topology",
+    "dpsim/contract/program.py": "Program.honours_config_by_rank, a name that programs have",
+    "dpsim/pytest_plugin.py": "which YAML files are scenarios is said of their text, and nothing is imported for it",
+    "dpsim/runner.py": "an example that runs with the parameters that are installed",
+    "dpsim/scenario/yaml/reader.py": "the advice for a file that is too large",
+    "dpsim/testing/__init__.py": "where the strategies are that it offers",
+    "dpsim/testing/properties.py": "an example that runs with the parameters that are installed",
+    "dpsim/testing/conformance/__init__.py": "what the program is not",
+    "dpsim/testing/conformance/services.py": "a sentence of the contract",
+    "real/communicators.py": "prior art",
+    "real/fork_server.py": "prior art",
+}
+"""Files that may have such words, and why."""
+
+
+def strangers(root: Path) -> Iterator[str]:
+    """Words of the engine in files of the framework, and files that may have some and have none."""
+    for package in ("dpsim", "real"):
+        for file in sorted((root / package).rglob("*.py")):
+            name = file.relative_to(root).as_posix()
+            if name.startswith("dpsim/vllm/"):
+                continue
+            found = list(_words(file))
+            if found and name not in ALLOWED:
+                yield from (f"{name}:{line}: {word!r} is a word of one engine" for line, word in found)
+            elif name in ALLOWED and not found:
+                yield f"{name}: has no such word; take it out of ALLOWED"
+
+
+def _words(file: Path) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        for found in WORDS.finditer(TORCH.sub("", PLACES.sub("", line))):
+            yield number, found[0]
+
+
+def test_the_framework_knows_no_word_of_the_engine() -> None:
+    assert list(strangers(ROOT)) == []
+
+
+@pytest.mark.parametrize("text", ["size = scenario.topology\n", "# as vLLM does\n", "enable_eplb: bool = False\n"])
+def test_a_word_is_found(tmp_path: Path, text: str) -> None:
+    for name in ALLOWED:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("# topology\n")
+    (tmp_path / "dpsim" / "sim.py").write_text("# dpsim/vllm/engine/loop.py:7, a CUDAGraph\n" + text)
+    (found,) = strangers(tmp_path)
+    assert found.startswith("dpsim/sim.py:2: ")
+    (tmp_path / "dpsim" / "sim.py").unlink()
+    (tmp_path / "real" / "fork_server.py").write_text("")
+    assert list(strangers(tmp_path)) == ["real/fork_server.py: has no such word; take it out of ALLOWED"]
+
+
+# ---- without the engine
+
+IMPORTS = """
+import importlib, pkgutil, sys, dpsim
+assert dpsim.__file__.startswith(sys.argv[1]), dpsim.__file__
+names = [module.name for module in pkgutil.walk_packages(dpsim.__path__, "dpsim.")]
+for name in names:
+    if not name.endswith("__main__"):
+        importlib.import_module(name)
+print(len(names), [name for name in sys.modules if name.startswith("dpsim.vllm")])
+"""
+
+
+@pytest.fixture(scope="module")
+def without(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the tree without the package. The entry points of the installation still name its modules."""
+    tree = tmp_path_factory.mktemp("tree")
+    ignored = shutil.ignore_patterns("__pycache__", "vllm")
+    shutil.copytree(ROOT / "dpsim", tree / "dpsim", ignore=ignored)
+    shutil.copy(ROOT / "pyproject.toml", tree)
+    (tree / "scenarios").mkdir()
+    shutil.copy(ROOT / "scenarios" / "quickstart.yaml", tree / "scenarios")
+    return tree
+
+
+def python(tree: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "COVERAGE"))}
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=tree,
+        env={**env, "PYTHONPATH": str(tree)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def imports(tree: Path) -> str:
+    """What is wrong where every module is imported; empty if nothing is."""
+    done = python(tree, "-c", IMPORTS, str(tree))
+    return done.stderr if done.returncode else "" if done.stdout.endswith(" []\n") else done.stdout
+
+
+def a_scenario_of_the_engine(tree: Path) -> Path:
+    return tree / "dpsim" / "scenario" / "model.py"
+
+
+def a_command_of_the_engine(tree: Path) -> Path:
+    return tree / "dpsim" / "cli" / "app.py"
+
+
+def test_every_module_imports_without_the_engine(without: Path) -> None:
+    assert imports(without) == ""
+
+
+@pytest.mark.parametrize("part", [a_scenario_of_the_engine, a_command_of_the_engine])
+def test_an_import_of_the_engine_is_found(without: Path, part: Callable[[Path], Path]) -> None:
+    file = part(without)
+    before = file.read_text()
+    file.write_text(before + "\nimport dpsim.vllm.config\n")
+    try:
+        assert "No module named 'dpsim.vllm'" in imports(without)
+    finally:
+        file.write_text(before)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--help"], "  explore   Prove that a scenario holds"),
+        (["run", "--help"], "--trace FILE"),
+        (["list"], "conformance"),
+        (["list", "--json"], '"protocols": '),
+        (["schema"], '"title": "dpsim scenario"'),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_commands_answer_without_the_engine(without: Path, words: list[str], says: str) -> None:
+    done = python(without, "-m", "dpsim.cli", *words)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert says in done.stdout
+    assert "--workload" not in done.stdout
+
+
+def test_a_protocol_without_parameters_runs_without_the_engine(without: Path) -> None:
+    """Parameters and protocols of the engine are named as unknown, in one line each."""
+    done = python(without, "-m", "dpsim.cli", "run", "quickstart")
+    assert done.returncode == 2
+    assert "unknown key 'topology'" in done.stderr
+    assert "Traceback" not in done.stderr
