@@ -129,6 +129,7 @@ def replay_token(token: Token) -> Replayed:
     subject = Subject.of(token.scenario)
     follow = Replay(token.steps, strict=False)
     follow.begin()
+    run: Run
     findings: Sequence[Finding]
     try:
         run, findings = subject.run(follow)

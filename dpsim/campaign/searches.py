@@ -11,7 +11,7 @@ differently is a failure like any other, and so is a schedule that the search ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from dpsim.backend.journal.trouble import trouble
@@ -19,7 +19,7 @@ from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks import nondeterminism
-from dpsim.contract.ops import KIND, SITE, RawRecord
+from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
 from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.contract.world import Lost
@@ -39,11 +39,10 @@ def search_subject(
     progress: Callable[[Exploration], None] | None = None,
 ) -> Exploration:
     """The search alone: failures are not confirmed. `expired` is asked within runs, too."""
-    machine = subject.machine()
     probes: Counter[str] = Counter()
     injected: dict[Planted, str] = {}
     waiting = planted(subject.world)
-    number, idle, known, stood, lost = 0, 0, set[str](), "", ""
+    number, idle, known, stood, timeouts, lost = 0, 0, set[str](), "", False, ""
 
     def tick(step: int) -> None:
         if expired():
@@ -63,16 +62,18 @@ def search_subject(
             raise OutOfTime from error
 
     def one_run(asked: Strategy) -> list[Problem]:
-        nonlocal number, idle, stood
+        nonlocal number, idle, stood, timeouts
         number += 1
         repeats.before(number)
         assert isinstance(asked, Picker)
         try:
-            run, findings = subject.on(machine, asked, tick)
+            run, findings = subject.run(asked, tick)
         except CutOff as error:
+            timeouts |= error.run.timeouts
             if not asked.redundant:
-                stood = _stood(error, machine.journals)
+                stood = _stood(error)
             raise
+        timeouts |= run.timeouts
         idle += run.vacuous
         if subject.program.probes:
             probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
@@ -83,7 +84,7 @@ def search_subject(
                 del waiting[one]
             elif run.finished:  # one that stopped early may not have come to it
                 injected.setdefault(one, why[0])
-        problems = [problem(findings[0], machine)] if findings else []
+        problems = [problem(findings[0], run)] if findings else []
         new = bool(problems) and problems[0].what not in known
         known.update(one.what for one in problems)
         unlike = repeats.after(run, asked.schedule, new)
@@ -114,7 +115,7 @@ def search_subject(
         found.failures[one.what], found.verdict = failure, "violated"
     if not found.failures:
         refuse_changes(subject.program, subject.prepared, before)
-    found.idle, found.stood, found.timeouts = idle, stood, machine.timeouts
+    found.idle, found.stood, found.timeouts = idle, stood, timeouts
     if found.vacuous:
         found.verdict = "vacuous"
     if lost:
@@ -125,7 +126,7 @@ def search_subject(
     return found
 
 
-def _stood(error: CutOff, journals: Sequence[Sequence[RawRecord]]) -> str:
+def _stood(error: CutOff) -> str:
     """Where the ranks of a run stood that was cut off."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
-    return f"a run stood here {when}:\n{whereabouts(journals, FEW)}"
+    return f"a run stood here {when}:\n{whereabouts(error.run.journals, FEW)}"

@@ -138,8 +138,16 @@ class ByLabel(Strategy):
         return self.choose(label, options)
 
 
-class CutOff(Exception):
-    """Raised by a strategy that has seen enough of a run: it ends here, and nobody is told how."""
+class RunStopped(Exception):
+    """Raised by a strategy: the run ends here, and is not judged. `run`: what there was of it by then, as far as the
+    backend knows that.
+    """
+
+    run: Any = None
+
+
+class CutOff(RunStopped):
+    """A strategy has seen enough of a run."""
 
 
 class Outgrown(CutOff):
@@ -150,7 +158,7 @@ class OutOfTime(CutOff):
     """The time for all runs is up within one. Nothing is known of this run, nor of those that it stands for."""
 
 
-class Unrepeatable(RuntimeError):
+class Unrepeatable(RunStopped, RuntimeError):
     """A run that was repeated went another way: something in it is not a function of the schedule."""
 
 
