@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.house.tree import LONG, MODULES, MOST_LINES, OF_SEVERAL, ROOMS, complaints
+from tests.house.tree import LONG, MODULES, MOST_LINES, MOST_OF_A_FUNCTION, OF_SEVERAL, ROOMS, complaints
 
 
 def test_the_tree_keeps_its_rules() -> None:
@@ -99,6 +99,11 @@ def a_long_file_that_became_short(tree: Path) -> None:
     write(tree / "dpsim" / "contract" / "ops.py", "x = 1\n")
 
 
+def a_function_that_is_too_long(tree: Path) -> None:
+    body = "    x = 1\n" * (MOST_OF_A_FUNCTION - 1)
+    write(tree / "dpsim" / "sim" / "op.py", f"class A:\n  def long(self):\n{body}    x = 2\n\n\ndef short():\n{body}")
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -113,6 +118,7 @@ def a_long_file_that_became_short(tree: Path) -> None:
         (a_folder_of_tests_of_nothing, "tests/sim/memory: has no namesake in dpsim/ and is none of "),
         (a_folder_of_tests_that_is_no_package, "tests/trace: is no package, it has no __init__.py"),
         (a_file_that_is_too_long, "dpsim/sim/op.py: has 301 lines, more than 300"),
+        (a_function_that_is_too_long, "dpsim/sim/op.py: long has 70 lines, more than 69"),
         (a_long_file_that_became_short, "dpsim/contract/ops.py: is no longer long; take it out of LONG"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),

@@ -7,6 +7,7 @@
   that is not there.
 * A folder of tests has the name of what it tests, or is one of the few that test more than one room.
 * No file has more than 300 lines, but for a few, each with its reason.
+* Every function has less than 70 lines.
 
 A new room is a new name here. That is on purpose: whoever adds one sees what there is.
 """
@@ -54,6 +55,8 @@ NAME = r"(?:^|(?<=  ))\w+(?:\.py|/)(?=\s|$)"
 """A module or package in a map: at the beginning of a line or of a column."""
 
 MOST_LINES = 300
+MOST_OF_A_FUNCTION = 69
+"""Lines from `def` to the end, with the signature and the docstring."""
 
 LONG = {
     "dpsim/contract/interface.py": "the contract, one file on purpose: to be read from top to bottom",
@@ -65,7 +68,7 @@ LONG = {
 
 def complaints(root: Path) -> list[str]:
     """What is wrong with the tree."""
-    rules = (_rooms, _maps, _folders_of_tests, _lengths)
+    rules = (_rooms, _maps, _folders_of_tests, _lengths, _functions)
     return [complaint for rule in rules for complaint in rule(root)]
 
 
@@ -109,6 +112,16 @@ def _lengths(root: Path) -> Iterator[str]:
                 yield f"{name}: has {lines} lines, more than {MOST_LINES}"
             if lines <= MOST_LINES and name in LONG:
                 yield f"{name}: is no longer long; take it out of LONG"
+
+
+def _functions(root: Path) -> Iterator[str]:
+    for package in (*PACKAGES, "benchmarks"):
+        for file in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                    if lines > MOST_OF_A_FUNCTION:
+                        yield f"{file.relative_to(root)}: {node.name} has {lines} lines, more than {MOST_OF_A_FUNCTION}"
 
 
 def contents(folder: Path) -> tuple[list[str], list[str]]:
