@@ -27,7 +27,6 @@ graph_lint.py        captured graphs: what happens once and not in replays, who 
 leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
 run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that
-told.py              how long a death goes unnoticed: a figure, and no check
 usual_step.py        what a step usually looks like, for where there is no majority
 stuck.py             where each rank of a hang stands
 happens_before/      the order of a run's accesses, rebuilt from its journals

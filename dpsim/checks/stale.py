@@ -23,12 +23,35 @@ from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access, NoTag
-from dpsim.checks.memory.freed import used_after_free
 from dpsim.checks.memory.shadow import Memory
 from dpsim.checks.race import Lives
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord
+from dpsim.contract.ops import (
+    BUFFER,
+    COLLECTIVE_READS,
+    COLLECTIVE_WRITES,
+    KIND,
+    LAUNCH_READS,
+    LAUNCH_WRITES,
+    ORDINAL,
+    READ_READS,
+    SITE,
+    STEP,
+    STREAM,
+    TRANSFER_READS,
+    TRANSFER_WRITES,
+    WHERE,
+    RawRecord,
+)
 from dpsim.contract.rules.replay_frame import within
+
+PLACES = {
+    "launch": (LAUNCH_READS, LAUNCH_WRITES),
+    "collective": (COLLECTIVE_READS, COLLECTIVE_WRITES),
+    "transfer": (TRANSFER_READS, TRANSFER_WRITES),
+    "read": (READ_READS,),
+}
+"""Where records of each kind have their memory."""
 
 
 @dataclass
@@ -168,3 +191,26 @@ def _kept(lives: Lives, buffer: int) -> str:
     if at is not None and "@" in lives.journal[at][STREAM]:
         return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"
     return "memory that a graph was captured with has to live as long as the graph is replayed"
+
+
+def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
+    """(index in the journal, buffer) of each use of memory that was freed before the op was issued, in order.
+
+    The contract refuses such a use, but for two: a replay of a graph uses the memory of its capture, whatever became of
+    it; and a weak reference to a graph's output is no use once the graph's pool has given the memory out again.
+    Journals tell both by themselves, in the order of issue.
+
+        free x;  replay g: launch k reads x     ->  (at of k, x)
+    """
+    if not any(raw[KIND] == "capture" for raw in journal):
+        return []
+    freed: set[int] = set()
+    found: list[tuple[int, int]] = []
+    for at, raw in enumerate(journal):
+        kind = raw[KIND]
+        if kind == "free":
+            freed.add(raw[BUFFER])
+        elif freed and kind in PLACES:
+            gone = {ref[0] for place in PLACES[kind] for ref in raw[place] if ref[0] in freed}
+            found += [(at, buffer) for buffer in sorted(gone)]
+    return found

@@ -46,7 +46,6 @@ ends before it.
 BY_STREAM: Final = 0
 BY_POSITION: Final = 1
 BY_HOW: Final = 5
-BY_TAG: Final = 6
 
 
 class Cell:
