@@ -34,7 +34,7 @@ from real.abandoned import ended
 from real.communicators import Group
 from real.cpu_streams import CpuStream
 from real.lazy import FirstUse
-from real.rank import CollectiveError, Device, RealBuffer, RealRank, RealStream, flat
+from real.rank import CollectiveError, RealBuffer, RealDevice, RealRank, RealStream, flat
 from real.waiting import Unfinished, peer_gone
 
 POLL_SECONDS = 500e-6
@@ -44,7 +44,7 @@ TURN_SECONDS = 0.1
 """So often a thread that waits for its turn looks whether its rank has failed meanwhile."""
 
 
-class CpuDevice(Device):
+class CpuDevice(RealDevice):
     """The CPU. A stuck operation cannot be ended, only left behind: its thread is a daemon, and its group is never
     used again.
     """

@@ -26,7 +26,7 @@ from dpsim.contract.world import Lost, Run, World
 from dpsim.diagnose.report import report
 from dpsim.explore import Exploration, Failure, Search, search
 from dpsim.explore.normal_form import folded, switches
-from dpsim.explore.strategies.replay import Replay
+from dpsim.explore.strategies.replay import ScheduleReplay
 
 
 @dataclass
@@ -149,7 +149,7 @@ def show(subject: Subject, failure: Failure) -> Shown:
         run, findings = failure.problem.evidence
         return Shown(failure, run, findings, failure.schedule, True)
     for schedule, confirmed in ((failure.normal, True), (failure.schedule, False)):
-        follow = Replay(schedule, strict=False, longest=subject.longest)
+        follow = ScheduleReplay(schedule, strict=False, longest=subject.longest)
         follow.begin()
         try:
             run, findings = subject.run(follow)

@@ -39,7 +39,7 @@ LATE_SECONDS = 60.0
 """A process that has not answered so long after the time was up does not end its run, and is lost."""
 
 
-class Worker:
+class UnitProcess:
     """A process that does units."""
 
     def __init__(self, subjects: Sequence[Subject], end: float | None) -> None:
@@ -138,7 +138,7 @@ def _results(
     if jobs == 1:
         yield from _done_here(next_unit, plans, subjects, end, tick)
         return
-    workers: list[Worker] = []
+    workers: list[UnitProcess] = []
     try:
         while True:
             for worker in workers:
@@ -146,7 +146,7 @@ def _results(
                     worker.give(unit)
             while len(workers) < jobs and (unit := next_unit()) is not None:
                 try:
-                    workers.append(Worker(subjects, end))
+                    workers.append(UnitProcess(subjects, end))
                 except (MemoryError, OSError) as error:
                     plans[unit.subject].again(unit)
                     jobs = len(workers)  # as many as there could be
@@ -206,7 +206,7 @@ def _done_here(
             yield result
 
 
-def _silent(workers: Iterable[Worker], end: float | None) -> list[Worker]:
+def _silent(workers: Iterable[UnitProcess], end: float | None) -> list[UnitProcess]:
     """Of those that have not said anything for a while, those that will not."""
     late = end is not None and time.monotonic() > end + LATE_SECONDS
     return [worker for worker in workers if late or is_stopped(worker.process.pid or 0)]

@@ -35,7 +35,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
 from dpsim.contract.world import Run
-from dpsim.explore.strategies.replay import Replay
+from dpsim.explore.strategies.replay import ScheduleReplay
 
 
 class Unlike(NamedTuple):
@@ -128,7 +128,7 @@ class Repeats:
     ) -> tuple[list[Any], str]:
         """The journals of a run along a schedule, and why it was stopped. `within`: what lasts as long as the run."""
         subject, world = self._subject, self._subject.world
-        follow = Replay(schedule, strict, longest=subject.longest)
+        follow = ScheduleReplay(schedule, strict, longest=subject.longest)
         if self._fresh is None:  # only to tell two runs from each other, and they begin alike
             self._fresh = subject.fresh()
         follow.begin()

@@ -24,7 +24,7 @@ from typing import Any
 from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access, NoTag
 from dpsim.checks.memory.shadow import Memory
-from dpsim.checks.race import Lives
+from dpsim.checks.race import Lifetimes
 from dpsim.checks.run_index import Entry, RunIndex
 from dpsim.contract.ops import (
     BUFFER,
@@ -95,7 +95,7 @@ def _stale(run_index: RunIndex, memory: Memory) -> list[Finding]:
 def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
     if not cases:
         return []
-    lives = [Lives(journal) for journal in run_index.run.journals]
+    lives = [Lifetimes(journal) for journal in run_index.run.journals]
     first: dict[tuple[str, str], tuple[tuple[int, int], Case]] = {}
     count: dict[tuple[str, str], set[int]] = {}
     for case in cases:
@@ -117,7 +117,7 @@ def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
     ]
 
 
-def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int, int], ranks: int) -> Finding:
+def _finding(run_index: RunIndex, lives: Lifetimes, case: Case, position: tuple[int, int], ranks: int) -> Finding:
     entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
     record, name = entry.record, lives.name(case.buffer)
     details = []
@@ -157,7 +157,7 @@ def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int,
     )
 
 
-def _life(lives: Lives, what: str, at: int, name: str) -> str:
+def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
     """Where a life of memory began or ended. That of a graph's memory ends when its pool gives it out again."""
     raw = lives.journal[at]
     where, of = f" at {raw[WHERE]}" if raw[WHERE] else "", within(lives.journal, at)
@@ -167,7 +167,7 @@ def _life(lives: Lives, what: str, at: int, name: str) -> str:
     return f"{what} of {name} in step {raw[STEP]}{where}" + (f", in {of}" if of else "")
 
 
-def _lost(lives: Lives, buffer: int) -> str:
+def _lost(lives: Lifetimes, buffer: int) -> str:
     """Which replay may have overwritten memory of a graph's pool, so that it began another life; empty if none has:
     in that replay an earlier life of it ended.
     """
@@ -185,7 +185,7 @@ def _origin(alloc: RawRecord) -> tuple[str, str, str]:
     return alloc[STREAM], alloc[SITE], alloc[WHERE]
 
 
-def _kept(lives: Lives, buffer: int) -> str:
+def _kept(lives: Lifetimes, buffer: int) -> str:
     """What should not have happened to memory that is used after its free."""
     at = lives.allocs.get(buffer)
     if at is not None and "@" in lives.journal[at][STREAM]:

@@ -66,7 +66,7 @@ class Candidate(Protocol):
         Such an op comes last, so that a run shows first what it would take away."""
 
 
-class Wait(Protocol):
+class OptionalWait(Protocol):
     """An op that need not wait until all its peers have come, and may. What it says beside its label is known when the
     run has ended.
     """
@@ -103,7 +103,7 @@ class Strategy(ABC):
         """The index of an option: the first is the ordinary one, the last the strictest, under which others wait
         longer."""
 
-    def waits(self, wait: Wait) -> bool:
+    def waits(self, wait: OptionalWait) -> bool:
         """Whether an op waits that need not."""
         return self.draw(wait.label, (EAGER, RENDEZVOUS)) == 1
 

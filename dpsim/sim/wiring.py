@@ -33,7 +33,7 @@ from dpsim.sim.graph.machine import Machine
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.hosts.progress import OpBound
 from dpsim.sim.hosts.threads import Threads
-from dpsim.sim.hosts.watch import Watch
+from dpsim.sim.hosts.watch import ProgressWatch
 from dpsim.sim.memory.device import Device
 from dpsim.sim.services.mailbox import Mailboxes
 from dpsim.sim.services.notices import Notices
@@ -73,7 +73,7 @@ class Wiring:
         ]
         front = self.hosts[0]
         self.tick = None if progress is None else lambda: progress(front.journal.step)
-        watch = Watch(machine, self.hosts, self.ends, self.tick, self._waiters)
+        watch = ProgressWatch(machine, self.hosts, self.ends, self.tick, self._waiters)
         for one in self._shared:
             one.look = partial(watch.look, one.rank)
         self.ranks = self._make_ranks(costs, expandable)

@@ -224,7 +224,7 @@ def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest
 def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one of two, the work takes longer; with none, there is no verdict."""
     made: list[Any] = []
-    real = parallel.Worker
+    real = parallel.UnitProcess
 
     def start(*args: Any) -> Any:
         if len(made) == most:
@@ -232,7 +232,7 @@ def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: py
         made.append(real(*args))
         return made[-1]
 
-    monkeypatch.setattr(parallel, "Worker", start)
+    monkeypatch.setattr(parallel, "UnitProcess", start)
     names = ["wake_pause 2x2", "wake_pause 2x2"]
     found = explore_all(subjects(names), "dpor", jobs=2)
     assert [one.verdict for one in found] == [verdict, verdict]

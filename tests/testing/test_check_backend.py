@@ -189,13 +189,13 @@ class RunsWhatItCaptures(Twin):
     """A capture keeps its calls, and runs them at once as well."""
 
     def broken(self) -> None:
-        launch = capture.Capture.launch
+        launch = capture.GraphCapture.launch
 
         def runs(own: Any, stream: Any, site: str, kernel: Any, reads: Any, writes: Any, *more: Any) -> None:
             launch(own, stream, site, kernel, reads, writes, *more)
             stream._launch(KernelCall((own.journal.rank, site, 0), kernel, reads, writes, *more))
 
-        self.patch.setattr(capture.Capture, "launch", runs)
+        self.patch.setattr(capture.GraphCapture, "launch", runs)
 
 
 class ReplaysOnlyJournals(Twin):
@@ -203,7 +203,7 @@ class ReplaysOnlyJournals(Twin):
 
     def broken(self) -> None:
         self.patch.setattr(
-            graphs.Replayed, "issues", property(lambda own: False, lambda own, issues: None), raising=False
+            graphs.GraphReplay, "issues", property(lambda own: False, lambda own, issues: None), raising=False
         )
 
 

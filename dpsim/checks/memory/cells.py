@@ -64,7 +64,7 @@ class Cell:
         return cell
 
 
-class Segment:
+class CellRange:
     """Cells side by side: `bounds[i]` is where `cells[i]` starts; None where nothing was touched."""
 
     __slots__ = ("bounds", "cells")

@@ -10,7 +10,7 @@ from typing import Any
 
 from dpsim.backend.calls.graphs import JournaledGraph
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
-from dpsim.backend.graphs.capture import Capture
+from dpsim.backend.graphs.capture import GraphCapture
 from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome
@@ -165,7 +165,7 @@ class SimGraph(JournaledGraph):
 
     __slots__ = ()
 
-    def _put(self, stream: JournaledStream, kept: Capture) -> None:
+    def _put(self, stream: JournaledStream, kept: GraphCapture) -> None:
         on: SimStream = of_this_backend(stream, SimStream)
         chain, queue = on.chain, on.chain.queue
         if queue is None:

@@ -39,7 +39,7 @@ from dpsim.sim.collectives.results import Results
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
-from dpsim.sim.hosts.lines import Line
+from dpsim.sim.hosts.lines import EarlyEnds
 
 
 class Meeting:
@@ -78,7 +78,7 @@ class PartedGroup(Group):
         self._open: dict[int, Meeting] = {}
         self._moving: dict[tuple[int, int, int], Meeting] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
-        self._lines = {rank: Line(machine, rank) for rank in spec.ranks if self.device}
+        self._lines = {rank: EarlyEnds(machine, rank) for rank in spec.ranks if self.device}
 
     def join(self, host: Host, own: Contribution) -> Op:
         rank, issue = host.rank, own.issue

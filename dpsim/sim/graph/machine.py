@@ -36,11 +36,11 @@ from typing import Any
 import simpy
 
 from dpsim.backend.graphs.kernel_call import refuse_result
-from dpsim.contract.schedule import Strategy, Wait
+from dpsim.contract.schedule import OptionalWait, Strategy
 from dpsim.contract.world import Kill
 from dpsim.sim.graph.alarms import Alarms
 from dpsim.sim.graph.edges import Edges
-from dpsim.sim.graph.environment import Environment, Halt, Thread
+from dpsim.sim.graph.environment import CoroutineThread, Environment, Halt
 from dpsim.sim.graph.op import Op, deaths_alone, in_the_end
 
 
@@ -235,7 +235,7 @@ class Machine(Edges):
             op.waiters.append(waiter)
         return waiter
 
-    def waits(self, wait: Wait) -> bool:
+    def waits(self, wait: OptionalWait) -> bool:
         """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
         not for the program that is under way here.
         """
@@ -257,7 +257,7 @@ class Machine(Edges):
 
     def host(self, program: Coroutine[Any, Any, None]) -> None:
         """Start a host thread."""
-        Thread(self.env, program)
+        CoroutineThread(self.env, program)
 
     def run(self, tick: Callable[[], None] | None = None) -> None:
         """Until nothing can move any more. `tick` is called now and then."""

@@ -118,7 +118,7 @@ class Death(Op):
     strikes: Callable[[], bool]
 
 
-class Failure(Op):
+class DeviceFailure(Op):
     """A device stops because a kernel on it raised. Its hosts hear of that, and go on."""
 
     __slots__ = ()
