@@ -9,7 +9,7 @@ crosswise.py         members that make the same collectives in different orders;
 agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
 mail.py              who stands at a mailbox for ever; a part of deadlock
-silence.py           who is behind a message that never comes, where an actor has gone; a part of deadlock
+root_cause.py        who is behind a message that never comes, where an actor has gone; a part of deadlock
 stores.py            who stands at a port or at a key for ever; a part of deadlock
 deadlock.py          who waits for whom in a run that did not come to its end
 given_up.py          peers that stand where another member has aborted; a part of deadlock

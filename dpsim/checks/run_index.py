@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
-from dpsim.checks.silence import GONE, silenced
+from dpsim.checks.root_cause import GONE, root_causes
 from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
     CALL,
@@ -162,9 +162,9 @@ class RunIndex:
         return bool(lasts) and idle and self.end(rank) not in GONE
 
     @cached_property
-    def silenced(self) -> dict[int, tuple[int, ...]]:
-        """Who waits for messages in vain, and the way to the actor behind it (`dpsim.checks.silence`)."""
-        return silenced(self.run)
+    def root_causes(self) -> dict[int, tuple[int, ...]]:
+        """Who waits for messages in vain, and the way to the actor behind it (`dpsim.checks.root_cause`)."""
+        return root_causes(self.run)
 
     def departure(self, rank: int) -> Culprit:
         """Where a rank died or stands: a planted death has a record, of the op that the rank came to and did not make;

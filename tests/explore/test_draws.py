@@ -14,7 +14,7 @@ from dpsim.contract.interface import Rank
 from dpsim.contract.schedule import OptionalWait
 from dpsim.explore.strategies import dpor
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.lines import EarlyEnds
+from dpsim.sim.hosts.early_ends import EarlyEnds
 from tests.programs import explored, world_of
 
 

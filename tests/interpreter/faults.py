@@ -26,7 +26,7 @@ from dpsim.sim.calls.streams import SimEvent
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.residency import Places
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.lines import EarlyEnds
+from dpsim.sim.hosts.early_ends import EarlyEnds
 from dpsim.sim.services.mailbox import Mailboxes
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]

@@ -23,7 +23,7 @@ from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts import work
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.journal import plain
-from dpsim.backend.journal.planted import Planted
+from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.memory.buffers import untagged
 from dpsim.contract.interface import Stream
 from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
@@ -279,7 +279,7 @@ class PollsInVain(Twin):
 
 class IgnoresGates(Twin):
     def broken(self) -> None:
-        self.patch.setattr(Planted, "gate", lambda journal: None)
+        self.patch.setattr(FaultInjector, "gate", lambda journal: None)
 
 
 class TakesCallsOnWhatWasAborted(Twin):

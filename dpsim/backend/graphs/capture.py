@@ -22,7 +22,7 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Recorded
-from dpsim.backend.graphs.holdings import Holdings
+from dpsim.backend.graphs.capture_pool import CapturePool
 from dpsim.backend.graphs.kept import (
     KeptCall,
     KeptCollective,
@@ -66,7 +66,7 @@ LEARNS = {
 """What each kind of awaited op that a capture forbids does, in words."""
 
 
-class GraphCapture(Holdings):
+class GraphCapture(CapturePool):
     """One capture of a graph."""
 
     def __init__(self, graph: Keeping, journal: Journal, stream: Captured, mode: CaptureMode) -> None:

@@ -16,7 +16,7 @@ Three rules beyond the textbook, without which a proof was wrong (each has a wor
   what it can take away;
 * a draw is a place of its own, at which every option is tried. But that an op waits which need not (rendezvous, not
   eager) is tried only where a run has shown that the wait may last for ever. A wait that ends shows nothing new: it is
-  that the op ended late (`dpsim.sim.hosts.lines`).
+  that the op ended late (`dpsim.sim.hosts.early_ends`).
 
 Which waits may last: those of a run's ops such that for each the last of its peers did not come, or came *after* one of
 these ops (`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes
@@ -293,6 +293,6 @@ class Dpor(Picker):
             if not causes & since:
                 first.append(label)
             if not any(one in place.todo for one in first):
-                able = next((one for one in first if one in place.options), None)
-                if able is not None:  # else only `other` made it possible
-                    place.todo.append(able)
+                enabled = next((one for one in first if one in place.options), None)
+                if enabled is not None:  # else only `other` made it possible
+                    place.todo.append(enabled)

@@ -108,19 +108,19 @@ class Machine(Edges):
             ):  # a failure or an abort has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
-        able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
-        if len(able) < len(self.enabled):
-            strategy.blocked([op for op in self.enabled if op not in able])
-        if all(op.disables for op in able) and (due := self.alarms.due()):
-            return self._pick_of(strategy, [*due, *able])
-        if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
+        enabled = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
+        if len(enabled) < len(self.enabled):
+            strategy.blocked([op for op in self.enabled if op not in enabled])
+        if all(op.disables for op in enabled) and (due := self.alarms.due()):
+            return self._pick_of(strategy, [*due, *enabled])
+        if self.fragile and enabled and not self._last and all(op.disables for op in enabled) and deaths_alone(enabled):
             self._last = True
-            able = in_the_end(able, strategy)
-            self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
-        return self._pick_of(strategy, able) if able else False
+            enabled = in_the_end(enabled, strategy)
+            self.enabled = [op for op in self.enabled if op in enabled or op.guard is not None]
+        return self._pick_of(strategy, enabled) if enabled else False
 
-    def _pick_of(self, strategy: Strategy, able: list[Op]) -> bool:
-        op = able[strategy.pick(able)]
+    def _pick_of(self, strategy: Strategy, enabled: list[Op]) -> bool:
+        op = enabled[strategy.pick(enabled)]
         if not self.alarms.picked(op):
             self.enabled.remove(op)
         self.fire(op)

@@ -126,10 +126,10 @@ class DeviceFailure(Op):
     disables = True
 
 
-def deaths_alone(able: list[Op]) -> bool:
+def deaths_alone(enabled: list[Op]) -> bool:
     """Whether nothing but deaths can happen any more. Failures come first, since hosts go on after these."""
-    able.sort(key=lambda op: isinstance(op, Death))
-    return isinstance(able[0], Death)
+    enabled.sort(key=lambda op: isinstance(op, Death))
+    return isinstance(enabled[0], Death)
 
 
 def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:

@@ -31,7 +31,7 @@ from dpsim.contract.ops import RawRecord
 from dpsim.contract.schedule import Footprint, host_word, numbered_label, visit_label
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.lines import EarlyEnds
+from dpsim.sim.hosts.early_ends import EarlyEnds
 
 SPINS = 1_000
 """So often a host asks in vain at one instant before time goes on. To ask takes no time in the simulation."""

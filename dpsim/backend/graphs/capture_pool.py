@@ -9,7 +9,7 @@ from dpsim.backend.memory.buffers import JournaledBuffer
 from dpsim.backend.memory.pools import GraphPool, PoolMemory, Scratch
 
 
-class Holdings:
+class CapturePool:
     """The part of a `Capture` that buffers talk to."""
 
     def __init__(self, journal: Journal, pool: GraphPool) -> None:

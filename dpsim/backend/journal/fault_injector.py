@@ -15,7 +15,7 @@ from dpsim.contract.world import Address, At, Fault, Gate
 NOWHERE = At()
 
 
-class Planted(GraphRecords):
+class FaultInjector(GraphRecords):
     """The part of a `Journal` that faults, delays and messages use."""
 
     rank: int
