@@ -146,8 +146,8 @@ class Mail:
         """
         to = worker_of(to, self._size)
         line = to, source[0] < 0
-        told = [self._job, name, message, *[source] * self._gated]
-        data = json.dumps(told, separators=(",", ":")).encode() + b"\n"
+        letter = [self._job, name, message, *[source] * self._gated]
+        data = json.dumps(letter, separators=(",", ":")).encode() + b"\n"
         try:
             if line not in self._peers:
                 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)

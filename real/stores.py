@@ -102,19 +102,19 @@ class Server(threading.Thread):
             return False
         *lines, self._beginnings[connection] = (self._beginnings[connection] + data).split(b"\n")
         for line in lines:
-            what, *told = json.loads(line)
+            what, *rest = json.loads(line)
             if what == "job":
-                if told != [self._job]:
+                if rest != [self._job]:
                     self._strange.add(connection)
             elif connection in self._strange:
                 continue
             elif what == "set":
-                key, value = told
+                key, value = rest
                 self._values[key] = value
                 for asker, number in self._waiting.pop(key, ()):
                     self._answer(asker, number, value)
             else:
-                number, key = told
+                number, key = rest
                 if key in self._values:
                     self._answer(connection, number, self._values[key])
                 else:

@@ -154,10 +154,10 @@ class JobWatch:
                     stand[child.rank] = "gone"
                 elif isinstance(message, Stands) and message.number == self._number:
                     stand[child.rank] = ", ".join(message.threads)
-        told = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
-        if told:
-            more = [f"and {len(told) - FEW} more ranks"] if len(told) > FEW else []
-            self.observed = "; ".join([self.observed, *told[:FEW], *more])
+        standing = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
+        if standing:
+            more = [f"and {len(standing) - FEW} more ranks"] if len(standing) > FEW else []
+            self.observed = "; ".join([self.observed, *standing[:FEW], *more])
 
     def _dismiss(self, rank: int) -> None:
         """Tell a rank that its idle get was its end."""

@@ -77,12 +77,12 @@ class UnitProcess:
 
 def _serve(connection: Connection, parents: Connection, subjects: Sequence[Subject], end: float | None) -> None:
     parents.close()
-    told = time.monotonic()
+    reported = time.monotonic()
 
     def tick(runs: int) -> None:
-        nonlocal told
-        if time.monotonic() - told > TOLD_EVERY_S:
-            told = time.monotonic()
+        nonlocal reported
+        if time.monotonic() - reported > TOLD_EVERY_S:
+            reported = time.monotonic()
             connection.send(runs)
 
     with suppress(EOFError, OSError, KeyboardInterrupt):

@@ -114,8 +114,8 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
 
 
 def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
-    told = [line for line in details if line.strip() not in finding.details]
-    return replace(finding, details=(*finding.details, *told))
+    more = [line for line in details if line.strip() not in finding.details]
+    return replace(finding, details=(*finding.details, *more))
 
 
 def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:

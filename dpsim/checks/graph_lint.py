@@ -198,7 +198,7 @@ def _finding(
     record = first.record
     before = {rank: run_index.run.journals[rank][: members[rank][seq].at] for rank in here}
     differ, captures = _captures_told(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
-    told = "; ".join(
+    how = "; ".join(
         f"{ranks_text(some)} {_way(run_index, way, name, members[some[0]][seq])}"
         for way, _ in ways
         for some in [[rank for rank, call in here.items() if call == way]]
@@ -206,7 +206,7 @@ def _finding(
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.describe()} in step {record.step} is made by {told}; all members have to make it eagerly, or "
+        message=f"{record.describe()} in step {record.step} is made by {how}; all members have to make it eagerly, or "
         f"all in a replay of the same capture{differ and f'; {differ}'}",
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),

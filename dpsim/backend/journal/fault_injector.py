@@ -94,8 +94,8 @@ class FaultInjector(GraphRecords):
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
         """What comes from outside when the rank is here."""
         for number, message in self._injections.messages(self.thread, site, ordinal):
-            told = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
-            self._inject("message", site or "start", ordinal or 0, where, change=told)
+            change = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
+            self._inject("message", site or "start", ordinal or 0, where, change=change)
             self._injections.post(number, message)
 
     def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:

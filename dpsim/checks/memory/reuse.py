@@ -151,12 +151,12 @@ class Reuse:
 
     def close(self) -> None:
         """The walk is over: what marks were not set will not be."""
-        told = {(conflict.old.number, conflict.access) for conflict in self.found}
+        known = {(conflict.old.number, conflict.access) for conflict in self.found}
         opened, self._open = self._open, []
         for conflict in _stale_first(opened):
             once = conflict.old.number, conflict.access
-            if once not in told and self._decide(conflict):
-                told.add(once)
+            if once not in known and self._decide(conflict):
+                known.add(once)
         self._open.clear()
 
     def _before(self, old: Lifetime, pool: BlockPool, access: RawAccess) -> list[Conflict]:
