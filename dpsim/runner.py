@@ -58,9 +58,9 @@ class Result:
     @property
     def graphs(self) -> Graphs | None:
         """How many were captured and replayed. None where none was, and the scenario does not ask for it."""
-        told = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
-        replays = sum(raw[KIND] == "replay" for raw in told)
-        captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in told)
+        records = [raw for journal in self.run.journals for raw in journal if raw[KIND] in ("capture", "replay")]
+        replays = sum(raw[KIND] == "replay" for raw in records)
+        captures = sum(raw[KIND] == "capture" and raw[CAPTURE_WHAT] == "end" for raw in records)
         return Graphs(captures, replays) if captures or self.scenario.captures_graphs else None
 
     @property
@@ -91,8 +91,8 @@ class Result:
         never = self.never_applied if self.run.finished else ()
         if self.unclaimed is not None and not never:
             return None
-        told = any(self.switched_off.values()) or not_run(list(self.switched_off))
-        remarks = [switched_off_text(self.switched_off)] if told else []
+        hidden = any(self.switched_off.values()) or not_run(list(self.switched_off))
+        remarks = [switched_off_text(self.switched_off)] if hidden else []
         if self.scenario.expect.explored is not None:
             remarks.append(
                 "expect.explored is of all schedules; of a run it is expect.verdict, held unless it is given"
@@ -170,15 +170,15 @@ def run_scenario(
     what it takes away from a run is `Run.lost`. A hang, a crash, a disagreement are no errors but findings.
     """
     program, args, prepared = prepare(scenario, base)
-    on, told = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates))
+    on, gated = find_backend(backend), replace(world(scenario, program, prepared), gates=tuple(gates))
     refused = None if backend == SIMULATION else only_simulated(scenario, backend)
     if refused is not None:
         raise refused
-    reason = on.unavailable(told.size)
+    reason = on.unavailable(gated.size)
     if reason is not None:
         raise BackendUnavailable(reason)
     total = program.steps(prepared)
-    run = on.run(told, scenario.protocol.name, args, None if progress is None else lambda done: progress(done, total))
+    run = on.run(gated, scenario.protocol.name, args, None if progress is None else lambda done: progress(done, total))
     switched_off = scenario.checks.switched_off
-    findings, off = switch_off(judge(told, run, switched_off), switched_off)
-    return Result(scenario, told, run, findings, program.figures(prepared, run.journals), off)
+    findings, off = switch_off(judge(gated, run, switched_off), switched_off)
+    return Result(scenario, gated, run, findings, program.figures(prepared, run.journals), off)

@@ -26,9 +26,8 @@ GPUs.
     ports.py           the ports of nodes, on the loopback interface; strangers
     lazy.py            communicators that are made at their first use
     no_device.py       what a service has in the place of a device
-    cpu.py             the device of gloo: streams are threads
+    cpu.py             the device of gloo: streams are threads; its graphs: calls that are issued again
     cpu_streams.py     these, with events and buffers
-    cpu_graphs.py      its graphs: calls that are issued again
     cuda.py            the device of NCCL
     cuda_calls.py      what its ops need of torch, and pinned memory that reads use again
     cuda_errors.py     which of CUDA's errors are about a capture

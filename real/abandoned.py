@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from real.waiting import Watched
+from real.waiting import WatchedWork
 
 
 class Unending:
@@ -31,5 +31,5 @@ def ended(work: Any, given_up: Callable[[], bool]) -> Callable[[], bool]:
     """Whether a work is over or was given up, to be asked again and again."""
     if getattr(work, "can_be_polled", True):
         return lambda: given_up() or bool(work.is_completed())
-    watched = Watched(work)
+    watched = WatchedWork(work)
     return lambda: given_up() or watched.done.is_set()

@@ -11,7 +11,7 @@ from dpsim.contract.ops import RawRecord
 from dpsim.contract.world import World
 from real.communicators import Group
 from real.mail import Mail
-from real.rank import Device, RealRank
+from real.rank import RealDevice, RealRank
 from real.waiting import Patience, cores
 
 
@@ -20,7 +20,7 @@ class Belongings(NamedTuple):
     aborts communicators.
     """
 
-    device: Device
+    device: RealDevice
     groups: list[Group]
     mail: Mail
     give_up: Event

@@ -15,6 +15,7 @@ The graphs of a pool share none either: what a later one would destroy is still 
 
 from __future__ import annotations
 
+import copy
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -31,10 +32,9 @@ from dpsim.contract.world import CommunicatorSpec
 from real import gloo_calls
 from real.abandoned import ended
 from real.communicators import Group
-from real.cpu_graphs import CpuGraph
 from real.cpu_streams import CpuStream
 from real.lazy import FirstUse
-from real.rank import CollectiveError, Device, RealRank, RealStream, flat
+from real.rank import CollectiveError, RealBuffer, RealDevice, RealRank, RealStream, flat
 from real.waiting import Unfinished, peer_gone
 
 POLL_SECONDS = 500e-6
@@ -44,7 +44,7 @@ TURN_SECONDS = 0.1
 """So often a thread that waits for its turn looks whether its rank has failed meanwhile."""
 
 
-class CpuDevice(Device):
+class CpuDevice(RealDevice):
     """The CPU. A stuck operation cannot be ended, only left behind: its thread is a daemon, and its group is never
     used again.
     """
@@ -196,3 +196,19 @@ class CpuCommunicator(FirstUse):
 
     def _abort(self) -> None:
         """Threads of streams look at `aborted`; gloo itself goes on (see `real.host_calls`)."""
+
+
+class CpuGraph(JournaledGraph):
+    """A graph on a device that keeps none: a replay puts the calls on the streams' queues again.
+
+    What is kept of a call holds the tensors of its capture, as a CUDA graph holds addresses. A `free` of the program
+    changes nothing for it, and is a finding of the checks.
+    """
+
+    __slots__ = ()
+
+    def frozen(self, buffer: Buffer) -> Buffer:
+        own: RealBuffer = of_this_backend(buffer, RealBuffer)
+        bound = copy.copy(own)
+        bound.base, bound._whole = None, own.tensor
+        return bound

@@ -25,7 +25,7 @@ from real.rank import RealBuffer, RealRank, RealStream, arguments, was_written
 from real.waiting import GLANCE_SECONDS, Unfinished
 
 
-class Mark(threading.Event):
+class CpuMark(threading.Event):
     """A point of a stream. `broken`: it lies behind something that was broken off by an abort."""
 
     broken = False
@@ -43,26 +43,26 @@ class CpuStream(RealStream):
         self._empty = empty
         self.broken = False
         """It has come past something that was broken off."""
-        self._queue: queue.SimpleQueue[Callable[[], object] | Mark | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Callable[[], object] | CpuMark | None] = queue.SimpleQueue()
         threading.Thread(target=self._run, name=f"stream {name}", daemon=True).start()
 
     def put(self, entry: Callable[[], object]) -> None:
         """Run it after all that was put before."""
         self._queue.put(entry)
 
-    def join(self) -> Mark:
+    def join(self) -> CpuMark:
         """Set when all that was put so far is done, or left out."""
-        mark = Mark()
+        mark = CpuMark()
         self._queue.put(mark)
         return mark
 
-    def settle(self, mark: Mark) -> None:
+    def settle(self, mark: CpuMark) -> None:
         """Wait for a mark; raise what went wrong before it."""
         self.rank.patience.event(mark)
         if self.rank.failure is not None:
             raise self.rank.failure
 
-    def come_past(self, mark: Mark) -> None:
+    def come_past(self, mark: CpuMark) -> None:
         """The same for a host that wants what was computed: Aborted if it lies behind what was broken off."""
         self.settle(mark)
         if mark.broken:
@@ -78,7 +78,7 @@ class CpuStream(RealStream):
 
     def _run(self) -> None:
         while (entry := self._queue.get()) is not None:
-            if isinstance(entry, Mark):
+            if isinstance(entry, CpuMark):
                 entry.broken = self.broken
                 entry.set()
             elif self.rank.failure is None:

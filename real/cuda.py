@@ -36,7 +36,7 @@ from real.cuda_calls import CudaCalls, Relaxed, mark_on
 from real.cuda_fused import communicator_class, stream_class
 from real.cuda_graphs import CudaGraph
 from real.nccl_calls import connect_nccl
-from real.rank import Device, RealRank, RealStream
+from real.rank import RealDevice, RealRank, RealStream
 from real.waiting import Patience
 
 CALIBRATION_CYCLES = 20_000_000
@@ -46,7 +46,7 @@ STREAMS = 4
 """So many are made beforehand, for whatever names."""
 
 
-class CudaDevice(Device):
+class CudaDevice(RealDevice):
     """One GPU: the `index`th of those that CUDA_VISIBLE_DEVICES leaves visible."""
 
     def __init__(self, index: int, give_up: threading.Event) -> None:

@@ -30,7 +30,7 @@ class DriverError(RuntimeError):
         self.error_code = error_code
 
 
-class Word:
+class DeviceWord:
     """A word: 0 is clear, 1 is set. `address`: where the device finds it, which is where the host does."""
 
     __slots__ = ("_array", "address")
@@ -56,14 +56,14 @@ class Words:
         self.first = int(memory.data_ptr())
         self._taken = 0
 
-    def take(self) -> Word:
+    def take(self) -> DeviceWord:
         """One that is clear, until the job ends. RuntimeError if there are no more."""
         at = self._taken
         if at == len(self._array):
             raise RuntimeError(f"streams of a rank wait for more than {at} flags in one job; use fewer flags")
         self._taken += 1
         self._array[at] = 0
-        return Word(self._array[at : at + 1], self.first + at * self._size)
+        return DeviceWord(self._array[at : at + 1], self.first + at * self._size)
 
     def let_go(self) -> None:
         """The job was given up: whoever waits goes on."""

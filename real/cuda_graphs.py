@@ -24,19 +24,19 @@ from typing import Any, Protocol
 
 from dpsim.backend.calls.graphs import JournaledGraph
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
-from dpsim.backend.graphs.capture import Capture
+from dpsim.backend.graphs.capture import GraphCapture
 from dpsim.backend.graphs.kept import KeptCollective, KeptTransfers
 from dpsim.backend.memory.buffers import of_this_backend
 from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.ops import CaptureMode
 from real.cuda_errors import refuse_captured
 from real.cuda_groups import CudaCommunicator
-from real.cuda_order import Order
+from real.cuda_order import CommunicatorOrder
 from real.cuda_streams import CudaEvent, CudaStream
 from real.rank import RealRank
 
 
-class Keeper(Protocol):
+class GraphDevice(Protocol):
     """What a graph needs of its device."""
 
     spoiled: bool
@@ -51,7 +51,7 @@ class CudaGraph(JournaledGraph):
 
     captures = True
 
-    def __init__(self, rank: RealRank, name: str, pool: GraphPool, keeper: Keeper) -> None:
+    def __init__(self, rank: RealRank, name: str, pool: GraphPool, keeper: GraphDevice) -> None:
         super().__init__(rank, name, pool)
         self.nodes = 0
         self._keeper = keeper
@@ -59,7 +59,7 @@ class CudaGraph(JournaledGraph):
         self._counter: Any = None
         self._on: CudaStream
         self._used: list[CudaCommunicator] | None = None
-        self._orders: list[Order] = []
+        self._orders: list[CommunicatorOrder] = []
 
     def runs(self) -> int:
         """How often the device has come to its end. Waits for the device; 0 before it was captured."""
@@ -123,7 +123,7 @@ class CudaGraph(JournaledGraph):
     def _passed(self, stream: JournaledStream, number: int) -> JournaledEvent:
         return Launched(of_this_backend(stream, CudaStream), number)
 
-    def _launch(self, stream: JournaledStream, kept: Capture) -> None:
+    def _launch(self, stream: JournaledStream, kept: GraphCapture) -> None:
         on: CudaStream = of_this_backend(stream, CudaStream)
         used = self._used
         if used is None:
@@ -159,7 +159,7 @@ class Launched(CudaEvent):
         self.behind = stream.behind
 
 
-def communicators_of(kept: Capture) -> list[CudaCommunicator]:
+def communicators_of(kept: GraphCapture) -> list[CudaCommunicator]:
     """Those whose operations were captured."""
     calls = [call for call in kept.calls if isinstance(call, KeptCollective | KeptTransfers)]
     return [of_this_backend(one, CudaCommunicator) for one in {call.communicator: None for call in calls}]

@@ -10,7 +10,7 @@ from dpsim.contract.interface import Buffer, Stream
 from real import nccl_calls
 from real.communicators import Group
 from real.cuda_errors import refuse_captured
-from real.cuda_order import Order, after
+from real.cuda_order import CommunicatorOrder, after
 from real.cuda_streams import CudaStream
 from real.lazy import FirstUse
 from real.rank import CollectiveError, RealRank, flat, tensor
@@ -27,15 +27,15 @@ class CudaCommunicator(FirstUse):
         self._give_up = rank.patience.give_up
         self._rank = rank
         self._nccl = group
-        self.eager = Order()
-        self._captured = Order()
+        self.eager = CommunicatorOrder()
+        self._captured = CommunicatorOrder()
         self._seq = self._number = self.seen = 0
         self.broken = False
         self._moves: list[tuple[Issue, Any]] | None = None
 
     def begin_capture(self) -> None:
         """What is captured from now on comes after nothing."""
-        self._captured = Order()
+        self._captured = CommunicatorOrder()
 
     def _put(self, issues: list[Issue], output: Buffer, source: Buffer, stream: Stream) -> None:
         if self.made is not None:

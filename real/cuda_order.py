@@ -51,7 +51,7 @@ def settle(behind: Behind) -> None:
         communicator.seen = max(communicator.seen, number)
 
 
-class Order:
+class CommunicatorOrder:
     """Where the last operation of a communicator is: its stream, the event behind it, and what that is behind.
 
     A replay leaves its event to be recorded later (`CudaStream.owed`): that takes a device 0.2 us of the 1.6 that are

@@ -26,7 +26,7 @@ from dpsim.contract.interface import HostArray, Stream
 from dpsim.contract.ops import DType
 from real.cuda_calls import CudaCalls, Landing
 from real.cuda_errors import refuse_captured
-from real.cuda_order import NOTHING, Behind, Order, after, settle
+from real.cuda_order import NOTHING, Behind, CommunicatorOrder, after, settle
 from real.rank import RealBuffer, RealRank, RealStream, tensor, was_written
 
 
@@ -42,7 +42,7 @@ class CudaStream(RealStream):
         self._number = int(handle.cuda_stream)
         self._cycles_per_ns = cycles_per_ns
         self.behind: Behind = NOTHING
-        self.owed: list[Order] = []
+        self.owed: list[CommunicatorOrder] = []
         """Those whose event is to be recorded here before anything comes that may wait."""
 
     def enter(self) -> None:

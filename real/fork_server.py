@@ -64,7 +64,7 @@ class Start(NamedTuple):
     descriptors: int
 
 
-class Wait(NamedTuple):
+class AwaitWorker(NamedTuple):
     """Wait for a worker to end. The answer is its exit status, as Popen has it, or None if it has not ended by then."""
 
     process: int
@@ -116,7 +116,7 @@ class ForkServer:
         """How a worker ended; without a server, it was killed."""
         try:
             with self._asking():
-                self._link.send(Wait(process, seconds))
+                self._link.send(AwaitWorker(process, seconds))
                 status: int | None = self._answer(seconds + START_SECONDS)
                 return status
         except Lost:
@@ -184,7 +184,7 @@ def serve(link: Connection) -> None:
             if os.getppid() != parent:
                 return
         question = link.recv()
-        if isinstance(question, Wait):
+        if isinstance(question, AwaitWorker):
             link.send(_waited(question))
             continue
         descriptors = [recv_handle(link) for _ in range(question.descriptors)]
@@ -197,7 +197,7 @@ def serve(link: Connection) -> None:
         link.send(process)
 
 
-def _waited(question: Wait) -> int | None:
+def _waited(question: AwaitWorker) -> int | None:
     deadline = time.monotonic() + question.seconds
     while True:
         process, status = os.waitpid(question.process, os.WNOHANG)

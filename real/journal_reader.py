@@ -103,14 +103,14 @@ def _record(data: bytes) -> RawRecord:
     return record
 
 
-class Standing(NamedTuple):
+class Unmoving(NamedTuple):
     """Where a rank stands that does not move: in idle gets alone, or in a sleep or with a time-out of so long."""
 
     idle: bool
     pause_ns: int
 
 
-def standing(path: Path, main_is_over: bool = False) -> Standing:
+def standing(path: Path, main_is_over: bool = False) -> Unmoving:
     """What the last records of a journal tell. A rank is idle if nothing else has been started that has yet to
     return; one that never awaits what it started is not called so. With several host threads, all that have not ended
     have to stand so; that main has ended its journal does not tell.
@@ -131,7 +131,7 @@ def standing(path: Path, main_is_over: bool = False) -> Standing:
             pending[address] = record
     idle = all(record[KIND] == "take" and record[TAKE_HOW] == "idle" for record in pending.values())
     idle = idle and {record[THREAD] for record in pending.values()} == threads
-    return Standing(idle, max(map(_pause_ns, pending.values()), default=0))
+    return Unmoving(idle, max(map(_pause_ns, pending.values()), default=0))
 
 
 def _pause_ns(record: RawRecord) -> int:

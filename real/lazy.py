@@ -21,7 +21,7 @@ from real.communicators import Group
 from real.waiting import Patience
 
 
-class Made:
+class MadeHere:
     """What was made of one communicator so far, as one rank knows it: itself, and those of pairs."""
 
     def __init__(self, group: Group, patience: Patience) -> None:
@@ -53,7 +53,7 @@ class FirstUse(JournaledDeviceCommunicator):
 
     def __init__(self, journal: Journal, group: Group, patience: Patience) -> None:
         super().__init__(journal, group.spec)
-        self.made = None if group.firsts is None else Made(group, patience)
+        self.made = None if group.firsts is None else MadeHere(group, patience)
 
     def unmade(self, issue: Issue) -> bool:
         return self.made is not None and not self.made.knows(self.makes(issue))

@@ -42,7 +42,7 @@ from real.waiting import Patience, Unfinished
 CHUNK = 1 << 16
 
 
-class Notice(NamedTuple):
+class GoneNotice(NamedTuple):
     """That an actor is gone, for a box of this process."""
 
     job: int
@@ -68,7 +68,7 @@ class Mail:
         self._accepted: dict[Any, bytes] = {}
         """Each connection from a sender, and the beginning of a line that came there."""
         self._watchers: set[socket.socket] = set()
-        self._watched: queue.SimpleQueue[tuple[socket.socket, Notice]] = queue.SimpleQueue()
+        self._watched: queue.SimpleQueue[tuple[socket.socket, GoneNotice]] = queue.SimpleQueue()
         self._wake, self._woken = socket.socketpair()
         # With the lock, so that no connection is accepted and not noted yet.
         os.register_at_fork(before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._forked)
@@ -112,7 +112,7 @@ class Mail:
         """Have ("gone", actor) put into a box here when the program of a rank or service of this job has ended.
         `source`: where that is asked for.
         """
-        notice = Notice(self._job, name, actor, source)
+        notice = GoneNotice(self._job, name, actor, source)
         peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             peer.connect(self._path(worker_of(actor, self._size)))
@@ -146,8 +146,8 @@ class Mail:
         """
         to = worker_of(to, self._size)
         line = to, source[0] < 0
-        told = [self._job, name, message, *[source] * self._gated]
-        data = json.dumps(told, separators=(",", ":")).encode() + b"\n"
+        letter = [self._job, name, message, *[source] * self._gated]
+        data = json.dumps(letter, separators=(",", ":")).encode() + b"\n"
         try:
             if line not in self._peers:
                 peer = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -175,7 +175,7 @@ class Mail:
             selector.register(listener, selectors.EVENT_READ)
             selector.register(self._woken, selectors.EVENT_READ)
             beginnings = self._accepted
-            gone: list[Notice] = []
+            gone: list[GoneNotice] = []
             while True:
                 ready = selector.select(0 if gone else None)
                 if not ready:  # all that was there by then is read
@@ -267,12 +267,12 @@ class Gated:
     def get_nowait(self) -> Frozen:
         return self.get(timeout=0)
 
-    def only(self, source: Address) -> Named:
+    def only(self, source: Address) -> OneMessage:
         """The box as who waits for that message sees it."""
-        return Named(self, source)
+        return OneMessage(self, source)
 
 
-class Named:
+class OneMessage:
     """A mailbox in which there is one message, or nothing yet."""
 
     def __init__(self, box: Gated, source: Address) -> None:

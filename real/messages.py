@@ -1,22 +1,19 @@
 """What the parent and its workers say to one another: pickled tuples over a socket pair.
 
     parent                        worker
-             <- Ready                        once, when torch is imported, the store is reached and the device is at
-             hand
-    Job      ->                              each worker of the world gets the same job but for the journal
-             <- Prepared                     program resolved and prepared, all communicators up
-    Go       ->                              when every rank is prepared, so that nobody's program waits for
-    somebody's set-up
-             <- Alone                        main has come to its end, and waits for other host threads
-             <- Ended                        how the program of this rank ended; not sent by one that is stuck or dead
-             <- Troubled                     instead: the machine took away what the rank needs
-    Dismiss  ->                              all ranks that have not ended stand in an idle get: that was the end
-    Look     ->                              a rank of several host threads does not move: where do they stand?
-             <- Stands                       said by the control thread, whatever the others do; before any Abort
-    Abort    ->                              after the parent has read the journals: give up waiting, abort the
-    communicators
-    Leave    ->                              all have ended: close the stores that you listen on; answered as an Abort
-             <- Recovered                    `clean`: this process and its device can be used again
+                 <- Ready                    once, when torch is imported, the store is reached and the device is there
+    Job          ->                          each worker of the world gets the same job but for the journal
+                 <- Prepared                 program resolved and prepared, all communicators up
+    Go           ->                          when every rank is prepared, so that no program waits for a set-up
+                 <- Alone                    main has come to its end, and waits for other host threads
+                 <- JobEnded                 how the program of this rank ended; not sent by one that is stuck or dead
+                 <- Troubled                 instead: the machine took away what the rank needs
+    Dismiss      ->                          all ranks that have not ended stand in an idle get: that was the end
+    AskStands    ->                          a rank of several host threads does not move: where do they stand?
+                 <- Stands                   from the control thread, whatever the others do; before any AbortJob
+    AbortJob     ->                          the parent has read the journals: give up, abort the communicators
+    Leave        ->                          all have ended: close the stores that you listen on; answered like AbortJob
+                 <- Recovered                `clean`: this process and its device can be used again
 
 A worker is known by a number: that of a rank is the rank, those of services, which have no device, are -1, -2, ... So a
 rank's device is the same in worlds with any number of services, and these find their processes warm.
@@ -77,7 +74,7 @@ class Alone(NamedTuple):
     number: int
 
 
-class Ended(NamedTuple):
+class JobEnded(NamedTuple):
     """Times in ns of the monotonic clock, which all processes of a machine share. `changed`: what is wrong with a
     program that changed what its ranks share where they share a process; "" if it changed nothing. `spoiled`: the
     process is not to be used again. `listens`: a store that it opened is still there, for others. `aborted`: it has
@@ -107,7 +104,7 @@ class Dismiss(NamedTuple):
     number: int
 
 
-class Look(NamedTuple):
+class AskStands(NamedTuple):
     number: int
 
 
@@ -122,7 +119,7 @@ class Leave(NamedTuple):
     number: int
 
 
-class Abort(NamedTuple):
+class AbortJob(NamedTuple):
     number: int
 
 

@@ -15,12 +15,12 @@ from dpsim.backend.memory.pools import GraphPool
 from dpsim.contract.interface import DeviceCommunicator
 from dpsim.contract.world import CommunicatorSpec
 from real.communicators import Group
-from real.rank import Device, RealRank, RealStream
+from real.rank import RealDevice, RealRank, RealStream
 
 NONE = "a service has no device"
 
 
-class NoDevice(Device):
+class NoDevice(RealDevice):
     """The device of a process that has none."""
 
     def connect(self, spec: CommunicatorSpec, store: Any, index: int) -> Any:

@@ -48,11 +48,11 @@ from real.crew import Crew, ProgramRefused
 from real.folder import PoolFolder
 from real.journal_reader import read_journal
 from real.matched import all_matched
-from real.messages import Abort, Go, Job, Leave, Prepared, Recovered
+from real.messages import AbortJob, Go, Job, Leave, Prepared, Recovered
 from real.ports import listening
 from real.spent import Spent
 from real.store import loopback_store
-from real.watch import Watch
+from real.watch import JobWatch
 
 RECOVERY_SECONDS = 8.0
 """For an abort. It returned in 0.5 s where it was measured, and the worker allows 5 s until the device is idle."""
@@ -193,7 +193,7 @@ class Pool:
         self._known.update(by_workers(spec, world.size) for spec in world.communicators)
         for child in children:
             child.send(Go(self._number))
-        watch = Watch(children, paths, world, self._number, progress)
+        watch = JobWatch(children, paths, world, self._number, progress)
         try:
             with self.spent.on("run"):
                 watch.observe()
@@ -220,7 +220,7 @@ class Pool:
 
     # ---- afterwards
 
-    def _recover(self, watch: Watch, world: World, matched: bool) -> None:
+    def _recover(self, watch: JobWatch, world: World, matched: bool) -> None:
         """Make the workers fit for the next job."""
         left = self._leave(watch)
         finished = all(end == "finished" for end in watch.ends)
@@ -239,7 +239,7 @@ class Pool:
         else:
             self._renew()
 
-    def _leave(self, watch: Watch) -> bool:
+    def _leave(self, watch: JobWatch) -> bool:
         """Have those stores closed that programs left open; and say whether they are."""
         deadline = time.monotonic() + RECOVERY_SECONDS
         for child in watch.listening:
@@ -253,7 +253,7 @@ class Pool:
         deadline = time.monotonic() + RECOVERY_SECONDS
         try:
             for child in self.crew.all:
-                child.link.send(Abort(self._number))
+                child.link.send(AbortJob(self._number))
             return all(self._has_recovered(child, deadline) for child in self.crew.all)
         except OSError:  # one has ended by now
             return False

@@ -29,7 +29,7 @@ from real.taking import taking
 from real.waiting import Patience
 
 
-class Device(ABC):
+class RealDevice(ABC):
     """What the ranks of a process compute on: a CPU or a CUDA device. One for the life of a worker."""
 
     spoiled = False
@@ -146,7 +146,7 @@ class RealRank(JournaledRank):
     """What the machine took away from a host thread other than main."""
 
     def __init__(
-        self, journal: Journal, device: Device, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
+        self, journal: Journal, device: RealDevice, groups: Iterable[Group], patience: Patience, mail: Mail, size: int
     ) -> None:
         super().__init__(journal)
         self._device = device

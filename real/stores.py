@@ -102,19 +102,19 @@ class Server(threading.Thread):
             return False
         *lines, self._beginnings[connection] = (self._beginnings[connection] + data).split(b"\n")
         for line in lines:
-            what, *told = json.loads(line)
+            what, *rest = json.loads(line)
             if what == "job":
-                if told != [self._job]:
+                if rest != [self._job]:
                     self._strange.add(connection)
             elif connection in self._strange:
                 continue
             elif what == "set":
-                key, value = told
+                key, value = rest
                 self._values[key] = value
                 for asker, number in self._waiting.pop(key, ()):
                     self._answer(asker, number, value)
             else:
-                number, key = told
+                number, key = rest
                 if key in self._values:
                     self._answer(connection, number, self._values[key])
                 else:
@@ -129,7 +129,7 @@ class Server(threading.Thread):
             with_no_more(asker)
 
 
-class Line:
+class StoreConnection:
     """A connection to a store. Answers are read by a thread of its own."""
 
     def __init__(self, connection: socket.socket, job: str) -> None:
@@ -194,7 +194,7 @@ class Line:
             answer.put(None)
 
 
-class Owner(Protocol):
+class StoreOwner(Protocol):
     """What a store needs of its rank."""
 
     journal: Journal
@@ -213,7 +213,7 @@ class RealStore(JournaledStore):
 
     __slots__ = ("_line", "_rank", "server")
 
-    def __init__(self, rank: Owner, node: int, port: int, line: Line, server: Server | None) -> None:
+    def __init__(self, rank: StoreOwner, node: int, port: int, line: StoreConnection, server: Server | None) -> None:
         super().__init__(rank.journal, node, port)
         self._rank = rank
         self._line = line
@@ -246,24 +246,24 @@ class Stores:
     def __bool__(self) -> bool:
         return any(store.server is not None for store in self._stores)
 
-    def open(self, rank: Owner, port: int, job: str) -> Generator[Any, Any, RealStore | None]:
+    def open(self, rank: StoreOwner, port: int, job: str) -> Generator[Any, Any, RealStore | None]:
         listener = listen(rank.node, port)
         if listener is None:
             return None
         port = listener.getsockname()[1]
         own = reach(rank.node, port)
         assert own is not None, "somebody listens there"
-        line = Line(own, job)
+        line = StoreConnection(own, job)
         server = Server(listener, line.name, job)
         server.start()
         return self._kept(RealStore(rank, rank.node, port, line, server))
         yield  # a generator, as the contract has it, that never suspends
 
     def join(
-        self, rank: Owner, node: int, port: int, timeout_ns: int | None, job: str
+        self, rank: StoreOwner, node: int, port: int, timeout_ns: int | None, job: str
     ) -> Generator[Any, Any, RealStore | None]:
         found = rank.patience.attempt(lambda: reach(node, port), timeout_ns)
-        return None if found is None else self._kept(RealStore(rank, node, port, Line(found, job), None))
+        return None if found is None else self._kept(RealStore(rank, node, port, StoreConnection(found, job), None))
         yield
 
     def close(self) -> None:

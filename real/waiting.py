@@ -60,7 +60,7 @@ class Dismissed(BaseException):
     """The rank stands in an idle get, and nobody is left who could send to it: its program has ended well."""
 
 
-class Box(Protocol):
+class Receiver(Protocol):
     """What a thread of this process puts things into."""
 
     def get(self, *, timeout: float) -> Frozen:
@@ -114,7 +114,7 @@ class Patience:
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 
-    def message(self, box: Box, idle: bool) -> Frozen:
+    def message(self, box: Receiver, idle: bool) -> Frozen:
         """The next message of a box. A thread of this process puts them there, so that even a host that does not poll
         is woken now and then. Raises Dismissed when it need not wait any longer, if `idle`.
         """
@@ -130,7 +130,7 @@ class Patience:
         finally:
             self.waited_ns += time.perf_counter_ns() - begun
 
-    def answer(self, box: Box, timeout_ns: int | None) -> Frozen:
+    def answer(self, box: Receiver, timeout_ns: int | None) -> Frozen:
         """What comes into a box, put there by a thread of this process; None when the time is up."""
         begun = time.perf_counter_ns()
         try:
@@ -165,7 +165,7 @@ class Patience:
         the error is a lost peer.
         """
         if self.polls and not getattr(work, "can_be_polled", True):
-            work = Watched(work)
+            work = WatchedWork(work)
             self.event(work.done)
         elif self.polls and self._crowded:
             self._doze(work)
@@ -209,7 +209,7 @@ class Patience:
             raise Unfinished
 
 
-class Watched:
+class WatchedWork:
     """A work that can only be waited for, with a thread that waits: `done` once it is over."""
 
     def __init__(self, work: Any) -> None:

@@ -37,8 +37,8 @@ from dpsim.contract.ops import KIND, RawRecord
 from dpsim.contract.world import End, Progress, World
 from real.child import Child, speaking
 from real.clock import Clock
-from real.journal_reader import Standing, died_as_planned, journal_size, last_step, standing
-from real.messages import Alone, Dismiss, Ended, Look, Stands, Troubled
+from real.journal_reader import Unmoving, died_as_planned, journal_size, last_step, standing
+from real.messages import Alone, AskStands, Dismiss, JobEnded, Stands, Troubled
 
 POLL_SECONDS = 0.05
 PROGRESS_SECONDS = 0.25
@@ -52,7 +52,7 @@ stay far below it.
 """
 
 
-class Watch:
+class JobWatch:
     """Follows the workers of a job to its end, or to the point where waiting longer makes no sense.
 
     Afterwards: `ends`, `waited_ns` (0 for a rank that did not report), `elapsed_ns`, and `observed`, "" if all
@@ -74,7 +74,7 @@ class Watch:
         self._number = number
         self._progress = progress
         self._ends: list[End | None] = [None] * len(children)
-        self._reports: list[Ended] = []
+        self._reports: list[JobEnded] = []
         self.changed: list[str] = []
         self.spoiled = self.aborted = False
         self._mains_over: set[int] = set()
@@ -94,7 +94,7 @@ class Watch:
         """Until every rank has ended, or nobody moves any more."""
         clock = Clock(POLL_SECONDS)
         now = moved = reported = size = 0
-        stands: dict[int, Standing] = {}
+        stands: dict[int, Unmoving] = {}
         while None in self._ends and not self.lost:
             news = self._collect()
             grown = sum(journal_size(path) for path in self._paths)
@@ -145,7 +145,7 @@ class Watch:
             if self._ends[child.rank] is None and any(record[KIND] == "thread" for record in journal)
         }
         for child in asked.values():
-            child.send(Look(self._number))
+            child.send(AskStands(self._number))
         deadline, stand = time.monotonic() + LOOK_SECONDS, dict[int, str]()
         while len(stand) < len(asked) and time.monotonic() < deadline:
             for child in speaking([child for rank, child in asked.items() if rank not in stand], POLL_SECONDS):
@@ -154,10 +154,10 @@ class Watch:
                     stand[child.rank] = "gone"
                 elif isinstance(message, Stands) and message.number == self._number:
                     stand[child.rank] = ", ".join(message.threads)
-        told = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
-        if told:
-            more = [f"and {len(told) - FEW} more ranks"] if len(told) > FEW else []
-            self.observed = "; ".join([self.observed, *told[:FEW], *more])
+        standing = [f"rank {rank}: {stand.get(rank, 'no answer')}" for rank in sorted(asked)]
+        if standing:
+            more = [f"and {len(standing) - FEW} more ranks"] if len(standing) > FEW else []
+            self.observed = "; ".join([self.observed, *standing[:FEW], *more])
 
     def _dismiss(self, rank: int) -> None:
         """Tell a rank that its idle get was its end."""
@@ -175,7 +175,7 @@ class Watch:
                 self.lost = self.lost or f"{self._world.actor(rank)}: {message.what}"
             elif isinstance(message, Alone) and message.number == self._number:
                 self._mains_over.add(rank)
-            elif isinstance(message, Ended) and message.number == self._number:
+            elif isinstance(message, JobEnded) and message.number == self._number:
                 self._ends[rank] = message.end
                 self.waited_ns[rank] = message.waited_ns
                 self._reports.append(message)

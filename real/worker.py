@@ -1,6 +1,6 @@
 """The child: one process a rank or service, which runs one job after the other until its parent is gone.
 
-The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `Abort` it
+The control thread reads the parent's messages and hands them to the main thread, which runs programs. On `AbortJob` it
 sets the flag for which every wait of the main thread looks; should the main thread not come out of its job within a
 second, it is stuck inside a call of CUDA or NCCL, and the control thread aborts the communicators from outside.
 
@@ -45,14 +45,14 @@ from real.jobs import die_with_parent, refused, resolve
 from real.journal_file import JournalFile, NoJournal
 from real.mail import Mail
 from real.messages import (
-    Abort,
+    AbortJob,
     Alone,
+    AskStands,
     Dismiss,
-    Ended,
     Go,
     Job,
+    JobEnded,
     Leave,
-    Look,
     Prepared,
     Ready,
     Recovered,
@@ -60,7 +60,7 @@ from real.messages import (
     Troubled,
     worker_of,
 )
-from real.rank import Device
+from real.rank import RealDevice
 from real.stores import Stores
 from real.threads import drive, threaded_rank, where_threads_stand
 from real.waiting import Dismissed, Unfinished
@@ -95,7 +95,7 @@ class Worker:
         self._give_up = threading.Event()
         self._at_rest = threading.Event()
         self._at_rest.set()
-        self._device: Device
+        self._device: RealDevice
         self._communicators: Communicators
 
     # ---- control thread
@@ -113,13 +113,13 @@ class Worker:
                     if message.number == self._running:
                         self._dismissed.set()
                     continue
-                if isinstance(message, Look):
+                if isinstance(message, AskStands):
                     self._send(Stands(message.number, tuple(where_threads_stand(registry.packages()))))
                     continue
-                if isinstance(message, Abort):
+                if isinstance(message, AbortJob):
                     self._give_up.set()
                 self._messages.put(message)
-                if isinstance(message, Abort) and not self._at_rest.wait(LEAVE_SECONDS):
+                if isinstance(message, AbortJob) and not self._at_rest.wait(LEAVE_SECONDS):
                     self._device.abort(self._communicators.in_use("device"))
         except (EOFError, OSError):
             pass
@@ -144,7 +144,7 @@ class Worker:
                 self._at_rest.clear()
                 self._run(message)
                 self._at_rest.set()
-            elif isinstance(message, Abort):
+            elif isinstance(message, AbortJob):
                 self._recover(message)
             elif isinstance(message, Leave):
                 self._left.close()
@@ -189,13 +189,13 @@ class Worker:
         self._running = job.number
         self._send(Prepared(job.number))
         while (message := self._messages.get()) != Go(job.number):
-            if isinstance(message, Abort):
+            if isinstance(message, AbortJob):
                 self._recover(message)
                 return
         ended = self._perform(job, program, prepared, groups)
         if ended.end == "finished":  # all streams were drained
             self._device.clear()
-        if isinstance(ended, Ended) and ended.end != "blocked":  # then the parent waits for us
+        if isinstance(ended, JobEnded) and ended.end != "blocked":  # then the parent waits for us
             try:
                 refuse_changes(program, prepared, before)
             except SharedState as error:
@@ -203,7 +203,7 @@ class Worker:
             ended = ended._replace(spoiled=self._spoiled or self._device.spoiled)
         self._send(ended)
 
-    def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> Ended | Troubled:
+    def _perform(self, job: Job, program: Program[Any], prepared: Any, groups: list[Group]) -> JobEnded | Troubled:
         """Run the program of this rank."""
         try:
             file = JournalFile(job.journal)
@@ -252,9 +252,9 @@ class Worker:
         if lacked or rank.lacked:
             return Troubled(job.number, end, lacked or rank.lacked)
         times = rank.patience.waited_ns, started, time.monotonic_ns()
-        return Ended(job.number, end, *times, listens=listens, aborted=rank.aborted)
+        return JobEnded(job.number, end, *times, listens=listens, aborted=rank.aborted)
 
-    def _recover(self, message: Abort) -> None:
+    def _recover(self, message: AbortJob) -> None:
         """Nobody waits any more. Abort what may still run on the device, and see whether it is usable."""
         self._device.abort(self._communicators.in_use("device"))
         clean = self._device.is_idle(IDLE_SECONDS) and not self._spoiled

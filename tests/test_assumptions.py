@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from dpsim.campaign.assumed import assumed
+from dpsim.campaign.explored import assumed
 from dpsim.contract.world import Kill, World
 from dpsim.scenario import KillSpec, Limits
 from dpsim.scenario.faults import Alter, Die, Hang, Raise, Repeat, Skip

@@ -1,14 +1,21 @@
 """The recipes of CONTRIBUTING.md are followed word for word, in a copy of the tree, and keep the rules of the house:
-only the lines of the maps are missing, which a reader has to find words for.
+only the lines of the maps are missing, which a reader has to find words for. Its table of what a backend implements is
+that of the code.
 """
 
 from __future__ import annotations
 
+import inspect
+import pkgutil
+import re
 import shutil
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import dpsim.backend
 from tests import ROOT
 from tests.documents import follow
 from tests.house.tree import complaints
@@ -29,3 +36,33 @@ def test_the_recipes_do_what_they_say(tmp_path: Path) -> None:
     typed = follow((ROOT / "CONTRIBUTING.md").read_text(), tmp_path, tree=tmp_path)
     assert len(typed) == 5, "one command for each recipe"
     assert set(complaints(tmp_path)) - set(complaints(ROOT)) == NOT_NAMED
+
+
+# ---- what a backend implements
+
+
+def left_to_a_backend() -> dict[str, set[str]]:
+    """Of each class of dpsim.backend of which no other one there has all methods: those that are abstract."""
+    names = (module.name for module in pkgutil.walk_packages(dpsim.backend.__path__, "dpsim.backend."))
+    modules = [import_module(name) for name in names]
+    classes = [kind for module in modules for kind in vars(module).values() if inspect.isclass(kind)]
+    own: set[Any] = {kind for kind in classes if kind.__module__.startswith("dpsim.backend.")}
+    bases = {base for kind in own for base in kind.__mro__[1:]}
+    return {kind.__name__: set(kind.__abstractmethods__) for kind in own - bases if inspect.isabstract(kind)}
+
+
+def listed(text: str) -> dict[str, set[str]]:
+    """The rows of the table."""
+    rows = re.findall(r"^\| `(\w+)` \| ([`\w ]+) \|", text, re.MULTILINE)
+    return {kind: set(re.findall(r"`(\w+)`", methods)) for kind, methods in rows}
+
+
+def test_the_table_of_a_backend_is_that_of_the_code() -> None:
+    assert listed((ROOT / "CONTRIBUTING.md").read_text()) == left_to_a_backend()
+
+
+@pytest.mark.parametrize("wrong", ["| `JournaledThread` |", "`_alloc` ", "`_spin`"])
+def test_a_table_that_lacks_something_is_another(wrong: str) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    assert wrong in text
+    assert listed(text.replace(wrong, "", 1)) != left_to_a_backend()

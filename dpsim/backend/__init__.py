@@ -7,7 +7,8 @@
     calls/             streams, device communicators, graphs, and the rank
 
 A backend subclasses the classes of the contract and adds how to run a kernel, copy a buffer, or start a collective
-that has been journaled. So an op has the same address, record and injected faults everywhere.
+that has been journaled: CONTRIBUTING.md lists all methods that are left to it. So an op has the same address, record
+and injected faults everywhere.
 
 Each of these packages imports only those above it in this list.
 """

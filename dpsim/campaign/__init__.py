@@ -2,13 +2,13 @@
 
 Upwards, each file knows those above it:
 
-    assumed.py    what a verdict on a world takes for granted
     subject.py    a program on a world: a run under a schedule, judged by all checks
     draws.py      who draws random numbers without a seed
     repeats.py    some runs are made again, and have to come out the same
     searches.py   run after run under a strategy, and what is noted of them
-    explored.py   what is known of a subject in the end: each failure with its run, and is it as expected?
+    explored.py   what is known of a subject in the end: each failure with its run; is it as expected; what it assumes
     units.py      some schedules of a subject, done in any process, and their results merged
+    plans.py      which units of a subject are still to be done
     processes.py  several subjects over several processes: who does which unit, and what if a worker dies
     traces.py     the trace of a judged run, with its scenario and verdict
     files.py      scenarios in, outcomes out, traces of failures on disk; and all small scenarios like one

@@ -161,7 +161,6 @@ def seek(subject: Subject, by: Search, wanted: str, limit: int, seen: dict[str, 
     """Run schedules up to the first whose primary finding is of a class. The first of each class goes to `seen`. Some
     runs of the default strategy are made again, as in every exploration.
     """
-    machine = subject.machine()
     repeats = Repeats(replace(subject, repeats=isinstance(by, Portfolio)))
     number = 0
 
@@ -169,7 +168,7 @@ def seek(subject: Subject, by: Search, wanted: str, limit: int, seen: dict[str, 
         nonlocal number
         number += 1
         repeats.before(number)
-        run, findings = subject.on(machine, asked)
+        run, findings = subject.run(asked)
         assert isinstance(asked, Picker)
         unlike = repeats.after(run, asked.schedule, bool(findings))
         findings = findings if unlike is None else [unlike.finding]

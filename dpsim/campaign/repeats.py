@@ -33,9 +33,9 @@ from dpsim.checks.finding import Finding
 from dpsim.checks.judge import switch_off
 from dpsim.contract.interface import Rank
 from dpsim.contract.program import Program
-from dpsim.contract.schedule import CutOff, OutOfTime, Unrepeatable
+from dpsim.contract.schedule import OutOfTime, RunStopped, Unrepeatable
 from dpsim.contract.world import Run
-from dpsim.explore.strategies.replay import Replay
+from dpsim.explore.strategies.replay import ScheduleReplay
 
 
 class Unlike(NamedTuple):
@@ -127,19 +127,21 @@ class Repeats:
         self, schedule: Sequence[str], strict: bool = True, within: AbstractContextManager[Any] | None = None
     ) -> tuple[list[Any], str]:
         """The journals of a run along a schedule, and why it was stopped. `within`: what lasts as long as the run."""
-        follow, machine, stopped = Replay(schedule, strict, longest=self._subject.longest), self._subject.machine(), ""
+        subject, world = self._subject, self._subject.world
+        follow = ScheduleReplay(schedule, strict, longest=subject.longest)
         if self._fresh is None:  # only to tell two runs from each other, and they begin alike
-            self._fresh = self._subject.fresh()
+            self._fresh = subject.fresh()
         follow.begin()
-        machine.strategy = follow
-        world = self._subject.world
         program = OneEach([self._fresh() for _ in range(world.actors)])
         try:
             with within or nullcontext():
-                kept(machine.run_program(world, program, None, self._tick))
-            follow.end(True)
+                run = kept(subject.backend(follow).run_program(world, program, None, self._tick))
         except OutOfTime:
             raise
-        except (Unrepeatable, CutOff) as error:
-            stopped = str(error)
-        return machine.journals, stopped
+        except RunStopped as error:
+            return error.run.journals, str(error)
+        try:
+            follow.end(True)
+        except Unrepeatable as error:
+            return run.journals, str(error)
+        return run.journals, ""

@@ -29,7 +29,7 @@ from dpsim.campaign.token import Token
 from dpsim.checks.finding import Finding
 from dpsim.contract.schedule import CutOff
 from dpsim.contract.world import Run
-from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.runner import SIMULATION, run_scenario
 from dpsim.scenario import Scenario, scenario_from
 from dpsim.scenario.locate import scenario_path
@@ -107,7 +107,7 @@ def _simulated(trace: Trace, scenario: Scenario, strict: bool, base: Path) -> Re
         result = run_scenario(scenario, base=base)
         difference = compare(trace, Trace.of(kept(result.run), "replay"))
         return Replayed(trace.name, trace.header.klass, scenario, result.run, result.findings, difference)
-    follow = Replay(trace.schedule.steps, strict)
+    follow = ScheduleReplay(trace.schedule.steps, strict)
     follow.begin()
     try:
         run, findings = Subject.of(scenario, base).run(follow)
@@ -127,8 +127,9 @@ def replay_token(token: Token) -> Replayed:
     it was before. Raises Mismatch where it polls for ever now, ScenarioError for what its protocol cannot run.
     """
     subject = Subject.of(token.scenario)
-    follow = Replay(token.steps, strict=False)
+    follow = ScheduleReplay(token.steps, strict=False)
     follow.begin()
+    run: Run
     findings: Sequence[Finding]
     try:
         run, findings = subject.run(follow)

@@ -11,7 +11,7 @@ differently is a failure like any other, and so is a schedule that the search ca
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 
 from dpsim.backend.journal.trouble import trouble
@@ -19,12 +19,13 @@ from dpsim.backend.journal.whereabouts import FEW, whereabouts
 from dpsim.campaign.repeats import Repeats, Unlike
 from dpsim.campaign.subject import Subject, identity, planted, problem
 from dpsim.checks import nondeterminism
-from dpsim.contract.ops import KIND, SITE, RawRecord
+from dpsim.contract.ops import KIND, SITE
 from dpsim.contract.rules.shared_state import SharedState, refuse_changes, state_of
 from dpsim.contract.schedule import CutOff, OutOfTime, Strategy, Unrepeatable
 from dpsim.contract.world import Lost
 from dpsim.diagnose.injected import never_applied
 from dpsim.explore import Budget, Exploration, Failure, Picker, Planted, Problem, Search, explore
+from dpsim.sim.backend import SimRun
 from dpsim.sim.graph.environment import rare_collections
 
 
@@ -39,93 +40,112 @@ def search_subject(
     progress: Callable[[Exploration], None] | None = None,
 ) -> Exploration:
     """The search alone: failures are not confirmed. `expired` is asked within runs, too."""
-    machine = subject.machine()
-    probes: Counter[str] = Counter()
-    injected: dict[Planted, str] = {}
-    waiting = planted(subject.world)
-    number, idle, known, stood, lost = 0, 0, set[str](), "", ""
+    runs = Runs(subject, expired)
+    found = explore(runs.once, chosen, Budget(schedules, stop_at_first, expired), progress, runs.diverged)
+    runs.conclude(found, chosen)
+    return found
 
-    def tick(step: int) -> None:
-        if expired():
+
+class Runs:
+    """The runs of one search, and what is noted of them."""
+
+    def __init__(self, subject: Subject, expired: Callable[[], bool]) -> None:
+        self._subject = subject
+        self._expired = expired
+        self._before = state_of(subject.program, subject.prepared)
+        self._repeats = Repeats(subject, self._tick)
+        self._waiting = planted(subject.world)  # what did not happen yet, each with the world that has it alone
+        self._injected: dict[Planted, str] = {}
+        self._probes: Counter[str] = Counter()
+        self._known: set[str] = set()
+        self._number = self._idle = 0
+        self._timeouts = False
+        self._stood = self._lost = ""
+
+    def _tick(self, step: int) -> None:
+        if self._expired():
             raise OutOfTime
 
-    before = state_of(subject.program, subject.prepared)
-    repeats = Repeats(subject, tick)
-
-    def once(asked: Strategy) -> list[Problem]:
-        nonlocal lost
+    def once(self, asked: Strategy) -> list[Problem]:
+        """One run, and what is wrong with it."""
         try:
-            return one_run(asked)
+            return self._once(asked)
         except (Lost, MemoryError, OSError) as error:
-            lost = str(error) if isinstance(error, Lost) else trouble(error)
-            if not lost:
+            self._lost = str(error) if isinstance(error, Lost) else trouble(error)
+            if not self._lost:
                 raise
             raise OutOfTime from error
 
-    def one_run(asked: Strategy) -> list[Problem]:
-        nonlocal number, idle, stood
-        number += 1
-        repeats.before(number)
+    def _once(self, asked: Strategy) -> list[Problem]:
+        self._number += 1
+        self._repeats.before(self._number)
         assert isinstance(asked, Picker)
         try:
-            run, findings = subject.on(machine, asked, tick)
+            run, findings = self._subject.run(asked, self._tick)
         except CutOff as error:
+            self._timeouts |= error.run.timeouts
             if not asked.redundant:
-                stood = _stood(error, machine.journals)
+                self._stood = _stood(error)
             raise
-        idle += run.vacuous
-        if subject.program.probes:
-            probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
-        for one, alone in list(waiting.items()):
+        self._note(run)
+        problems = [problem(findings[0], run)] if findings else []
+        new = bool(problems) and problems[0].what not in self._known
+        self._known.update(one.what for one in problems)
+        unlike = self._repeats.after(run, asked.schedule, new)
+        return problems if unlike is None else [self._differs(unlike)]
+
+    def _note(self, run: SimRun) -> None:
+        """Of a whole run."""
+        self._timeouts |= run.timeouts
+        self._idle += run.vacuous
+        if self._subject.program.probes:
+            self._probes.update({raw[SITE] for journal in run.journals for raw in journal if raw[KIND] == "probe"})
+        for one, alone in list(self._waiting.items()):
             why = never_applied(alone, run)
             if not why:
-                injected[one] = ""
-                del waiting[one]
+                self._injected[one] = ""
+                del self._waiting[one]
             elif run.finished:  # one that stopped early may not have come to it
-                injected.setdefault(one, why[0])
-        problems = [problem(findings[0], machine)] if findings else []
-        new = bool(problems) and problems[0].what not in known
-        known.update(one.what for one in problems)
-        unlike = repeats.after(run, asked.schedule, new)
-        return problems if unlike is None else [differs(unlike)]
+                self._injected.setdefault(one, why[0])
 
-    def diverged(error: Unrepeatable, current: Picker) -> Problem:
-        return differs(repeats.diverged(error, current.schedule))
+    def diverged(self, error: Unrepeatable, current: Picker) -> Problem:
+        """A schedule that the search cannot repeat."""
+        return self._differs(self._repeats.diverged(error, current.schedule))
 
-    def differs(unlike: Unlike) -> Problem:
+    def _differs(self, unlike: Unlike) -> Problem:
         """A run that did not come out the same again: it is its own evidence, since another one might."""
         finding = unlike.finding
         try:
-            refuse_changes(subject.program, subject.prepared, before)
+            refuse_changes(self._subject.program, self._subject.prepared, self._before)
         except SharedState as error:
             finding = nondeterminism.with_seen(finding, str(error))
         return Problem(finding.klass, identity(finding), evidence=(unlike.run, [finding]))
 
-    found = explore(once, chosen, Budget(schedules, stop_at_first, expired), progress, diverged)
-    unlike = None
-    try:
-        with suppress(OutOfTime):
-            unlike = None if lost else repeats.last()
-    except Lost as error:
-        lost = str(error)
-    if unlike is not None and not found.failures:
-        one = differs(unlike)
-        failure = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
-        found.failures[one.what], found.verdict = failure, "violated"
-    if not found.failures:
-        refuse_changes(subject.program, subject.prepared, before)
-    found.idle, found.stood, found.timeouts = idle, stood, machine.timeouts
-    if found.vacuous:
-        found.verdict = "vacuous"
-    if lost:
-        found.lost, found.verdict = lost, "lost"
-    found.repeated = repeats.made
-    found.probes = probes
-    found.injected.update(injected)
-    return found
+    def conclude(self, found: Exploration, chosen: Search) -> None:
+        """Make the last run again, and add what was noted."""
+        unlike = None
+        try:
+            with suppress(OutOfTime):
+                unlike = None if self._lost else self._repeats.last()
+        except Lost as error:
+            self._lost = str(error)
+        if unlike is not None and not found.failures:
+            one = self._differs(unlike)
+            found.failures[one.what] = Failure(one, unlike.schedule, unlike.schedule, found.runs, chosen.current.name)
+            found.verdict = "violated"
+        if not found.failures:
+            refuse_changes(self._subject.program, self._subject.prepared, self._before)
+        found.idle, found.stood, found.timeouts = self._idle, self._stood, self._timeouts
+        if found.vacuous:
+            found.verdict = "vacuous"
+        if self._lost:
+            found.lost, found.verdict = self._lost, "lost"
+        found.repeated = self._repeats.made
+        found.probes = self._probes
+        found.injected.update(self._injected)
 
 
-def _stood(error: CutOff, journals: Sequence[Sequence[RawRecord]]) -> str:
+def _stood(error: CutOff) -> str:
     """Where the ranks of a run stood that was cut off."""
     when = "when the time was up" if isinstance(error, OutOfTime) else f"after {error}, where it was cut off"
-    return f"a run stood here {when}:\n{whereabouts(journals, FEW)}"
+    return f"a run stood here {when}:\n{whereabouts(error.run.journals, FEW)}"

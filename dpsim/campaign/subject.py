@@ -2,6 +2,7 @@
 
     subject = Subject(world, program)                       # or Subject.of(scenario)
     run, findings = subject.run(strategy)
+    problem(findings[0], run)                               # as exploration sees it
 
 The simulation runs without time. Where races are looked for, accesses of memory are no choices: a run without a race
 computes the same whatever the order, and a run with one is a failure already. With the races switched off they are
@@ -14,7 +15,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from dpsim.backend.journal.whereabouts import whereabouts
 from dpsim.checks.expected import HELD, Expected
@@ -22,13 +23,15 @@ from dpsim.checks.finding import Finding, can_match
 from dpsim.checks.judge import judge, switch_off
 from dpsim.contract.program import Program
 from dpsim.contract.schedule import Strategy
-from dpsim.contract.world import Lost, Run, World
+from dpsim.contract.world import Lost, Progress, Run, World
 from dpsim.explore import LONGEST, Planted, Problem
 from dpsim.scenario import Scenario
 from dpsim.scenario.to_world import prepare, world
-from dpsim.sim.backend import SimBackend
+from dpsim.sim.backend import SimBackend, SimRun
 
 DELAY = "delay"
+
+AnyRun = TypeVar("AnyRun", bound=Run)
 
 
 @dataclass(frozen=True)
@@ -80,26 +83,20 @@ class Subject:
         """Labels that some schedule of this world should come to."""
         return self.program.reachable(self.prepared)
 
-    def run(self, strategy: Strategy) -> tuple[Run, list[Finding]]:
-        """One run, judged."""
-        return self.on(self.machine(), strategy)
-
-    def machine(self) -> SimBackend:
-        """A simulation without time, for many runs."""
-        races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
-        return SimBackend(memory=any(can_match(race, off) for race in races for off in self.switched_off))
-
-    def on(
-        self, machine: SimBackend, strategy: Strategy, tick: Callable[[int], None] | None = None
-    ) -> tuple[Run, list[Finding]]:
-        """`tick` is called now and then within the run. Raises Lost."""
-        machine.strategy = strategy
-        run = kept(machine.run_program(self.world, self.program, self.prepared, tick))
+    def run(self, strategy: Strategy, tick: Progress | None = None) -> tuple[SimRun, list[Finding]]:
+        """One run, judged. `tick` is called now and then within it. Raises Lost."""
+        run = kept(self.backend(strategy).run_program(self.world, self.program, self.prepared, tick))
         findings = judge(self.world, run, self.switched_off)
         return run, switch_off(findings, self.switched_off)[0] if self.switched_off else findings
 
+    def backend(self, strategy: Strategy) -> SimBackend:
+        """The simulation without time."""
+        races = ("RACE:BUFFER", "RACE:REUSED_IN_FLIGHT")
+        memory = any(can_match(race, off) for race in races for off in self.switched_off)
+        return SimBackend(choose=strategy, memory=memory)
 
-def kept(run: Run) -> Run:
+
+def kept(run: AnyRun) -> AnyRun:
     """The run. Raises Lost, with where every rank stood, if the machine took something away from it."""
     if run.lost:
         raise Lost(f"{run.lost}\n{whereabouts(run.journals)}")
@@ -127,12 +124,12 @@ def _copied(program: tuple[Program[Any], Any]) -> tuple[Program[Any], Any]:
         return program
 
 
-def problem(finding: Finding, machine: SimBackend) -> Problem:
+def problem(finding: Finding, run: SimRun) -> Problem:
     """A finding as exploration sees it. A hang depends on everything, all else on what the ranks knew in its step."""
     if finding.klass.startswith(("HANG", "DEATH")):
         return Problem(finding.klass, identity(finding))
     causes = 0
-    for learned in machine.learned:
+    for learned in run.learned:
         causes |= next((known for step, known in reversed(learned) if step <= finding.position[0]), 0)
     return Problem(finding.klass, identity(finding), causes)
 

@@ -9,7 +9,7 @@ crosswise.py         members that make the same collectives in different orders;
 agreement.py         what ranks have to decide equally, they decided equally
 fault.py             no rank raised, no rank died
 mail.py              who stands at a mailbox for ever; a part of deadlock
-silence.py           who is behind a message that never comes, where an actor has gone; a part of deadlock
+root_cause.py        who is behind a message that never comes, where an actor has gone; a part of deadlock
 stores.py            who stands at a port or at a key for ever; a part of deadlock
 deadlock.py          who waits for whom in a run that did not come to its end
 given_up.py          peers that stand where another member has aborted; a part of deadlock
@@ -27,7 +27,6 @@ graph_lint.py        captured graphs: what happens once and not in replays, who 
 leftover.py          what programs that ended have left behind: results not awaited, transfers without a partner
 run_index.py         what checks look at: the journals of a run, indexed once
 expected.py          what a scenario expects, and why what came is not that
-told.py              how long a death goes unnoticed: a figure, and no check
 usual_step.py        what a step usually looks like, for where there is no majority
 stuck.py             where each rank of a hang stands
 happens_before/      the order of a run's accesses, rebuilt from its journals

@@ -26,8 +26,8 @@ from dataclasses import replace
 
 from dpsim.checks import given_up, limits, mail, order_inversion, stores, stream_flags, thread_hangs
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.root_cause import GONE
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.silence import GONE
 from dpsim.checks.stuck import Stuck, find_stuck
 from dpsim.contract.ops import KIND, TAKE_MAILBOX, Collective, Transfer, as_record
 from dpsim.contract.rules.replay_frame import replay_at
@@ -114,8 +114,8 @@ def _hang(run_index: RunIndex, crash_explains: bool = True) -> list[Finding]:
 
 
 def _with_details(finding: Finding, details: tuple[str, ...]) -> Finding:
-    told = [line for line in details if line.strip() not in finding.details]
-    return replace(finding, details=(*finding.details, *told))
+    more = [line for line in details if line.strip() not in finding.details]
+    return replace(finding, details=(*finding.details, *more))
 
 
 def _roots(run_index: RunIndex, stuck: list[Stuck], waits: Mapping[int, Stuck]) -> list[int]:

@@ -114,8 +114,8 @@ def _position(run_index: RunIndex, entry: Entry) -> tuple[int, int]:
     way from one to the other comes to the first.
     """
     run, own = run_index.run, run_index.position(entry)
-    told = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")
-    match next((outcome for outcome in told if type(outcome) is tuple and outcome[:1] == ("gone",)), None):
+    answers = (raw[LEARNED_OUTCOME] for raw in reversed(run.journals[entry.rank][: entry.at]) if raw[KIND] == "learned")
+    match next((outcome for outcome in answers if type(outcome) is tuple and outcome[:1] == ("gone",)), None):
         case "gone", int(gone) if run.ends[gone] == "died":
             step, at = run_index.departure(gone).step, 0
         case "gone", int(gone) if run.ends[gone] == "raised" and run.journals[gone]:

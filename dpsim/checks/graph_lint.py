@@ -46,14 +46,14 @@ Line: TypeAlias = str | tuple[str, int, int]
 """What goes together in order: collectives of a communicator, or transfers there from one rank to another."""
 
 
-class Call(NamedTuple):
+class CapturedCall(NamedTuple):
     """A call as its rank captured it: in which capture with calls of that line, and which of them."""
 
     capture: int
     number: int
 
 
-EAGER = Call(-1, -1)
+EAGER = CapturedCall(-1, -1)
 
 GOES_OUT = frozenset({"collective", "transfer"})
 
@@ -79,13 +79,13 @@ def has_graphs(journal: list[RawRecord]) -> bool:
     return any(raw[KIND] == "capture" for raw in journal)
 
 
-def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[Call]]:
+def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[CapturedCall]]:
     """Of each line, what its calls on the device are, in order."""
-    captured: dict[str, dict[Line, list[Call]]] = {}  # of each graph
+    captured: dict[str, dict[Line, list[CapturedCall]]] = {}  # of each graph
     captures: Counter[Line] = Counter()
-    found: dict[Line, list[Call]] = {}
-    kept: dict[Line, list[Call]] = {}
-    left, replayed = 0, dict[Line, list[Call]]()
+    found: dict[Line, list[CapturedCall]] = {}
+    kept: dict[Line, list[CapturedCall]] = {}
+    left, replayed = 0, dict[Line, list[CapturedCall]]()
     for raw in journal:
         kind = raw[KIND]
         if kind in GOES_OUT and raw[STREAM] is not None:
@@ -95,7 +95,7 @@ def calls(rank: int, journal: list[RawRecord]) -> dict[Line, list[Call]]:
         elif kind == "kept" and raw[KEPT_CALL] in GOES_OUT:
             line = _kept_line(rank, raw)
             row = kept.setdefault(line, [])
-            row.append(Call(captures[line], len(row)))
+            row.append(CapturedCall(captures[line], len(row)))
         elif kind == "capture":
             if raw[CAPTURE_WHAT] == "end":
                 captured[raw[GRAPH]] = kept
@@ -126,7 +126,7 @@ def agreed(journals: list[list[RawRecord]]) -> bool:
     """Whether there is nothing to find: no message in a capture, and all members that made calls of a line captured and
     replayed the same ones.
     """
-    known: dict[Line, list[Call]] = {}
+    known: dict[Line, list[CapturedCall]] = {}
     for rank, journal in enumerate(journals):
         if any(True for _ in _sent(journal)):
             return False
@@ -177,7 +177,7 @@ def _messages(run_index: RunIndex) -> list[Finding]:
 
 
 def _unpaired(
-    run_index: RunIndex, name: Line, members: dict[int, list[Entry]], paired: list[dict[Line, list[Call]]]
+    run_index: RunIndex, name: Line, members: dict[int, list[Entry]], paired: list[dict[Line, list[CapturedCall]]]
 ) -> Finding | None:
     """The first collective or transfer whose members do not go together."""
     rows = {rank: paired[rank].get(name, []) for rank in members}
@@ -189,7 +189,7 @@ def _unpaired(
 
 
 def _finding(
-    run_index: RunIndex, name: Line, seq: int, here: dict[int, Call], members: dict[int, list[Entry]]
+    run_index: RunIndex, name: Line, seq: int, here: dict[int, CapturedCall], members: dict[int, list[Entry]]
 ) -> Finding:
     ways = Counter(here.values()).most_common()
     usual = ways[0][0] if len(ways) == 1 or ways[0][1] > ways[1][1] else None
@@ -198,7 +198,7 @@ def _finding(
     record = first.record
     before = {rank: run_index.run.journals[rank][: members[rank][seq].at] for rank in here}
     differ, captures = _captures_told(name, {rank: captured(rank, name, journal) for rank, journal in before.items()})
-    told = "; ".join(
+    how = "; ".join(
         f"{ranks_text(some)} {_way(run_index, way, name, members[some[0]][seq])}"
         for way, _ in ways
         for some in [[rank for rank, call in here.items() if call == way]]
@@ -206,7 +206,7 @@ def _finding(
     return Finding(
         check="graph_lint",
         klass="GRAPH:UNPAIRED",
-        message=f"{record.describe()} in step {record.step} is made by {told}; all members have to make it eagerly, or "
+        message=f"{record.describe()} in step {record.step} is made by {how}; all members have to make it eagerly, or "
         f"all in a replay of the same capture{differ and f'; {differ}'}",
         culprit=run_index.culprit(first) if usual is not None else None,
         position=run_index.position(first),
@@ -214,7 +214,7 @@ def _finding(
     )
 
 
-def _way(run_index: RunIndex, way: Call, name: Line, entry: Entry) -> str:
+def _way(run_index: RunIndex, way: CapturedCall, name: Line, entry: Entry) -> str:
     where = f" at {entry.record.where}" if entry.record.where else ""
     if way == EAGER:
         return f"eagerly{where}"

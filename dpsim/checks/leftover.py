@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dpsim.checks.finding import Finding
-from dpsim.checks.run_index import Entry, Line, RunIndex
+from dpsim.checks.run_index import Entry, RunIndex, TransferLine
 from dpsim.checks.transfers import astray, summary
 from dpsim.contract.ops import ADDRESS, COMMUNICATOR, FLAG_HOW, KIND, SITE, STREAM, THREAD_HOW, RawRecord
 from dpsim.contract.words import counted
@@ -82,7 +82,7 @@ def _never_awaited(run_index: RunIndex, entries: list[Entry]) -> Finding:
     )
 
 
-def _without_partner(run_index: RunIndex, peers: Sequence[int], line: Line) -> Finding:
+def _without_partner(run_index: RunIndex, peers: Sequence[int], line: TransferLine) -> Finding:
     sent, received = map(len, line)
     klass, side, peer, did = (
         ("LEFTOVER:SEND", line.sends, peers[1], "received")

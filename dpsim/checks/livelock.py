@@ -44,15 +44,15 @@ def check(run_index: RunIndex) -> list[Finding]:
     same: dict[str, list[int]] = {}
     for rank, cycle in cycles.items():
         same.setdefault(", ".join(dict.fromkeys(map(text, cycle))), []).append(rank)
-    told = [f"{ranks_text(ranks)} repeat{'s' * (len(ranks) == 1)} {what}" for what, ranks in same.items()]
+    repeating = [f"{ranks_text(ranks)} repeat{'s' * (len(ranks) == 1)} {what}" for what, ranks in same.items()]
     return [
         Finding(
             check="livelock",
             klass=KINDS[kind],
-            message=f"{told[0]}, for ever: {WHY[kind in ASKS]}",
+            message=f"{repeating[0]}, for ever: {WHY[kind in ASKS]}",
             culprit=Culprit.of(first.rank, first.record) if len(endless) == 1 else None,
             position=(first.step, first.at),
-            details=(*told, *_others(run_index)),
+            details=(*repeating, *_others(run_index)),
         )
     ]
 

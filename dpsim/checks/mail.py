@@ -14,8 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from dpsim.checks.finding import Culprit, Finding
+from dpsim.checks.root_cause import GONE
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.checks.silence import GONE
 from dpsim.contract.ops import ADDRESS, KIND, LEARNED_OUTCOME, MAIN, TAKE_MAILBOX, Take, posted
 from dpsim.contract.words import short
 from dpsim.contract.world import Address, outside
@@ -45,7 +45,7 @@ def way_to_gone(run_index: RunIndex, rank: int) -> tuple[int, ...]:
     """
     gone = [actor for actor, end in enumerate(run_index.run.ends) if end in GONE]
     alone = (rank, *gone) if len(gone) == 1 and run_index.asleep(rank) else (rank,)
-    return run_index.silenced.get(rank, alone)
+    return run_index.root_causes.get(rank, alone)
 
 
 def told_behind(run_index: RunIndex, way: tuple[int, ...]) -> str:
@@ -59,7 +59,7 @@ def told_behind(run_index: RunIndex, way: tuple[int, ...]) -> str:
 
 
 def _no_message(run_index: RunIndex, last: Entry, record: Take) -> Finding:
-    way = run_index.silenced.get(last.rank, ())
+    way = run_index.root_causes.get(last.rank, ())
     what = _sent(run_index, last, record) + told_behind(run_index, way)
     found = replace(
         _finding(run_index, last, record, "HANG:MAILBOX:NO_MESSAGE", what), details=_last_taken(run_index, last, record)

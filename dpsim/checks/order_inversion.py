@@ -40,7 +40,7 @@ Key: TypeAlias = tuple[str, int]
 """A collective: communicator and sequence number. Or a transfer: communicator with both ends, and number."""
 
 
-class Part(NamedTuple):
+class DevicePart(NamedTuple):
     """A rank's part in a collective, on its stream, and whom it waits for."""
 
     key: Key
@@ -173,19 +173,19 @@ def _heads(run_index: RunIndex, walk: Walk, joint: bool) -> Standing:
 
 def _slots(run_index: RunIndex, room: int, joint: bool) -> Standing:
     """By what is left when each rank has started its collectives in the order of their issue, `room` at a time."""
-    left: list[list[Part]] = []
+    left: list[list[DevicePart]] = []
     over, came = _over(run_index, joint)
     for rank, journal in enumerate(run_index.run.journals):
         calls = [calls[rank] for calls in run_index.collectives.values() if rank in calls]
         issued = sorted(entry.at for own in calls for entry in own if entry.raw[STREAM] is not None)
         parts = [
-            Part(_key(raw), raw[STREAM], _needs(run_index, raw, rank, joint))
+            DevicePart(_key(raw), raw[STREAM], _needs(run_index, raw, rank, joint))
             for raw in map(journal.__getitem__, issued)
         ]
         left.append([part for part in parts if (part.key, rank) not in over])
 
-    def active(rank: int) -> list[Part]:
-        started: dict[str, Part] = {}
+    def active(rank: int) -> list[DevicePart]:
+        started: dict[str, DevicePart] = {}
         for part in left[rank]:
             if len(started) == room:
                 break

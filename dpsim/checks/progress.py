@@ -29,7 +29,7 @@ def check(run_index: RunIndex) -> list[Finding]:
     if not run.overdue:
         return []
     (rank,) = run.endless
-    last, told = repeated(run_index, rank)[-1], list(dict.fromkeys(map(text, repeated(run_index, rank))))
+    last, texts = repeated(run_index, rank)[-1], list(dict.fromkeys(map(text, repeated(run_index, rank))))
     planted = any(raw[KIND] == "injected" for journal in run.journals for raw in journal)
     since = " after the last fault" if planted else ""
     living = [number for number, end in enumerate(run.ends) if end == "blocked" and number != rank]
@@ -41,7 +41,7 @@ def check(run_index: RunIndex) -> list[Finding]:
             culprit=Culprit.of(rank, last.record),
             position=(last.step, last.at),
             details=(
-                f"rank {rank} went through {', '.join(told[-FEW:])}",
+                f"rank {rank} went through {', '.join(texts[-FEW:])}",
                 *(f"rank {other} has not ended either" for other in living[:FEW]),
             ),
         )

@@ -37,7 +37,7 @@ def check(run_index: RunIndex) -> list[Finding]:
 
 
 def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
-    lives = [Lives(journal) for journal in run_index.run.journals] if memory.pairs else []
+    lives = [Lifetimes(journal) for journal in run_index.run.journals] if memory.pairs else []
     earliest: dict[tuple[str, str, str], tuple[tuple[int, int], Pair]] = {}
     count: Counter[tuple[str, str, str]] = Counter()
     ranks: dict[tuple[str, str, str], set[int]] = {}
@@ -69,7 +69,7 @@ def races(run_index: RunIndex, memory: Memory) -> list[Finding]:
     return found
 
 
-class Lives:
+class Lifetimes:
     """When the buffers of a rank began and ended, and which streams the allocator was told of."""
 
     def __init__(self, journal: list[RawRecord]) -> None:
@@ -126,7 +126,7 @@ def _in(access: Access, journal: list[RawRecord]) -> str:
 
 def _finding(
     run_index: RunIndex,
-    lives: Lives,
+    lives: Lifetimes,
     klass: str,
     pair: Pair,
     last: Access,
@@ -191,7 +191,7 @@ def _captured_on(access: Access, graph: str, journal: list[RawRecord]) -> str:
     return next(str(raw[STREAM]) for raw in reversed(journal) if raw[KIND] == "capture" and raw[GRAPH] == graph)
 
 
-def _reuse(lives: Lives, old: Access, new: Access) -> tuple[Access, str]:
+def _reuse(lives: Lifetimes, old: Access, new: Access) -> tuple[Access, str]:
     """Who lacks the order where memory was reused, and what would give it."""
     home, name, side = lives.home(old.buffer), lives.name(old.buffer), old.stream.name
     used = lives.used.get(old.buffer, [])

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dpsim.checks.finding import Culprit
 from dpsim.checks.memory.shadow import Memory
-from dpsim.checks.silence import GONE, silenced
+from dpsim.checks.root_cause import GONE, root_causes
 from dpsim.contract.ops import (
     ABORT_COMMUNICATOR,
     CALL,
@@ -58,7 +58,7 @@ class Entry(NamedTuple):
         return as_record(self.raw)
 
 
-class Line(NamedTuple):
+class TransferLine(NamedTuple):
     """Transfers from one rank to another on a communicator, in order."""
 
     sends: list[Entry]
@@ -73,7 +73,7 @@ class RunIndex:
     run: Run
     collectives: dict[str, dict[int, list[Entry]]]  # communicator -> member -> its calls, in order
     decisions: dict[tuple[str, str], dict[int, list[Entry]]]  # (communicator, label) -> the same of decisions
-    transfers: dict[tuple[str, int, int], Line]  # (communicator, sender, receiver)
+    transfers: dict[tuple[str, int, int], TransferLine]  # (communicator, sender, receiver)
     buffers: bool  # whether any memory was ever allocated
     aborted: dict[str, set[int]] = field(default_factory=dict)  # communicator -> members that gave it up
 
@@ -89,7 +89,7 @@ class RunIndex:
             name: {rank: [] for rank in ranks} for name, ranks in members.items()
         }
         decisions: dict[tuple[str, str], dict[int, list[Entry]]] = {}
-        transfers: dict[tuple[str, int, int], Line] = {}
+        transfers: dict[tuple[str, int, int], TransferLine] = {}
         buffers = False
         aborted: dict[str, set[int]] = {}
         make = tuple.__new__  # as Entry(...), at a third of its cost
@@ -106,7 +106,7 @@ class RunIndex:
                 elif kind == "transfer":
                     sends, peer = raw[OP] == "send", raw[TRANSFER_PEER]
                     pair = (rank, peer) if sends else (peer, rank)
-                    line = transfers.setdefault((raw[COMMUNICATOR], *pair), Line([], []))
+                    line = transfers.setdefault((raw[COMMUNICATOR], *pair), TransferLine([], []))
                     (line.sends if sends else line.receives).append(Entry(rank, at, raw))
                 elif kind == "alloc":
                     buffers = True
@@ -162,9 +162,9 @@ class RunIndex:
         return bool(lasts) and idle and self.end(rank) not in GONE
 
     @cached_property
-    def silenced(self) -> dict[int, tuple[int, ...]]:
-        """Who waits for messages in vain, and the way to the actor behind it (`dpsim.checks.silence`)."""
-        return silenced(self.run)
+    def root_causes(self) -> dict[int, tuple[int, ...]]:
+        """Who waits for messages in vain, and the way to the actor behind it (`dpsim.checks.root_cause`)."""
+        return root_causes(self.run)
 
     def departure(self, rank: int) -> Culprit:
         """Where a rank died or stands: a planted death has a record, of the op that the rank came to and did not make;

@@ -23,12 +23,35 @@ from typing import Any
 
 from dpsim.checks.finding import Finding
 from dpsim.checks.memory.cells import Access, NoTag
-from dpsim.checks.memory.freed import used_after_free
 from dpsim.checks.memory.shadow import Memory
-from dpsim.checks.race import Lives
+from dpsim.checks.race import Lifetimes
 from dpsim.checks.run_index import Entry, RunIndex
-from dpsim.contract.ops import ORDINAL, SITE, STEP, STREAM, WHERE, RawRecord
+from dpsim.contract.ops import (
+    BUFFER,
+    COLLECTIVE_READS,
+    COLLECTIVE_WRITES,
+    KIND,
+    LAUNCH_READS,
+    LAUNCH_WRITES,
+    ORDINAL,
+    READ_READS,
+    SITE,
+    STEP,
+    STREAM,
+    TRANSFER_READS,
+    TRANSFER_WRITES,
+    WHERE,
+    RawRecord,
+)
 from dpsim.contract.rules.replay_frame import within
+
+PLACES = {
+    "launch": (LAUNCH_READS, LAUNCH_WRITES),
+    "collective": (COLLECTIVE_READS, COLLECTIVE_WRITES),
+    "transfer": (TRANSFER_READS, TRANSFER_WRITES),
+    "read": (READ_READS,),
+}
+"""Where records of each kind have their memory."""
 
 
 @dataclass
@@ -72,7 +95,7 @@ def _stale(run_index: RunIndex, memory: Memory) -> list[Finding]:
 def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
     if not cases:
         return []
-    lives = [Lives(journal) for journal in run_index.run.journals]
+    lives = [Lifetimes(journal) for journal in run_index.run.journals]
     first: dict[tuple[str, str], tuple[tuple[int, int], Case]] = {}
     count: dict[tuple[str, str], set[int]] = {}
     for case in cases:
@@ -94,7 +117,7 @@ def _findings(run_index: RunIndex, cases: list[Case]) -> list[Finding]:
     ]
 
 
-def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int, int], ranks: int) -> Finding:
+def _finding(run_index: RunIndex, lives: Lifetimes, case: Case, position: tuple[int, int], ranks: int) -> Finding:
     entry = Entry(case.rank, case.at, run_index.run.journals[case.rank][case.at])
     record, name = entry.record, lives.name(case.buffer)
     details = []
@@ -134,7 +157,7 @@ def _finding(run_index: RunIndex, lives: Lives, case: Case, position: tuple[int,
     )
 
 
-def _life(lives: Lives, what: str, at: int, name: str) -> str:
+def _life(lives: Lifetimes, what: str, at: int, name: str) -> str:
     """Where a life of memory began or ended. That of a graph's memory ends when its pool gives it out again."""
     raw = lives.journal[at]
     where, of = f" at {raw[WHERE]}" if raw[WHERE] else "", within(lives.journal, at)
@@ -144,7 +167,7 @@ def _life(lives: Lives, what: str, at: int, name: str) -> str:
     return f"{what} of {name} in step {raw[STEP]}{where}" + (f", in {of}" if of else "")
 
 
-def _lost(lives: Lives, buffer: int) -> str:
+def _lost(lives: Lifetimes, buffer: int) -> str:
     """Which replay may have overwritten memory of a graph's pool, so that it began another life; empty if none has:
     in that replay an earlier life of it ended.
     """
@@ -162,9 +185,32 @@ def _origin(alloc: RawRecord) -> tuple[str, str, str]:
     return alloc[STREAM], alloc[SITE], alloc[WHERE]
 
 
-def _kept(lives: Lives, buffer: int) -> str:
+def _kept(lives: Lifetimes, buffer: int) -> str:
     """What should not have happened to memory that is used after its free."""
     at = lives.allocs.get(buffer)
     if at is not None and "@" in lives.journal[at][STREAM]:
         return f"what a graph left holds until its pool ({lives.journal[at][STREAM]}) gives the memory out again"
     return "memory that a graph was captured with has to live as long as the graph is replayed"
+
+
+def used_after_free(journal: list[RawRecord]) -> list[tuple[int, int]]:
+    """(index in the journal, buffer) of each use of memory that was freed before the op was issued, in order.
+
+    The contract refuses such a use, but for two: a replay of a graph uses the memory of its capture, whatever became of
+    it; and a weak reference to a graph's output is no use once the graph's pool has given the memory out again.
+    Journals tell both by themselves, in the order of issue.
+
+        free x;  replay g: launch k reads x     ->  (at of k, x)
+    """
+    if not any(raw[KIND] == "capture" for raw in journal):
+        return []
+    freed: set[int] = set()
+    found: list[tuple[int, int]] = []
+    for at, raw in enumerate(journal):
+        kind = raw[KIND]
+        if kind == "free":
+            freed.add(raw[BUFFER])
+        elif freed and kind in PLACES:
+            gone = {ref[0] for place in PLACES[kind] for ref in raw[place] if ref[0] in freed}
+            found += [(at, buffer) for buffer in sorted(gone)]
+    return found

@@ -16,7 +16,7 @@ only one side made is no question of this check but of the deadlock's, or where 
 from __future__ import annotations
 
 from dpsim.checks.finding import Finding
-from dpsim.checks.run_index import Entry, Line, RunIndex, by_step
+from dpsim.checks.run_index import Entry, RunIndex, TransferLine, by_step
 from dpsim.contract.ops import COUNT, DTYPE, RawRecord
 
 FIELDS = {"count": COUNT, "dtype": DTYPE}
@@ -34,7 +34,7 @@ def unequal(run_index: RunIndex) -> list[Finding]:
     return findings
 
 
-def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
+def _finding(run_index: RunIndex, line: TransferLine, index: int) -> Finding:
     send, receive = line.sends[index], line.receives[index]
     field = next(name for name, at in FIELDS.items() if send.raw[at] != receive.raw[at])
     odd, why = astray(line) if send.step != receive.step else (_odd(line, index, FIELDS[field]), "")
@@ -49,7 +49,7 @@ def _finding(run_index: RunIndex, line: Line, index: int) -> Finding:
     )
 
 
-def astray(line: Line) -> tuple[Entry | None, str]:
+def astray(line: TransferLine) -> tuple[Entry | None, str]:
     """Where calls of different steps meet, or one side made more: the side that made another number of transfers than
     usual in the first step in which the sides differ, by its last call there, and what to say of it. None if nothing is
     usual, or if it made none at all.
@@ -67,7 +67,7 @@ def astray(line: Line) -> tuple[Entry | None, str]:
     return entry, f"; in step {step} rank {entry.rank} made {own} of these, its peer {other}, as in every step before"
 
 
-def _odd(line: Line, index: int, field: int) -> Entry | None:
+def _odd(line: TransferLine, index: int, field: int) -> Entry | None:
     """The side that departs from what all other transfers of the line are alike in; None if that does not tell."""
     others: list[RawRecord] = [
         entry.raw for side in line for at, entry in enumerate(side[: min(map(len, line))]) if at != index

@@ -67,25 +67,23 @@ def explore(
     """
     with one_line_errors():
         from dpsim.campaign import files
-        from dpsim.cli import explore_text as text
         from dpsim.explore import STRATEGIES, search
         from dpsim.scenario import load_scenario
         from dpsim.scenario.duration import parse_duration
         from dpsim.scenario.locate import scenario_path
 
         import_modules(module)
-        if strategy not in STRATEGIES:
-            try:
+        try:
+            if strategy not in STRATEGIES:
                 search(strategy)
-            except ValueError as error:
-                fail(f"--strategy: {error}", BAD_INPUT)
+        except ValueError as error:
+            fail(f"--strategy: {error}", BAD_INPUT)
         try:
             seconds = None if budget is None else parse_duration(budget) / 1e9
         except ValueError as error:
             fail(f"--budget: {error}", BAD_INPUT)
         options = files.Options(strategy, schedules, seconds, jobs, seed, keep_going, save)
-        paths = [scenario_path(name) for name in scenarios]
-        chosen = [(load_scenario(path), path.parent) for path in paths]
+        chosen = [(load_scenario(path), path.parent) for path in map(scenario_path, scenarios)]
         if off:
             chosen = [(with_off(one, off), base) for one, base in chosen]
         more = typed("--module", module)
@@ -97,20 +95,28 @@ def explore(
                 said = f"with {instead[0]} the first world that fails is the last one explored; leave it out"
                 fail(f"--keep-going: {said}", BAD_INPUT)
             _explore_whole(chosen, _sets(chosen, swarm, seed, offered), options, more, as_json)
-        title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
-        with Progress(f"exploring {title}", unit="schedule") as progress:
-            outcomes = files.explore_files(chosen, options, progress)
-        met = all(one.explored.unmet is None for one in outcomes)
-        if as_json:
-            rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
-            say(json.dumps({"met": met, "scenarios": rows}))
-        else:
-            say("\n\n".join(_outcome(one, more, one.explored.unmet) for one in outcomes))
-            if len(outcomes) > 1:
-                say(f"\n{text.totals([one.explored for one in outcomes])}")
-        for one in outcomes:
-            _warn(one)
-        _end(any(one.explored.exploration.lost for one in outcomes), met)
+        _explore_each(chosen, options, more, as_json)
+
+
+def _explore_each(chosen: list[tuple[Scenario, Path]], options: Options, more: list[str], as_json: bool) -> NoReturn:
+    """Each scenario as it is written."""
+    from dpsim.campaign import files
+    from dpsim.cli import explore_text as text
+
+    title = chosen[0][0].name if len(chosen) == 1 else f"{len(chosen)} scenarios"
+    with Progress(f"exploring {title}", unit="schedule") as progress:
+        outcomes = files.explore_files(chosen, options, progress)
+    met = all(one.explored.unmet is None for one in outcomes)
+    if as_json:
+        rows = [text.as_json(one.explored, one.scenario, one.traces) for one in outcomes]
+        say(json.dumps({"met": met, "scenarios": rows}))
+    else:
+        say("\n\n".join(_outcome(one, more, one.explored.unmet) for one in outcomes))
+        if len(outcomes) > 1:
+            say(f"\n{text.totals([one.explored for one in outcomes])}")
+    for one in outcomes:
+        _warn(one)
+    _end(any(one.explored.exploration.lost for one in outcomes), met)
 
 
 def _warn(outcome: Outcome) -> None:

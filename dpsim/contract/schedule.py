@@ -66,7 +66,7 @@ class Candidate(Protocol):
         Such an op comes last, so that a run shows first what it would take away."""
 
 
-class Wait(Protocol):
+class OptionalWait(Protocol):
     """An op that need not wait until all its peers have come, and may. What it says beside its label is known when the
     run has ended.
     """
@@ -103,7 +103,7 @@ class Strategy(ABC):
         """The index of an option: the first is the ordinary one, the last the strictest, under which others wait
         longer."""
 
-    def waits(self, wait: Wait) -> bool:
+    def waits(self, wait: OptionalWait) -> bool:
         """Whether an op waits that need not."""
         return self.draw(wait.label, (EAGER, RENDEZVOUS)) == 1
 
@@ -138,8 +138,16 @@ class ByLabel(Strategy):
         return self.choose(label, options)
 
 
-class CutOff(Exception):
-    """Raised by a strategy that has seen enough of a run: it ends here, and nobody is told how."""
+class RunStopped(Exception):
+    """Raised by a strategy: the run ends here, and is not judged. `run`: what there was of it by then, as far as the
+    backend knows that.
+    """
+
+    run: Any = None
+
+
+class CutOff(RunStopped):
+    """A strategy has seen enough of a run."""
 
 
 class Outgrown(CutOff):
@@ -150,7 +158,7 @@ class OutOfTime(CutOff):
     """The time for all runs is up within one. Nothing is known of this run, nor of those that it stands for."""
 
 
-class Unrepeatable(RuntimeError):
+class Unrepeatable(RunStopped, RuntimeError):
     """A run that was repeated went another way: something in it is not a function of the schedule."""
 
 

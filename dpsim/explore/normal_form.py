@@ -41,9 +41,9 @@ def normal_form(steps: Sequence[Step], causes: int | None = None) -> list[Step]:
         wanted |= step.bit
     done, order, now = 0, [], ""
     while left:
-        able = [step for step in left if not step.causes & wanted & ~done & ~step.bit]
-        own = [step for step in able if actor(step.label) == now]
-        step = min(own or able, key=lambda one: one.label)
+        enabled = [step for step in left if not step.causes & wanted & ~done & ~step.bit]
+        own = [step for step in enabled if actor(step.label) == now]
+        step = min(own or enabled, key=lambda one: one.label)
         left.remove(step)
         order.append(step)
         done |= step.bit

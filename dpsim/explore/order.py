@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from dpsim.contract.schedule import Footprint, Wait, conflict
+from dpsim.contract.schedule import Footprint, OptionalWait, conflict
 
 ClassKey: TypeAlias = frozenset[tuple[int, int]]
 
@@ -141,7 +141,7 @@ def overlap(one: Footprint, other: Footprint) -> bool:
     return False
 
 
-def lasting(waits: Sequence[Wait]) -> list[Wait]:
+def lasting(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
     """Those of a run that may last for ever, alone or together: for each, the last of its peers did not come, or came
     after one of these.
     """

@@ -6,6 +6,7 @@
     collectives/       communicators as their members share them, with time and without
     memory/            the device's memory
     calls/             the contract: streams, graphs, communicators, the rank and its life
+    wiring.py          what one run is made of
     backend.py         SimBackend, which the entry point names
 
 Each of these imports only those above it in this list.

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from dpsim.campaign.assumed import assumed
+from dpsim.campaign.explored import assumed
 from dpsim.contract.interface import Rank
 from dpsim.contract.world import Kill, World
 from tests.programs import Script, explored, touch

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from dpsim.campaign import plans
 from dpsim.campaign import processes as parallel
 from dpsim.campaign import subject as exploration
 from dpsim.campaign.explored import Explored, explore_subject
@@ -47,7 +48,7 @@ def told(found: list[Explored]) -> list[Any]:
 
 @pytest.mark.parametrize("names", [PROVEN, BROKEN], ids=["proven", "broken"])
 def test_two_processes_find_what_one_does(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "UNIT_SECONDS", 0.002)  # many units
+    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.002)  # many units
     one = explore_all(subjects(names), "dpor", jobs=1, stop_at_first=False)
     two = explore_all(subjects(names), "dpor", jobs=2, stop_at_first=False)
     assert told(one) == told(two)
@@ -70,7 +71,7 @@ def test_the_seed_gives_the_schedules_and_not_the_clock(strategy: str, monkeypat
         return told(explore_all(subjects(names), strategy, jobs=jobs, schedules=40, seed=seed))
 
     quick = classes(1, 3)
-    monkeypatch.setattr(parallel, "UNIT_SECONDS", 0.0)
+    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)
     assert classes(1, 3) == classes(2, 3) == quick
     assert strategy == "pct" or classes(1, 4) != quick
 
@@ -168,7 +169,7 @@ def test_what_was_found_before_is_told(
     error: Exception, jobs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The ninth run has no room: a failure that was found by then is told, and nothing is said of the rest."""
-    monkeypatch.setattr(parallel, "UNIT_SECONDS", 0.0)  # each unit is a run
+    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.0)  # each unit is a run
     runs = tmp_path / "runs"  # of all processes
 
     def exhaust() -> None:
@@ -223,7 +224,7 @@ def test_a_worker_that_does_not_answer_after_the_time_was_up(monkeypatch: pytest
 def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one of two, the work takes longer; with none, there is no verdict."""
     made: list[Any] = []
-    real = parallel.Worker
+    real = parallel.UnitProcess
 
     def start(*args: Any) -> Any:
         if len(made) == most:
@@ -231,7 +232,7 @@ def test_there_is_no_room_for_a_process(most: int, verdict: str, monkeypatch: py
         made.append(real(*args))
         return made[-1]
 
-    monkeypatch.setattr(parallel, "Worker", start)
+    monkeypatch.setattr(parallel, "UnitProcess", start)
     names = ["wake_pause 2x2", "wake_pause 2x2"]
     found = explore_all(subjects(names), "dpor", jobs=2)
     assert [one.verdict for one in found] == [verdict, verdict]

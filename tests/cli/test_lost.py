@@ -12,8 +12,8 @@ import pytest
 
 from dpsim import runner
 from dpsim.campaign import subject
-from dpsim.contract.world import Lost, Progress, Run, World
-from dpsim.sim.backend import SimBackend
+from dpsim.contract.world import Lost, Progress, World
+from dpsim.sim.backend import SimBackend, SimRun
 from dpsim.trace import read_trace
 from tests.cli.commands import EXPECTED, HEALTHY, SKIP, Fake, dpsim_, write
 from tests.cli.protocols import scenario
@@ -31,7 +31,7 @@ WHY = "the process of rank 1 was ended by SIGKILL"
 class Losing(SimBackend):
     """Loses every run at its end."""
 
-    def run_program(self, world: World, program: Any, prepared: Any, progress: Progress | None = None) -> Run:
+    def run_program(self, world: World, program: Any, prepared: Any, progress: Progress | None = None) -> SimRun:
         run = super().run_program(world, program, prepared, progress)
         run.ends[1], run.lost, run.observed = "died", WHY, f"lost: {WHY}"
         return run

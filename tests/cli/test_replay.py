@@ -162,7 +162,7 @@ def test_a_protocol_that_polls_now(trace: str, monkeypatch: pytest.MonkeyPatch) 
             await rank.mailbox("news").poll("news")
 
     monkeypatch.setattr(Lost, "run", polls)
-    monkeypatch.setattr("dpsim.explore.strategies.replay.Replay.__init__.__defaults__", (True, None, 30))
+    monkeypatch.setattr("dpsim.explore.strategies.replay.ScheduleReplay.__init__.__defaults__", (True, None, 30))
     answer = dpsim_("replay", trace, *MODULE, "--fallback")
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.startswith(

@@ -36,7 +36,7 @@ from dpsim.contract.ops import RawRecord
 from dpsim.contract.schedule import ByLabel
 from dpsim.contract.world import Progress, Run, World
 from dpsim.explore.strategies.base import Picker
-from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 
 Runner = Callable[..., Run]
 MANY_RECORDS = 200_000
@@ -82,7 +82,7 @@ class Repeats:
                 return first
             try:
                 second = run_program(again, world, program, prepared)
-                if isinstance(again.strategy, Replay):
+                if isinstance(again.strategy, ScheduleReplay):
                     again.strategy.end(whole=True)
                 found = difference(first, second)
             except Mismatch as mismatch:
@@ -113,7 +113,7 @@ def another(backend: Any, asked: int) -> Any:
     """
     strategy, again = backend.strategy, copy.copy(backend)
     if isinstance(strategy, Picker):
-        again.strategy = Replay(taken(strategy)[asked:])
+        again.strategy = ScheduleReplay(taken(strategy)[asked:])
         again.strategy.begin()
     elif not (strategy is None or isinstance(strategy, ByLabel)):
         return None

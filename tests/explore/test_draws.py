@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from dpsim.contract.interface import Rank
-from dpsim.contract.schedule import Wait
+from dpsim.contract.schedule import OptionalWait
 from dpsim.explore.strategies import dpor
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.lines import Line
+from dpsim.sim.hosts.early_ends import EarlyEnds
 from tests.programs import explored, world_of
 
 
@@ -79,15 +79,15 @@ async def waits_in_the_second(rank: Rank) -> None:
         await host.recv(1, "int32", 0)
 
 
-def once_for_all(self: Line, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
+def once_for_all(self: EarlyEnds, label: str, end: Op, all_came: Op) -> tuple[bool, int]:
     """A line whose first draw is that of all."""
     if self not in drawn_first:
         drawn_first[self] = NEXT(self, label, end, all_came)
     return drawn_first[self]
 
 
-NEXT = Line.next
-drawn_first: dict[Line, tuple[bool, int]] = {}
+NEXT = EarlyEnds.next
+drawn_first: dict[EarlyEnds, tuple[bool, int]] = {}
 
 
 def test_the_first_send_may_be_eager_and_the_second_not() -> None:
@@ -95,7 +95,7 @@ def test_the_first_send_may_be_eager_and_the_second_not() -> None:
 
 
 def test_a_twin_that_draws_once_for_all_sends_misses_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Line, "next", once_for_all)
+    monkeypatch.setattr(EarlyEnds, "next", once_for_all)
     assert explored(world_of(2, ["h"]), waits_in_the_second).verdict == "proven"
 
 
@@ -114,7 +114,7 @@ def test_a_ring_that_waits_as_one_is_found_at_once() -> None:
     assert (found.verdict, found.exploration.runs) == ("violated", 2)
 
 
-def by_itself(waits: Sequence[Wait]) -> list[Wait]:
+def by_itself(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
     """Only waits that would last if no other op waited."""
     return [wait for wait in waits if wait.ended and (wait.met is None or wait.met & wait.bit)]
 
@@ -124,7 +124,7 @@ def test_a_twin_that_looks_at_each_wait_alone_calls_the_ring_proven(monkeypatch:
     assert explored(world_of(6, ["h"]), passes_round).verdict == "proven"
 
 
-def never_came(waits: Sequence[Wait]) -> list[Wait]:
+def never_came(waits: Sequence[OptionalWait]) -> list[OptionalWait]:
     """Only waits for peers that never came."""
     return [wait for wait in waits if wait.ended and wait.met is None]
 

@@ -13,7 +13,7 @@ from dpsim.explore import Budget, Problem, explore
 from dpsim.explore.normal_form import fingerprint, folded, normal_form, switches
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker
-from dpsim.explore.strategies.replay import Replay
+from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.explore.strategies.walks import RandomWalk
 from tests.explore.toy import Toy, at_random
 
@@ -42,7 +42,7 @@ def test_one_for_each_class_and_it_is_one_of_its_schedules(seed: int) -> None:
         forms[walk.order.class_key()].add(tuple(form))
         assert sorted(form) == sorted(labels(walk.order.steps))
         draws = [word for word in walk.schedule if "draw" in word]
-        replay = Replay([*draws, *form], strict=False)
+        replay = ScheduleReplay([*draws, *form], strict=False)
         replay.begin()
         assert toy.run(replay).outcome == outcome, "it shows the same"
         replay.end(True)
@@ -56,7 +56,7 @@ def test_few_switches() -> None:
     toy = Toy("ra rb wx rc", "rd re rx rf")
     words = [["ra", "rb", "wx", "rc"], ["rd", "re", "rx", "rf"]]
     noted = [f"rank {rank} {words[rank][at]}[{at}]" for at in range(4) for rank in (0, 1)]
-    replay = Replay(noted)
+    replay = ScheduleReplay(noted)
     replay.begin()
     toy.run(replay)
     form = labels(normal_form(replay.order.steps))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
-from tests.house.tree import LONG, MODULES, MOST_LINES, OF_SEVERAL, ROOMS, complaints
+from tests.house.tree import LONG, MODULES, MOST_LINES, MOST_OF_A_FUNCTION, NAMESAKES, OF_SEVERAL, ROOMS, complaints
 
 
 def test_the_tree_keeps_its_rules() -> None:
@@ -41,6 +41,10 @@ def tree(tmp_path: Path) -> Path:
         write(tmp_path / "dpsim" / "sim" / name)
     write(tmp_path / "dpsim" / "sim" / "deep" / "__init__.py", '"""Nothing yet."""\n')
     write(tmp_path / "real" / "__init__.py", '"""A package."""\n')
+    for name, number in NAMESAKES.items():
+        for package in ("sim", "explore", "checks")[:number]:
+            with (tmp_path / "dpsim" / package / "__init__.py").open("a") as file:
+                file.write(f"class {name}:\n    pass\n")
     for name in ("sim", "sim/deep", "runner", *OF_SEVERAL):
         write(tmp_path / "tests" / name / "__init__.py")
     return tmp_path
@@ -99,6 +103,25 @@ def a_long_file_that_became_short(tree: Path) -> None:
     write(tree / "dpsim" / "contract" / "ops.py", "x = 1\n")
 
 
+def a_class_of_a_name_that_is_taken(tree: Path) -> None:
+    for name in ("op", "other"):
+        write(tree / "dpsim" / "sim" / f"{name}.py", "class Order:\n    pass\n")
+
+
+def a_private_class_of_a_name_that_is_taken(tree: Path) -> None:
+    for name in ("op", "other"):
+        write(tree / "dpsim" / "sim" / f"{name}.py", "class _Order:\n    pass\n")
+
+
+def a_class_name_that_became_free(tree: Path) -> None:
+    write(tree / "dpsim" / "explore" / "__init__.py", '"""A room."""\n')
+
+
+def a_function_that_is_too_long(tree: Path) -> None:
+    body = "    x = 1\n" * (MOST_OF_A_FUNCTION - 1)
+    write(tree / "dpsim" / "sim" / "op.py", f"class A:\n  def long(self):\n{body}    x = 2\n\n\ndef short():\n{body}")
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
@@ -113,6 +136,9 @@ def a_long_file_that_became_short(tree: Path) -> None:
         (a_folder_of_tests_of_nothing, "tests/sim/memory: has no namesake in dpsim/ and is none of "),
         (a_folder_of_tests_that_is_no_package, "tests/trace: is no package, it has no __init__.py"),
         (a_file_that_is_too_long, "dpsim/sim/op.py: has 301 lines, more than 300"),
+        (a_class_of_a_name_that_is_taken, "dpsim/sim/other.py: Order is a class of dpsim/sim/op.py already"),
+        (a_class_name_that_became_free, "Group: stands for fewer classes than NAMESAKES allows"),
+        (a_function_that_is_too_long, "dpsim/sim/op.py: long has 70 lines, more than 69"),
         (a_long_file_that_became_short, "dpsim/contract/ops.py: is no longer long; take it out of LONG"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
@@ -120,3 +146,8 @@ def a_long_file_that_became_short(tree: Path) -> None:
 def test_a_broken_rule_is_told(tree: Path, wrong: Callable[[Path], None], says: str) -> None:
     wrong(tree)
     assert any(complaint.startswith(says) for complaint in complaints(tree)), complaints(tree)
+
+
+def test_private_classes_may_share_a_name(tree: Path) -> None:
+    a_private_class_of_a_name_that_is_taken(tree)
+    assert complaints(tree) == []

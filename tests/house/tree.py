@@ -7,6 +7,8 @@
   that is not there.
 * A folder of tests has the name of what it tests, or is one of the few that test more than one room.
 * No file has more than 300 lines, but for a few, each with its reason.
+* Every function has less than 70 lines.
+* A class name stands for one class, but for the few of NAMESAKES.
 
 A new room is a new name here. That is on purpose: whoever adds one sees what there is.
 """
@@ -54,6 +56,8 @@ NAME = r"(?:^|(?<=  ))\w+(?:\.py|/)(?=\s|$)"
 """A module or package in a map: at the beginning of a line or of a column."""
 
 MOST_LINES = 300
+MOST_OF_A_FUNCTION = 69
+"""Lines from `def` to the end, with the signature and the docstring."""
 
 LONG = {
     "dpsim/contract/interface.py": "the contract, one file on purpose: to be read from top to bottom",
@@ -63,9 +67,13 @@ LONG = {
 """Files that may be longer, and why."""
 
 
+NAMESAKES = {"Group": 2, "Problem": 2}
+"""Names of several classes of the framework (dpsim but for dpsim/vllm, and real), and how many each: none is added."""
+
+
 def complaints(root: Path) -> list[str]:
     """What is wrong with the tree."""
-    rules = (_rooms, _maps, _folders_of_tests, _lengths)
+    rules = (_rooms, _maps, _folders_of_tests, _lengths, _functions, _class_names)
     return [complaint for rule in rules for complaint in rule(root)]
 
 
@@ -109,6 +117,33 @@ def _lengths(root: Path) -> Iterator[str]:
                 yield f"{name}: has {lines} lines, more than {MOST_LINES}"
             if lines <= MOST_LINES and name in LONG:
                 yield f"{name}: is no longer long; take it out of LONG"
+
+
+def _functions(root: Path) -> Iterator[str]:
+    for package in (*PACKAGES, "benchmarks"):
+        for file in sorted((root / package).rglob("*.py")):
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                    if lines > MOST_OF_A_FUNCTION:
+                        yield f"{file.relative_to(root)}: {node.name} has {lines} lines, more than {MOST_OF_A_FUNCTION}"
+
+
+def _class_names(root: Path) -> Iterator[str]:
+    places: dict[str, list[str]] = {}
+    for package in PACKAGES:
+        for file in sorted((root / package).rglob("*.py")):
+            if "vllm" in file.relative_to(root).parts:
+                continue
+            for node in ast.walk(ast.parse(file.read_text())):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    places.setdefault(node.name, []).append(str(file.relative_to(root)))
+    for name, files in sorted(places.items()):
+        if len(files) > NAMESAKES.get(name, 1):
+            yield f"{files[-1]}: {name} is a class of {', '.join(files[:-1])} already"
+    for name in sorted(NAMESAKES):
+        if len(places.get(name, ())) < NAMESAKES[name]:
+            yield f"{name}: stands for fewer classes than NAMESAKES allows; take it out"
 
 
 def contents(folder: Path) -> tuple[list[str], list[str]]:

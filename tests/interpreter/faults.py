@@ -15,7 +15,7 @@ import pytest
 from dpsim.backend.journal.issue import Issue
 from dpsim.checks.happens_before.clocks import Point
 from dpsim.checks.happens_before.hosts import HostState
-from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Signal
 from dpsim.checks.memory.reuse import Reuse
 from dpsim.contract.ops import RawRecord
@@ -26,7 +26,7 @@ from dpsim.sim.calls.streams import SimEvent
 from dpsim.sim.collectives import parts
 from dpsim.sim.collectives.residency import Places
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.lines import Line
+from dpsim.sim.hosts.early_ends import EarlyEnds
 from dpsim.sim.services.mailbox import Mailboxes
 
 Fault: TypeAlias = Callable[[pytest.MonkeyPatch], None]
@@ -49,7 +49,7 @@ def _waits_for_all(joins: Joins) -> Fault:
 
 
 def _sends_are_eager(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Line, "next", lambda *_: (False, 0))
+    patch.setattr(EarlyEnds, "next", lambda *_: (False, 0))
 
 
 def _groups_are_in_order(patch: pytest.MonkeyPatch) -> None:
@@ -120,13 +120,13 @@ def _queries_are_false(patch: pytest.MonkeyPatch) -> None:
 
 def _ends_prove_ends(patch: pytest.MonkeyPatch) -> None:
     """To the check, that a member is through says that its peers are."""
-    real = Meeting.arrive
+    real = WalkState.arrive
 
-    def arrive(self: Meeting, rank: int, raw: RawRecord, point: Point) -> Signal:
+    def arrive(self: WalkState, rank: int, raw: RawRecord, point: Point) -> Signal:
         clock, actor, position = point
         return real(self, rank, raw, (clock, actor, position + bool(actor)))
 
-    patch.setattr(Meeting, "arrive", arrive)
+    patch.setattr(WalkState, "arrive", arrive)
 
 
 def _communicators_without_order(patch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ START, AWAIT = ("start", "w", "h", "all_reduce", (1,)), ("await", "w")
 
 
 def assumed(reason: str) -> pytest.MarkDecorator:
-    """The contract allows more than is explored, and each verdict says so (`dpsim.campaign.assumed`)."""
+    """The contract allows more than is explored, and each verdict says so (`dpsim.campaign.explored`)."""
     return pytest.mark.xfail(strict=True, raises=AssertionError, reason=reason)
 
 

@@ -27,7 +27,7 @@ from real.cuda_graphs import CudaGraph
 from real.cuda_groups import CudaCommunicator
 from real.cuda_streams import CudaStream
 from real.mail import Mail
-from real.rank import Device, RealRank, RealStream
+from real.rank import RealDevice, RealRank, RealStream
 from real.threads import threaded_rank
 from tests.real.worlds import make_world
 
@@ -179,7 +179,7 @@ class NullWork:
         return True
 
 
-class NullDevice(Device):
+class NullDevice(RealDevice):
     """Streams are numbered from 1 in the order in which they are asked for. `fused`: ops are as `cuda_fused` has them
     wherever it may; else none are.
     """

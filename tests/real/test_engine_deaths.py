@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from dpsim.checks.told import told_text
 from dpsim.contract.world import At, Fault, Run
 from dpsim.vllm.params.arguments import EngineArguments
 from real.backend import TorchBackend
+from tests.unnoticed import told_text
 from tests.vllm.engine.watched_worlds import Seen, owed, watched
 
 pytest.importorskip("torch")

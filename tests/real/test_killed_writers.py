@@ -16,7 +16,7 @@ from dpsim.contract.ops import KIND, ORDINAL, SITE, RawRecord
 from dpsim.contract.world import World
 from real import pool
 from real.backend import TorchBackend
-from real.watch import Watch
+from real.watch import JobWatch
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.trouble import later
 
@@ -45,12 +45,12 @@ def test_every_journal_reads_back_to_its_last_whole_record(
     draw = random.Random("killed")
     victim, lengths = 0, []
 
-    class Killing(Watch):
+    class Killing(JobWatch):
         def observe(self) -> None:
             with later(draw.uniform(0, 0.15), lambda: os.kill(backend.pool.processes[victim], signal.SIGKILL)):
                 super().observe()
 
-    monkeypatch.setattr(pool, "Watch", Killing)
+    monkeypatch.setattr(pool, "JobWatch", Killing)
     for _ in range(TIMES):
         victim = draw.randrange(world.size)
         run = backend.run(world, "real_rounds", args)

@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from dpsim import runner
-from dpsim.campaign import processes
+from dpsim.campaign import plans
 from real import folder
 from real.backend import GlooBackend
 from tests.cli.commands import dpsim_, write
@@ -147,7 +147,7 @@ def test_what_forks_them(gloo: GlooBackend, number: signal.Signals) -> None:
 @pytest.mark.parametrize(("number", "times"), [(signal.SIGKILL, 50), (signal.SIGSTOP, 10)], ids=["kill", "stop"])
 def test_exploring_processes(number: signal.Signals, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A unit is given out again, so that most kills cost nothing but time."""
-    monkeypatch.setattr(processes, "UNIT_SECONDS", 0.05)
+    monkeypatch.setattr(plans, "UNIT_SECONDS", 0.05)
     names = ("t_look", "t_two", "t_lost")
     files = [str(write(Path(f"{name}.yaml"), scenario(name, ranks=4))) for name in names]
     words = ["explore", *files, "--module", "tests.cli.protocols", "--jobs", "2", "--keep-going", "--schedules", "300"]

@@ -15,7 +15,7 @@ from dpsim.sim.backend import SimBackend
 from dpsim.testing import check_backend
 from real.backend import TorchBackend
 from real.communicators import Group
-from real.lazy import Made
+from real.lazy import MadeHere
 from real.waiting import Patience, Unfinished
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.null_device import NullCalls, null_rank
@@ -83,7 +83,7 @@ SPEC = CommunicatorSpec("dp", "dp", "device", (0, 1))
 
 def test_a_rendezvous_is_once_for_each_set_of_members() -> None:
     store = Counter(5)
-    made = Made(Group(SPEC, None, store), Patience(threading.Event(), polls=True))
+    made = MadeHere(Group(SPEC, None, store), Patience(threading.Event(), polls=True))
     assert not made.knows((0, 1))
     made.meet((0, 1))
     assert (store.count, store.looks, made.knows((0, 1))) == (2, 0, True)
@@ -95,7 +95,7 @@ def test_a_rendezvous_can_be_called_off() -> None:
     over = threading.Event()
     over.set()
     with pytest.raises(Unfinished):
-        Made(Group(SPEC, None, Counter(1 << 30)), Patience(over, polls=True)).meet((0, 1))
+        MadeHere(Group(SPEC, None, Counter(1 << 30)), Patience(over, polls=True)).meet((0, 1))
 
 
 def test_a_gpu_s_calls_wait_for_the_rendezvous() -> None:
@@ -112,7 +112,7 @@ def test_a_gpu_s_calls_wait_for_the_rendezvous() -> None:
             return super().add(key, more)
 
     owner: Any = group
-    owner.made = Made(Group(SPEC, None, Told(2)), rank.patience)
+    owner.made = MadeHere(Group(SPEC, None, Told(2)), rank.patience)
     with pytest.raises(CaptureError, match="communicator dp is made at its first use"):
         _captured(rank, lambda: group.all_reduce(buffer, main))
     for _ in range(2):

@@ -19,7 +19,7 @@ from real import pool
 from real.backend import TorchBackend
 from real.crew import Crew
 from real.messages import Ready, worker_of
-from real.watch import Watch
+from real.watch import JobWatch
 from tests.cli.commands import Fake
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL, make_world
@@ -129,13 +129,13 @@ def test_a_service_that_is_taken_away_is_lost(
     """While all wait for one another: rank 1 and the services stand in gets."""
     world = replace(world, services=("desk",), stall_ns=1_500_000_000)
 
-    class Striking(Watch):
+    class Striking(JobWatch):
         def observe(self) -> None:
             victim = self.children[DESK].process.pid
             with later(0.1, lambda: os.kill(victim, number)):
                 super().observe()
 
-    monkeypatch.setattr(pool, "Watch", Striking)
+    monkeypatch.setattr(pool, "JobWatch", Striking)
     run = backend.run(world, "real_stores", {"how": "opens_and_waits", "others": "ends", "service": "opens_and_waits"})
     how = "was ended by SIGKILL" if number == signal.SIGKILL else "was stopped and did not go on"
     assert run.lost == f"the process of desk {how}"

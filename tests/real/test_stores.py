@@ -21,7 +21,7 @@ from real.backend import TorchBackend
 from real.journal_reader import read_journal
 from real.pool import Pool
 from real.ports import address, listen, listening, reach
-from real.stores import Line, Server
+from real.stores import Server, StoreConnection
 from real.waiting import Patience
 from tests.real import programs, service_programs  # noqa: F401  # registers the test programs
 from tests.real.listeners import listeners, outside
@@ -68,7 +68,9 @@ def asked(job: str) -> list[Any]:
     listener = listen(0, 0)
     assert listener is not None
     patience, number = Patience(threading.Event(), polls=True), listener.getsockname()[1]
-    own, other = (Line(connection, name) for name in ("job 1", job) if (connection := reach(0, number)) is not None)
+    own, other = (
+        StoreConnection(connection, name) for name in ("job 1", job) if (connection := reach(0, number)) is not None
+    )
     server = Server(listener, own.name, "job 1")
     server.start()
     own.set("theirs", 1, patience)

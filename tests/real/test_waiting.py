@@ -13,7 +13,7 @@ from dpsim.backend.journal.issue import Issue
 from dpsim.contract.world import CommunicatorSpec
 from real import waiting
 from real.communicators import Group
-from real.waiting import POLLS, SPIN_NS, Patience, Unfinished, Watched
+from real.waiting import POLLS, SPIN_NS, Patience, Unfinished, WatchedWork
 
 
 class Work:
@@ -214,10 +214,10 @@ def test_a_transfer_is_waited_for_once() -> None:
 
     finished: list[str] = []
     transfer = Pending([Once()], polled=False, finish=lambda: finished.append("came"))
-    Watched(transfer).done.wait()
+    WatchedWork(transfer).done.wait()
     transfer.wait()
     assert finished
     twin = Once()
-    Watched(twin).done.wait()
+    WatchedWork(twin).done.wait()
     with pytest.raises(AssertionError, match="waited for twice"):
         twin.wait()

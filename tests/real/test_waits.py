@@ -11,7 +11,7 @@ from dpsim.contract.ops import MAIN, SITE, RawRecord
 from dpsim.contract.world import End, Run, World
 from real.backend import TorchBackend
 from real.journal_file import JournalFile
-from real.journal_reader import Standing, standing
+from real.journal_reader import Unmoving, standing
 from tests.real import programs  # noqa: F401  # registers the test programs
 from tests.real.worlds import NCCL
 from tests.records import all_reduce, raw
@@ -81,24 +81,24 @@ def stored(how: str, value: object) -> RawRecord:
 
 def test_where_a_rank_stands(tmp_path: Path) -> None:
     path = tmp_path / "journal"
-    assert standing(path) == Standing(False, 0)
+    assert standing(path) == Unmoving(False, 0)
     file = JournalFile(str(path))
     repeat = [raw("injected", "sum", what="repeat"), *(all_reduce("sum", "dp", k, ordinal=k) for k in (0, 1))]
     for record, expected in [
-        *[(record, Standing(False, 0)) for record in repeat],
-        (raw("take", "box", mailbox="box", how="idle"), Standing(False, 0)),
-        (raw("learned", "sum", ordinal=1, outcome=5), Standing(True, 0)),
-        (raw("sleep", "nap", ns=77), Standing(False, 77)),
-        (raw("learned", "nap", outcome=None), Standing(True, 0)),
-        (stored("get", 99), Standing(False, 99)),
-        (raw("learned", "store.get", outcome=None), Standing(True, 0)),
-        (stored("join", 98), Standing(False, 98)),
-        (raw("learned", "store.join", outcome=5), Standing(True, 0)),
-        (stored("set", 97), Standing(True, 0)),
-        (stored("open", None), Standing(False, 0)),
-        (raw("learned", "store.open", outcome=None), Standing(True, 0)),
-        (raw("learned", "box", outcome="message"), Standing(False, 0)),
-        (raw("take", "box", ordinal=1, mailbox="box", how="get"), Standing(False, 0)),
+        *[(record, Unmoving(False, 0)) for record in repeat],
+        (raw("take", "box", mailbox="box", how="idle"), Unmoving(False, 0)),
+        (raw("learned", "sum", ordinal=1, outcome=5), Unmoving(True, 0)),
+        (raw("sleep", "nap", ns=77), Unmoving(False, 77)),
+        (raw("learned", "nap", outcome=None), Unmoving(True, 0)),
+        (stored("get", 99), Unmoving(False, 99)),
+        (raw("learned", "store.get", outcome=None), Unmoving(True, 0)),
+        (stored("join", 98), Unmoving(False, 98)),
+        (raw("learned", "store.join", outcome=5), Unmoving(True, 0)),
+        (stored("set", 97), Unmoving(True, 0)),
+        (stored("open", None), Unmoving(False, 0)),
+        (raw("learned", "store.open", outcome=None), Unmoving(True, 0)),
+        (raw("learned", "box", outcome="message"), Unmoving(False, 0)),
+        (raw("take", "box", ordinal=1, mailbox="box", how="get"), Unmoving(False, 0)),
     ]:
         file.write(record)
         assert standing(path) == expected, record

@@ -19,8 +19,8 @@ from real.child import Child
 from real.clock import SLACK_NS, Clock
 from real.fork_server import ForkServer
 from real.journal_file import JournalFile
-from real.messages import Ended
-from real.watch import Watch
+from real.messages import JobEnded
+from real.watch import JobWatch
 
 SECOND = 1_000_000_000
 POLL = SECOND // 20
@@ -50,8 +50,8 @@ class Silent:
     def send(self, message: Any) -> None:
         self.sent.append(message)
 
-    def receive(self) -> Ended:
-        return Ended(1, "finished", 0, 0, 0)
+    def receive(self) -> JobEnded:
+        return JobEnded(1, "finished", 0, 0, 0)
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ class NoClock(Clock):
 
 def watched(
     planted: Planted, monkeypatch: pytest.MonkeyPatch, world: World, path: Path, turns: Iterator[int], ends: int
-) -> Watch:
+) -> JobWatch:
     """What is seen of two ranks that end in that turn, where the turns take so long."""
     count = itertools.count(1)
 
@@ -82,7 +82,7 @@ def watched(
     monkeypatch.setattr(watch, "speaking", speaking)
     path.write_text("")
     children = cast(list[Child], [Silent(0), Silent(1)])
-    one = Watch(children, [path, path], world, 1, None)
+    one = JobWatch(children, [path, path], world, 1, None)
     one.observe()
     return one
 
@@ -148,7 +148,7 @@ def test_one_that_died_as_planned_is_not_lost_though_its_socket_is_open(
         file.close()
     monkeypatch.setattr(watch, "speaking", speaking)
     children = cast(list[Child], [Silent(0), Gone(1)])
-    seen = Watch(children, paths, replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND), 1, None)
+    seen = JobWatch(children, paths, replace(world, stall_ns=10 * SECOND, deadline_ns=60 * SECOND), 1, None)
     seen.observe()
     if planned:
         assert (seen.lost, seen.ends) == ("", ["blocked", "died"])
@@ -189,7 +189,7 @@ def test_set_up_does_not_count_it_either(planted: Planted, monkeypatch: pytest.M
     child = Silent(0)
     child.process = Process()  # type: ignore[attr-defined]
     with pytest.raises(Lost, match="does not answer for 180 s"):
-        GlooBackend().pool.crew.gather(cast(list[Child], [child]), Ended, 1)
+        GlooBackend().pool.crew.gather(cast(list[Child], [child]), JobEnded, 1)
     assert len(looks) == 180
 
 

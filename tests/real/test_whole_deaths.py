@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from dpsim.campaign.subject import Subject
-from dpsim.checks.told import told_text
 from dpsim.runner import run_scenario
 from dpsim.scenario import scenario_from
+from tests.unnoticed import told_text
 from tests.vllm.engine.watched_worlds import Seen, owed
 
 pytest.importorskip("torch")

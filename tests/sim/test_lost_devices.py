@@ -16,7 +16,7 @@ from dpsim.contract.world import At, CommunicatorSpec, Fault, Kill, World
 from dpsim.explore.order import Step
 from dpsim.explore.strategies.base import Picker
 from dpsim.explore.strategies.dpor import Dpor
-from dpsim.explore.strategies.replay import Replay
+from dpsim.explore.strategies.replay import ScheduleReplay
 from dpsim.sim.graph.lives import Lives
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.memory.device import Device
@@ -238,7 +238,7 @@ def test_a_schedule_says_whose_kernels_raise() -> None:
     done = run(FAILS, fails_beside_the_sum, choose=strategy)
     assert strategy.schedule[0] == failing_word(0)
     for strict in (True, False):
-        again: Picker = Replay(strategy.schedule, strict)
+        again: Picker = ScheduleReplay(strategy.schedule, strict)
         again.begin()
         assert run(FAILS, fails_beside_the_sum, choose=again).journals == done.journals
         again.end(whole=True)

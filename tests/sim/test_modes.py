@@ -75,9 +75,8 @@ def random_program(seed: int) -> Script:
 def test_what_a_timed_run_did_the_untimed_machine_can_do(seed: int) -> None:
     """The timed run's firing order, replayed untimed, gives equal journals: found timed, proven untimed."""
     script = random_program(seed)
-    timed = SimBackend(keep_order=True)
-    seen = timed.run_program(told(), Scripted(script), None)
-    order = iter(timed.order)
+    seen = SimBackend(keep_order=True).run_program(told(), Scripted(script), None)
+    order = iter(seen.order)
 
     def replay(label: str, options: Sequence[str]) -> int:
         return options.index(next(order)) if label == "op" else 0

@@ -60,10 +60,9 @@ def outcomes(
     """
     seen: set[Any] = set()
     subject = Subject(world, program, threads, repeats=False)
-    machine = subject.machine()
 
     def once(asked: Any) -> list[Any]:
-        run, _ = subject.on(machine, asked)
+        run, _ = subject.run(asked)
         seen.add((queried(run), tuple(run.ends)) if by_itself else told(run))
         return []
 

@@ -10,13 +10,13 @@ import pytest
 
 from dpsim.campaign.explored import Explored, explore_subject
 from dpsim.campaign.subject import Subject
-from dpsim.checks.told import ops_until_told, told_text
 from dpsim.contract.ops import KIND, RAISED_MESSAGE
 from dpsim.contract.program import Program
 from dpsim.contract.world import At, Fault, Kill, Run, World
 from dpsim.sim.backend import SimBackend
 from tests.programs import world_of
 from tests.survivors import Blind, Forgetful, Survivors
+from tests.unnoticed import ops_until_told, told_text
 
 ENDED = ("DEATH", "CRASH:PEERGONE", "CRASH:INJECTEDERROR")
 BOTH = {"device": True, "rounds": 2}

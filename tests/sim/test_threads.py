@@ -351,9 +351,8 @@ def repeats_untimed(seeds: Sequence[int]) -> bool:
     for seed in seeds:
         case = threaded_case(seed)
         world = replace(case.world, kills=())
-        timed = SimBackend(keep_order=True, memory=case.memory)
-        seen = timed.run_program(world, case.program, case.args)
-        follow = Follow(timed.order)
+        seen = SimBackend(keep_order=True, memory=case.memory).run_program(world, case.program, case.args)
+        follow = Follow(seen.order)
         try:
             again = SimBackend(choose=follow, memory=case.memory).run_program(world, case.program, case.args)
         except ValueError:

@@ -37,10 +37,10 @@ class Two(Program[Any]):
 def seen(script: Script, world: World = ALONE) -> set[tuple[Any, ...]]:
     """How the runs ended, and what they decided."""
     subject = Subject(world, Two(script), switched_off=("RACE:*", "STALE:*"), repeats=False)
-    machine, found = subject.machine(), set[tuple[Any, ...]]()
+    found = set[tuple[Any, ...]]()
 
     def once(asked: Any) -> list[Any]:
-        run, _ = subject.on(machine, asked)
+        run, _ = subject.run(asked)
         found.add((run.ends[0], *[raw[-1] for raw in run.journals[0] if raw[0] == "decision"]))
         return []
 

@@ -10,7 +10,7 @@ import pytest
 
 from dpsim.campaign.subject import Subject
 from dpsim.contract.interface import Rank
-from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.scenario import load_scenario
 from dpsim.scenario.locate import scenario_path
 from tests.programs import Script, explored, run, world_of
@@ -47,7 +47,7 @@ async def writes_or_polls(rank: Rank) -> None:
 
 def replayed(script: Script) -> None:
     """A replay of a schedule without steps."""
-    replay = Replay([])
+    replay = ScheduleReplay([])
     replay.begin()
     run(world_of(2, hosts=["h"]), script, choose=replay, memory=False)
 
@@ -77,7 +77,7 @@ def test_a_scenario_whose_draw_does_not_fit_stops_the_replay() -> None:
     """The second draw of a shipped scenario has other words than the schedule."""
     path = scenario_path("museum/m-pp-3")
     subject = Subject.of(load_scenario(path), path.parent)
-    replay = Replay(["rank 0 pp_cpu 0>1 #0: rendezvous"])
+    replay = ScheduleReplay(["rank 0 pp_cpu 0>1 #0: rendezvous"])
     replay.begin()
     assert raised(lambda: subject.run(replay)) is Mismatch
 

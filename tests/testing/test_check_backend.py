@@ -23,7 +23,7 @@ from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts import work
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.journal import plain
-from dpsim.backend.journal.planted import Planted
+from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.memory.buffers import untagged
 from dpsim.contract.interface import Stream
 from dpsim.contract.ops import KIND, OP, POST_CONTENT, POST_MAILBOX, SITE, RawRecord
@@ -189,13 +189,13 @@ class RunsWhatItCaptures(Twin):
     """A capture keeps its calls, and runs them at once as well."""
 
     def broken(self) -> None:
-        launch = capture.Capture.launch
+        launch = capture.GraphCapture.launch
 
         def runs(own: Any, stream: Any, site: str, kernel: Any, reads: Any, writes: Any, *more: Any) -> None:
             launch(own, stream, site, kernel, reads, writes, *more)
             stream._launch(KernelCall((own.journal.rank, site, 0), kernel, reads, writes, *more))
 
-        self.patch.setattr(capture.Capture, "launch", runs)
+        self.patch.setattr(capture.GraphCapture, "launch", runs)
 
 
 class ReplaysOnlyJournals(Twin):
@@ -203,7 +203,7 @@ class ReplaysOnlyJournals(Twin):
 
     def broken(self) -> None:
         self.patch.setattr(
-            graphs.Replayed, "issues", property(lambda own: False, lambda own, issues: None), raising=False
+            graphs.GraphReplay, "issues", property(lambda own: False, lambda own, issues: None), raising=False
         )
 
 
@@ -279,7 +279,7 @@ class PollsInVain(Twin):
 
 class IgnoresGates(Twin):
     def broken(self) -> None:
-        self.patch.setattr(Planted, "gate", lambda journal: None)
+        self.patch.setattr(FaultInjector, "gate", lambda journal: None)
 
 
 class TakesCallsOnWhatWasAborted(Twin):

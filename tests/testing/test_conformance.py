@@ -47,7 +47,7 @@ from dpsim.contract.ops import (
 from dpsim.contract.world import CommunicatorSpec, Run, World
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
-from dpsim.sim.calls.flags import SimFlag, Word
+from dpsim.sim.calls.flags import FlagWord, SimFlag
 from dpsim.sim.calls.rank import SimRank
 from dpsim.sim.calls.streams import SimEvent, SimStream
 from dpsim.sim.hosts.threads import SimThread
@@ -541,8 +541,8 @@ def goes_past_flags(patch: Patch) -> None:
 
 
 def shows_no_clear(patch: Patch) -> None:
-    write = Word.write
-    patch.setattr(Word, "write", lambda self, value: write(self, value) if value else None)
+    write = FlagWord.write
+    patch.setattr(FlagWord, "write", lambda self, value: write(self, value) if value else None)
 
 
 def keeps_no_wait_for_a_flag(patch: Patch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.sim.calls.flags import Word
+from dpsim.sim.calls.flags import FlagWord
 from dpsim.sim.hosts.chain import Chain
 from tests.worlds.brute import enumerate_schedules
 from tests.worlds.explored import explored, missed
@@ -32,12 +32,12 @@ def test_a_stream_that_comes_late_may_miss_a_set() -> None:
 
 def test_a_look_conflicts_with_a_clear(monkeypatch: pytest.MonkeyPatch) -> None:
     """The twin: where it does not, DPOR does not see that."""
-    holds = Word.hold
+    holds = FlagWord.hold
 
-    def alone(self: Word, chain: Chain) -> None:
+    def alone(self: FlagWord, chain: Chain) -> None:
         shared, self.resource = self.resource, ("alone", *self.resource)  # type: ignore[assignment]  # of another form than theirs
         holds(self, chain)
         self.resource = shared
 
-    monkeypatch.setattr(Word, "hold", alone)
+    monkeypatch.setattr(FlagWord, "hold", alone)
     assert len(explored(one_host(MISSES))[1]) < len(enumerate_schedules(one_host(MISSES)).outcomes)

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 
-from dpsim.backend.graphs.replaying import Memory
+from dpsim.backend.graphs.replaying import CallMemory
 from dpsim.backend.hosts.aborting import Abortable
 from dpsim.backend.hosts.arguments import (
     check_member,
@@ -166,7 +166,10 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         capture = stream.capture  # type: ignore[attr-defined]
         if capture is not None:
             self._refuse_unmade(issue, site, stream)
-            memory = Memory([source] if reads else [], tags=reads is not writes), Memory([output] if writes else [])
+            memory = (
+                CallMemory([source] if reads else [], tags=reads is not writes),
+                CallMemory([output] if writes else []),
+            )
             capture.collective(self, issue, output, source, stream, site, memory)
             return
         if reads is writes:  # in place: a tag is what the collective leaves
@@ -192,7 +195,7 @@ class JournaledDeviceCommunicator(Abortable, DeviceCommunicator):
         capture = stream.capture  # type: ignore[attr-defined]
         if capture is not None:
             self._refuse_unmade(issue, site, stream)
-            memory_of = Memory([buffer] if reads else []), Memory([buffer] if writes else [])
+            memory_of = CallMemory([buffer] if reads else []), CallMemory([buffer] if writes else [])
             capture.transfer(self, issue, buffer, stream, site, memory_of)
             return
         self._move(self.journal.transfer(self.name, issue, on, site, reads, writes), buffer, stream)

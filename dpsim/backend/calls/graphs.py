@@ -23,7 +23,7 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, Protocol
 
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
-from dpsim.backend.graphs.capture import Capture
+from dpsim.backend.graphs.capture import GraphCapture
 from dpsim.backend.graphs.replaying import Names, Replaying
 from dpsim.backend.journal.graph_records import Row
 from dpsim.backend.journal.injection import RankDied, RankHung
@@ -34,7 +34,7 @@ from dpsim.contract.interface import Buffer, Graph, Stream
 from dpsim.contract.ops import CaptureMode
 
 
-class Owner(Protocol):
+class GraphOwner(Protocol):
     """What a graph needs of its rank."""
 
     journal: Journal
@@ -58,12 +58,12 @@ class JournaledGraph(Graph):
     captures = False
     """Whether the device keeps the calls, too, and replays them by itself."""
 
-    def __init__(self, rank: Owner, name: str, pool: GraphPool) -> None:
+    def __init__(self, rank: GraphOwner, name: str, pool: GraphPool) -> None:
         self.rank = rank
         self.journal = rank.journal
         self.name = name
         self.pool = pool
-        self.kept: Capture | None = None
+        self.kept: GraphCapture | None = None
         """What was captured."""
         self._names: Names | None = None
         self._rows: tuple[Names, list[Row] | None] | None = None
@@ -138,7 +138,7 @@ class JournaledGraph(Graph):
     def _abandon(self) -> None:
         """What was captured is of no use."""
 
-    def _put(self, stream: JournaledStream, kept: Capture) -> None:
+    def _put(self, stream: JournaledStream, kept: GraphCapture) -> None:
         """Put all of it on the stream, and journal its calls."""
         self._launch(stream, kept)
         if self.captures and not self.pool.memories:
@@ -146,13 +146,13 @@ class JournaledGraph(Graph):
             if rows is not None:
                 self.journal.rows(rows)
                 return
-        replayed = Replayed(self, kept.origin.name, stream)
+        replayed = GraphReplay(self, kept.origin.name, stream)
         self.pool.overwrite(kept.memories, self.journal)
         for call in kept.calls:
             call.again(replayed)
         self.pool.loosen(kept.memories)
 
-    def _rows_for(self, kept: Capture, stream: JournaledStream) -> list[Row] | None:
+    def _rows_for(self, kept: GraphCapture, stream: JournaledStream) -> list[Row] | None:
         """The records of a replay there, if they are the same each time but for numbers of the moment."""
         names = self.names(kept.origin.name, stream.name)
         if self._rows is None or self._rows[0] is not names:
@@ -161,7 +161,7 @@ class JournaledGraph(Graph):
             self._rows = names, rows if len(rows) == len(made) else None
         return self._rows[1]
 
-    def _launch(self, stream: JournaledStream, kept: Capture) -> None:
+    def _launch(self, stream: JournaledStream, kept: GraphCapture) -> None:
         """The device replays what it captured."""
 
     def _branch(self, name: str) -> JournaledStream:
@@ -178,7 +178,7 @@ class Capturing(AbstractAsyncContextManager[None]):
         self._stream = stream
         self._mode: CaptureMode = mode
         self._site = site
-        self._capture: Capture | None = None
+        self._capture: GraphCapture | None = None
 
     def __await__(self) -> NoReturn:
         raise TypeError(self._block("awaited"))
@@ -207,7 +207,7 @@ class Capturing(AbstractAsyncContextManager[None]):
             await work
         with journal.shared.issuing:
             self._note("begin", frame, 0)
-            self._capture = Capture(graph, journal, self._stream, self._mode)
+            self._capture = GraphCapture(graph, journal, self._stream, self._mode)
             journal.shared.capturing(self._capture)
             try:
                 graph._begin(self._stream, self._mode)
@@ -246,7 +246,7 @@ class Capturing(AbstractAsyncContextManager[None]):
         graph.journal.note_at("capture", self._site, fields, frame)
 
 
-class Replayed(Replaying):
+class GraphReplay(Replaying):
     """One replay: of a graph that was captured on the stream `origin`, on the stream `target`."""
 
     def __init__(self, graph: JournaledGraph, origin: str, target: JournaledStream) -> None:

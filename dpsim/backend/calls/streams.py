@@ -8,7 +8,7 @@ from sys import _getframe
 from types import FrameType, FunctionType
 
 from dpsim.backend.graphs.branches import CapturedPoint, captured_event
-from dpsim.backend.graphs.capture import Capture
+from dpsim.backend.graphs.capture import GraphCapture
 from dpsim.backend.graphs.kernel_call import KernelCall, check_kernel
 from dpsim.backend.hosts.arguments import unknown_dtype
 from dpsim.backend.hosts.threads import JournaledFlag
@@ -82,7 +82,7 @@ class JournaledStream(OwnStream):
     def __init__(self, journal: Journal, name: str) -> None:
         self.journal = journal
         self.name = self.home = name
-        self.capture: Capture | None = None
+        self.capture: GraphCapture | None = None
         """The one that keeps what is put on it."""
 
     def alloc(self, shape: int | tuple[int, ...], dtype: DType, site: str) -> Buffer:

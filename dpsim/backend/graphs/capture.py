@@ -22,10 +22,18 @@ from types import FrameType
 from typing import Any, NoReturn, Protocol
 
 from dpsim.backend.graphs.branches import Branches, Captured, CapturedPoint, Recorded
-from dpsim.backend.graphs.holdings import Holdings
-from dpsim.backend.graphs.kept import Kept, KeptCollective, KeptFlagWait, KeptLaunch, KeptMark, KeptTransfers, KeptWait
+from dpsim.backend.graphs.capture_pool import CapturePool
+from dpsim.backend.graphs.kept import (
+    KeptCall,
+    KeptCollective,
+    KeptFlagWait,
+    KeptLaunch,
+    KeptMark,
+    KeptTransfers,
+    KeptWait,
+)
 from dpsim.backend.graphs.kernel_call import KernelCall
-from dpsim.backend.graphs.replaying import Communicator, Memory
+from dpsim.backend.graphs.replaying import CallMemory, Communicator
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
@@ -58,7 +66,7 @@ LEARNS = {
 """What each kind of awaited op that a capture forbids does, in words."""
 
 
-class Capture(Holdings):
+class GraphCapture(CapturePool):
     """One capture of a graph."""
 
     def __init__(self, graph: Keeping, journal: Journal, stream: Captured, mode: CaptureMode) -> None:
@@ -127,7 +135,7 @@ class Capture(Holdings):
 
     # ---- streams and events
 
-    def _add(self, stream: str, kept: Kept) -> None:
+    def _add(self, stream: str, kept: KeptCall) -> None:
         """A call more on a stream."""
         self._branches.advance(stream)
         self.calls.append(kept)
@@ -183,7 +191,7 @@ class Capture(Holdings):
     ) -> None:
         self.valid(site)
         journal = self.journal
-        memory = Memory(reads), Memory(writes)
+        memory = CallMemory(reads), CallMemory(writes)
         fields = stream.name, memory[0].now(), memory[1].now()
         where, delay = self._keep(stream, "launch", site, fields, _getframe(2))
         if self.graph.captures:
@@ -210,7 +218,7 @@ class Capture(Holdings):
         source: Buffer,
         stream: Captured,
         site: str,
-        memory: tuple[Memory, Memory],
+        memory: tuple[CallMemory, CallMemory],
     ) -> None:
         self.valid(site)
         name = communicator.name
@@ -242,7 +250,7 @@ class Capture(Holdings):
         buffer: Buffer,
         stream: Captured,
         site: str,
-        memory: tuple[Memory, Memory],
+        memory: tuple[CallMemory, CallMemory],
     ) -> None:
         self.valid(site)
         name = communicator.name

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from dpsim.backend.graphs.kernel_call import KernelCall
-from dpsim.backend.graphs.replaying import Communicator, Memory, Names, Replaying, Target
+from dpsim.backend.graphs.replaying import CallMemory, Communicator, Names, Replaying, Target
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.journal.graph_records import Row
 from dpsim.backend.journal.issue import Issue
@@ -21,7 +21,7 @@ from dpsim.backend.memory.pools import PoolMemory
 from dpsim.contract.interface import Buffer
 
 
-class Kept(ABC):
+class KeptCall(ABC):
     """One call. `stream`: that of the capture."""
 
     __slots__ = ("site", "stream", "where")
@@ -43,13 +43,13 @@ class Kept(ABC):
         return None
 
 
-class KeptLaunch(Kept):
+class KeptLaunch(KeptCall):
     """A kernel."""
 
     __slots__ = ("call", "delay", "memory")
 
     def __init__(
-        self, stream: str, site: str, where: str, memory: tuple[Memory, Memory], call: KernelCall, delay: int
+        self, stream: str, site: str, where: str, memory: tuple[CallMemory, CallMemory], call: KernelCall, delay: int
     ) -> None:
         super().__init__(stream, site, where)
         self.memory = memory
@@ -76,7 +76,7 @@ class KeptLaunch(Kept):
         return "launch", self.site, self.where, None, (names[self.stream], reads, writes)
 
 
-class KeptCollective(Kept):
+class KeptCollective(KeptCall):
     """A device collective. `buffers`: its output and source, where it is to be issued again."""
 
     __slots__ = ("buffers", "communicator", "issue", "memory", "places")
@@ -88,7 +88,7 @@ class KeptCollective(Kept):
         where: str,
         communicator: Communicator,
         issue: Issue,
-        memory: tuple[Memory, Memory],
+        memory: tuple[CallMemory, CallMemory],
         buffers: tuple[Buffer, Buffer] | None,
     ) -> None:
         super().__init__(stream, site, where)
@@ -117,7 +117,7 @@ class KeptCollective(Kept):
         return "collective", self.site, self.where, self.communicator.name, form
 
 
-class KeptTransfers(Kept):
+class KeptTransfers(KeptCall):
     """A transfer, or a coalesced group of them. `moves`: site, place, issue, memory and buffer of each."""
 
     __slots__ = ("communicator", "grouped", "moves", "places")
@@ -127,7 +127,7 @@ class KeptTransfers(Kept):
         self.communicator = communicator
         self.grouped = grouped
         self.places = communicator.places
-        self.moves: list[tuple[str, str, Issue, tuple[Memory, Memory], Buffer | None]] = []
+        self.moves: list[tuple[str, str, Issue, tuple[CallMemory, CallMemory], Buffer | None]] = []
 
     @property
     def size(self) -> int:  # type: ignore[override]
@@ -164,7 +164,7 @@ def _places(communicator: Communicator, places: int) -> Iterator[None]:
         communicator.places = now
 
 
-class KeptMark(Kept):
+class KeptMark(KeptCall):
     """An event recorded."""
 
     __slots__ = ()
@@ -176,7 +176,7 @@ class KeptMark(Kept):
         replay.journal.again("mark", self.site, self.where, (replay.names[self.stream], number))
 
 
-class KeptWait(Kept):
+class KeptWait(KeptCall):
     """A stream told to wait for an event of the capture."""
 
     __slots__ = ("mark",)
@@ -192,7 +192,7 @@ class KeptWait(Kept):
             replay.on(self.stream)._wait(event)
 
 
-class KeptFlagWait(Kept):
+class KeptFlagWait(KeptCall):
     """A stream told to wait for a flag: each replay looks at it."""
 
     __slots__ = ("delay", "flag")
@@ -214,7 +214,7 @@ class KeptFlagWait(Kept):
         return "flag_wait", self.site, self.where, None, (names[self.stream], self.flag.name)
 
 
-class KeptAlloc(Kept):
+class KeptAlloc(KeptCall):
     """Memory taken from the graph's pool: a replay takes it again if it was given back."""
 
     __slots__ = ("memory",)
@@ -229,7 +229,7 @@ class KeptAlloc(Kept):
         self.memory.pool.take(self.memory, replay.journal)
 
 
-class KeptFree(Kept):
+class KeptFree(KeptCall):
     """Memory given back within the capture."""
 
     __slots__ = ("memory",)

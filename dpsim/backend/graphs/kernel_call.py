@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from dpsim.backend.journal.call_site import place_in
-from dpsim.backend.journal.plain import check_plain, told
+from dpsim.backend.journal.plain import check_plain, typed
 from dpsim.contract.interface import Buffer, Frozen, Kernel
 
 
@@ -64,10 +64,10 @@ def check_kernel(kernel: Any, site: str) -> None:
     with a default that is no plain data.
     """
     if not callable(kernel):
-        raise TypeError(f"{site}: the kernel is {told(kernel)}; a function is needed, as launch(site, kernel, ...)")
+        raise TypeError(f"{site}: the kernel is {typed(kernel)}; a function is needed, as launch(site, kernel, ...)")
     if type(kernel) is not FunctionType:
         raise TypeError(
-            f"{site}: the kernel is {told(kernel)}, which may hold what changes before it runs; write a plain "
+            f"{site}: the kernel is {typed(kernel)}, which may hold what changes before it runs; write a plain "
             "function, and pass the values in args"
         )
     if kernel.__closure__:

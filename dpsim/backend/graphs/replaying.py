@@ -39,7 +39,7 @@ class Target(Protocol):
     def _wait_flag(self, flag: Any) -> None: ...
 
 
-class Memory:
+class CallMemory:
     """The memory of a call as records name it, now or later."""
 
     __slots__ = ("_parts", "fixed", "scratch")

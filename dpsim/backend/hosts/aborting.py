@@ -6,13 +6,13 @@ await communicator.barrier()            # Aborted
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 
 from dpsim.backend.journal.journal import Journal
 from dpsim.contract.interface import Aborted
 
 
-class Abortable:
+class Abortable(ABC):
     """The part of a communicator that aborting needs. `aborted`: this rank has given it up."""
 
     __slots__ = ()

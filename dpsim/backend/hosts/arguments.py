@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpsim.backend.hosts.work import Work
-from dpsim.backend.journal.plain import told, whole
+from dpsim.backend.journal.plain import typed, whole
 from dpsim.contract.interface import Buffer, DeviceCommunicator, HostArray, HostCommunicator
 from dpsim.contract.ops import DTYPES
 from dpsim.contract.words import short
@@ -74,7 +74,7 @@ def count_of(buffer: Buffer, communicator: DeviceCommunicator) -> int:
     except AttributeError:
         pass
     raise TypeError(
-        f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {told(buffer)}; memory of the host "
+        f"{communicator.name}: a Buffer is needed, which Stream.alloc gives, not {typed(buffer)}; memory of the host "
         "goes through rank.host(...)"
     )
 
@@ -105,5 +105,5 @@ def dtype_of(array: HostArray, site: str) -> str:
             cure = "await its read, or use rank.device(...)"
         elif isinstance(array, Work):
             cure = "its result is one"
-        raise TypeError(f"{site}: a numpy array is needed, not {told(array)}; {cure}")
+        raise TypeError(f"{site}: a numpy array is needed, not {typed(array)}; {cure}")
     raise TypeError(f"{site}: dtype {array.dtype} is none of {', '.join(DTYPES)}; write array.astype(np.int32)")

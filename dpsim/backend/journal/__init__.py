@@ -6,7 +6,7 @@ misuse.py          messages for mistakes that Python reports in words of its own
 plain.py           the checks of messages, decisions, arguments of kernels, and numbers
 injection.py       faults and delays of one rank, by address
 graph_records.py   the records of captures and replays
-planted.py         the records of faults and delays
+fault_injector.py  the records of faults and delays
 journal.py         the gate of every op: address, record, injected faults
 whereabouts.py     the op at which each rank stands
 trouble.py         failures of the machine itself, which are no verdict

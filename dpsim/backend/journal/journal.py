@@ -37,11 +37,11 @@ from zlib import crc32
 from numpy import ndarray
 
 from dpsim.backend.journal.call_site import Site, place_of, raised_at
+from dpsim.backend.journal.fault_injector import FaultInjector
 from dpsim.backend.journal.graph_records import Lawful
 from dpsim.backend.journal.injection import IN_TIME, Injections
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.misuse import said
-from dpsim.backend.journal.planted import Planted
 from dpsim.contract.ops import MAIN, ORDINAL, SITE, STEP, THREAD, RawRecord, Refs
 from dpsim.contract.world import World
 
@@ -84,7 +84,7 @@ class RankJournal:
             journal.looks = capture is not None or bool(self.injections) or journal.turn is not None
 
 
-class Journal(Planted):
+class Journal(FaultInjector):
     """Addresses, records and injections of one host thread of a rank."""
 
     def __init__(self, shared: RankJournal, thread: str) -> None:

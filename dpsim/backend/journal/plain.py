@@ -45,7 +45,7 @@ def check_plain(value: Any, what: str, site: str, named: bool = True, compared: 
                 check_plain(item, what, site, named, compared)
     elif type(value) not in PLAIN:
         raise TypeError(
-            f"{site}: {what} has {told(value, cured=True)}; it must be a number, a string, a truth value, None or a "
+            f"{site}: {what} has {typed(value, cured=True)}; it must be a number, a string, a truth value, None or a "
             "tuple of these"
         )
     elif compared and value != value:
@@ -59,7 +59,7 @@ def whole(number: Any, what: str, site: str, least: int | None = None) -> int:
     try:
         value = int(index(number))
     except TypeError:
-        raise TypeError(f"{site}: {what} is {told(number, cured=True)}; an integer is needed") from None
+        raise TypeError(f"{site}: {what} is {typed(number, cured=True)}; an integer is needed") from None
     if least is not None and value < least:
         raise ValueError(f"{site}: {what} is {value}; at least {least} is needed")
     return value
@@ -71,11 +71,11 @@ def shape_of(shape: Any, site: str) -> tuple[int, ...]:
     return tuple([whole(size, "a size of the shape", site, 0) for size in sizes])
 
 
-def told(value: Any, cured: bool = False) -> str:
+def typed(value: Any, cured: bool = False) -> str:
     """A value with its type; `cured`: and what plain data to write instead where that is known. Without addresses of
     objects: what is told goes into journals, and a run made again has others.
 
-    >>> told(3.5), told([object()])
+    >>> typed(3.5), typed([object()])
     ('3.5 (float)', '[<object object>] (list)')
     """
     kind = type(value)

@@ -14,7 +14,7 @@ from dpsim.backend.hosts.work import Outcome, Work
 from dpsim.backend.journal.issue import Issue
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.journal.misuse import CONTRACT, a_or_an
-from dpsim.backend.journal.plain import PLAIN, check_plain, told
+from dpsim.backend.journal.plain import PLAIN, check_plain, typed
 from dpsim.backend.memory.pools import PoolMemory
 from dpsim.contract.interface import (
     Buffer,
@@ -219,10 +219,10 @@ def check_buffers(site: str, reads: Any, writes: Any) -> None:
     """Raise TypeError for what are no lists of buffers."""
     for name, buffers in (("reads", reads), ("writes", writes)):
         if not isinstance(buffers, list | tuple):
-            raise TypeError(f"{site}: {name} is {told(buffers)}; a list of buffers is needed, as {name}=[x]")
+            raise TypeError(f"{site}: {name} is {typed(buffers)}; a list of buffers is needed, as {name}=[x]")
         for one in buffers:
             if not isinstance(one, JournaledBuffer):
-                raise TypeError(f"{site}: {name} has {told(one)}; a Buffer is needed, which Stream.alloc gives")
+                raise TypeError(f"{site}: {name} has {typed(one)}; a Buffer is needed, which Stream.alloc gives")
 
 
 def untagged(refs: Refs) -> Refs:
@@ -234,7 +234,7 @@ def of_this_backend(thing: Any, kind: type[Any]) -> Any:
     """The thing, if it is of that class. Raises TypeError for one of another backend."""
     if not isinstance(thing, kind):
         wanted = next(a_or_an(one) for one in CONTRACT if issubclass(kind, one))
-        raise TypeError(f"{wanted} of this backend is needed, not {told(thing)}")
+        raise TypeError(f"{wanted} of this backend is needed, not {typed(thing)}")
     return thing
 
 

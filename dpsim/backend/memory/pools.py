@@ -31,7 +31,7 @@ from dpsim.backend.journal.journal import Journal
 from dpsim.contract.ops import DTYPES, SMALL_BLOCK, DType, Place, Ref, Refs
 
 
-class Named(Protocol):
+class NamesMemory(Protocol):
     """What names memory: a buffer, a view of it, or one with a tag."""
 
     ref: Ref
@@ -44,7 +44,7 @@ class Named(Protocol):
         """It has that number from now on."""
 
 
-class Keeper(Protocol):
+class CaptureOfPool(Protocol):
     """What buffers need of a capture."""
 
     under_way: bool
@@ -62,14 +62,14 @@ class PoolMemory:
     count of its pool; 0: it was not given back.
     """
 
-    def __init__(self, capture: Keeper, pool: GraphPool, home: str, address: tuple[str, int, str]) -> None:
+    def __init__(self, capture: CaptureOfPool, pool: GraphPool, home: str, address: tuple[str, int, str]) -> None:
         self.capture = capture
         self.pool = pool
         self.home = home
         self.site, self.ordinal, self.where = address
         self.number = -1
         self.form: tuple[int, DType, Place | None] = 0, "int32", None
-        self.named: WeakSet[Named] = WeakSet()
+        self.named: WeakSet[NamesMemory] = WeakSet()
         """All that names it: the buffer, its views, and those with tags."""
         self.gone: list[str] = []
         """Of these the mark that they have to ask before they are used."""
@@ -79,7 +79,7 @@ class PoolMemory:
         self.alive = True
         """Whether its present life has not ended."""
 
-    def of(self, buffer: Named) -> PoolMemory:
+    def of(self, buffer: NamesMemory) -> PoolMemory:
         """It is that buffer's, and one of the pool's."""
         self.pool.memories.append(self)
         self.number = buffer.ref[0]
@@ -141,7 +141,9 @@ class Scratch(PoolMemory):
     and gives it back: it may lie where memory lies that was taken after the first of them, or given back before one.
     """
 
-    def __init__(self, capture: Keeper, pool: GraphPool, home: str, address: tuple[str, int, str], small: bool) -> None:
+    def __init__(
+        self, capture: CaptureOfPool, pool: GraphPool, home: str, address: tuple[str, int, str], small: bool
+    ) -> None:
         super().__init__(capture, pool, home, address)
         self.form = 1 if small else SMALL_BLOCK, "int32", None
         self.first = self.taken

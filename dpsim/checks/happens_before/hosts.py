@@ -12,8 +12,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock
-from dpsim.checks.happens_before.mailboxes import Box, Posts
-from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.mailboxes import MailboxHistory, Posts
+from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.streams import Fire, StreamState
 from dpsim.contract.ops import (
@@ -56,7 +56,7 @@ def lane_of(raw: RawRecord, place: int) -> Lane:
 class HostState(HostPoint):
     """A host: what it knows and how far its journal was walked."""
 
-    def __init__(self, meeting: Meeting, rank: int, journal: list[RawRecord], actor: int) -> None:
+    def __init__(self, meeting: WalkState, rank: int, journal: list[RawRecord], actor: int) -> None:
         self.meeting, self.rank, self.journal, self.actor = meeting, rank, journal, actor
         self.clock = meeting.clocks.nothing
         self.at = self.position = 0
@@ -251,7 +251,7 @@ class HostState(HostPoint):
     def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
         """Take over what is known after an op that returned; False if the walk has not come to it."""
         clocks = self.meeting.clocks
-        if type(source) is Box:
+        if type(source) is MailboxHistory:
             if outcome is not None:
                 known, late = source.take(outcome, posts, clocks)
                 if late is not None:
@@ -275,7 +275,7 @@ class HostState(HostPoint):
         """Whether the host has stopped at a message that posts explain which the walk has come to."""
         raw = self.journal[self.at]
         source = self.pending.get(raw[ADDRESS]) if raw[KIND] == "learned" else None
-        return type(source) is Box and source.explains(raw[LEARNED_OUTCOME])
+        return type(source) is MailboxHistory and source.explains(raw[LEARNED_OUTCOME])
 
 
 ISSUE: dict[str, Callable[[HostState, int, RawRecord], None]] = {

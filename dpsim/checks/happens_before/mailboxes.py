@@ -77,7 +77,7 @@ class Letters:
         return self.posts[number][1].clock if number >= 0 else clocks.nothing
 
 
-class Explained(NamedTuple):
+class Explanations(NamedTuple):
     """What the explanations of all messages taken so far have in common. Lists have an entry for each sender."""
 
     sure: list[int]  # so many of its posts are taken
@@ -86,7 +86,7 @@ class Explained(NamedTuple):
     left: Counter[Any]  # messages by content that are not accounted for
 
 
-class Box:
+class MailboxHistory:
     """A mailbox. `counts`: whether messages are counted. `mixed`: several threads of a rank post or take."""
 
     def __init__(self) -> None:
@@ -150,7 +150,7 @@ class Box:
         known = [post.clock for post in maybe if post.clock is not None]
         return (clocks.common(known) if known else None), None
 
-    def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explained | None:
+    def _explain(self, message: Any, senders: list[Letters], there: bool) -> Explanations | None:
         """After one more message; None if no post explains it. `there`: by what the walk has come to."""
         ends = [one.sent if there else len(one.posts) for one in senders]
         begin, sure, left = [one.sure for one in senders], [one.sure for one in senders], self._left
@@ -169,7 +169,7 @@ class Box:
             ends = [one.sure if number is None else number + 1 for one, number in zip(senders, first, strict=True)]
             if len(may) == 1:  # all up to its first such post
                 sure[may[0]] = ends[may[0]]
-        return Explained(sure, ends, first, left)
+        return Explanations(sure, ends, first, left)
 
 
 def _count(senders: list[Letters], ends: list[int], sure: list[int], left: Counter[Any]) -> list[int] | None:
@@ -215,7 +215,7 @@ def _find(one: Letters, content: Any, at: int, end: int) -> int | None:
     return next((number for number in range(at, end) if one.posts[number][0] == content), None)
 
 
-class Notice:
+class NoticePost:
     """That an actor is gone, for one who watches it: a post that is there when both have come so far."""
 
     __slots__ = ("_known", "_letters")
@@ -233,14 +233,14 @@ class Notice:
         self._letters.sent = 1
 
 
-class Mail:
+class MailOrder:
     """The mailboxes of a run. Those that `lossy` ranks post to are not counted."""
 
     def __init__(self, lossy: Collection[int] = ()) -> None:
         self._lossy = lossy
-        self._boxes: defaultdict[tuple[int, str], Box] = defaultdict(Box)
-        self._watched: defaultdict[int, list[Notice]] = defaultdict(list)
-        self._watches: dict[tuple[int, Any], Notice] = {}
+        self._boxes: defaultdict[tuple[int, str], MailboxHistory] = defaultdict(MailboxHistory)
+        self._watched: defaultdict[int, list[NoticePost]] = defaultdict(list)
+        self._watches: dict[tuple[int, Any], NoticePost] = {}
 
     def add(self, rank: int, raw: RawRecord) -> None:
         """Before the walk: a record of the run that may tell of a post."""
@@ -257,7 +257,7 @@ class Mail:
         box, at = self._boxes[rank, raw[WATCH_MAILBOX]], (rank, raw[ADDRESS])
         letters = box.senders[at] = Letters()
         letters.posts.append((("gone", raw[WATCH_ACTOR]), Signal()))
-        notice = self._watches[at] = Notice(letters)
+        notice = self._watches[at] = NoticePost(letters)
         self._watched[raw[WATCH_ACTOR]].append(notice)
 
     def watches(self, rank: int, raw: RawRecord, clock: Clock, clocks: Clocks, ready: list[Waiter]) -> None:
@@ -291,5 +291,5 @@ class Mail:
         letters.posts[letters.sent][1].set(clock, 0, 0, ready)
         letters.sent += 1
 
-    def box(self, rank: int, name: str) -> Box:
+    def box(self, rank: int, name: str) -> MailboxHistory:
         return self._boxes[rank, name]

@@ -1,7 +1,7 @@
 """Where hosts and streams meet while a run is walked: collectives, sends, messages, and who can go on.
 
-Hosts and streams know the `Meeting`, never another rank's or the walk that drives them. Each puts there what others may
-come after, and finds there what it comes after itself.
+Hosts and streams know the `WalkState`, never another rank's or the walk that drives them. Each puts there what others
+may come after, and finds there what it comes after itself.
 
     part = meeting.arrive(rank, record, point)       # part.clock is None until all have come that it waits for
     meeting.sends["pp", 0, 1, seq].set(...)          # the receiver, or its stream, is in meeting.ready if it waits
@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from dpsim.checks.happens_before.clocks import Clocks, Point
-from dpsim.checks.happens_before.mailboxes import Mail
+from dpsim.checks.happens_before.mailboxes import MailOrder
 from dpsim.checks.happens_before.points import Signal, Sink, Waiter
 from dpsim.contract.ops import CALL, COMMUNICATOR, SEQ, RawRecord
 from dpsim.contract.rules.wait_set import awaited
@@ -32,7 +32,7 @@ class Gathering:
         self.parts: list[tuple[Signal, int, Sequence[int]]] = []
 
 
-class Meeting:
+class WalkState:
     """What all hosts and streams of a walk share. `members`: communicator -> its ranks.
 
     `joint`: all members of a collective wait for all. `sends`: by (communicator, sender, receiver, number). `ready`:
@@ -40,7 +40,7 @@ class Meeting:
     """
 
     def __init__(
-        self, clocks: Clocks, sink: Sink, mail: Mail, members: Mapping[str, Sequence[int]], joint: bool = False
+        self, clocks: Clocks, sink: Sink, mail: MailOrder, members: Mapping[str, Sequence[int]], joint: bool = False
     ) -> None:
         self.clocks, self.sink, self.mail, self.members, self.joint = clocks, sink, mail, members, joint
         self.ready: list[Waiter] = []

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dpsim.checks.happens_before.clocks import Clock
-from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Signal, StreamPoint
 from dpsim.contract.ops import (
     COLLECTIVE_READS,
@@ -42,7 +42,7 @@ class StreamState(StreamPoint):
 
     __slots__ = ("meeting", "part", "queue", "seen")
 
-    def __init__(self, meeting: Meeting, rank: int, name: str, actor: int) -> None:
+    def __init__(self, meeting: WalkState, rank: int, name: str, actor: int) -> None:
         super().__init__(meeting.clocks, rank, name, actor)
         self.meeting = meeting
         self.seen = self.clock  # what the host knew when it issued the last item that fired

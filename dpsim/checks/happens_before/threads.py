@@ -29,7 +29,7 @@ from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.flags import FlagSignals
 from dpsim.checks.happens_before.hosts import ISSUE, HostState
 from dpsim.checks.happens_before.mailboxes import Posts
-from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.contract.ops import (
     ADDRESS,
@@ -53,10 +53,10 @@ class FlagState:
 
     def __init__(self) -> None:
         self.clock: Clock | None = None
-        self.waiting: list[Look] = []
+        self.waiting: list[FlagLook] = []
 
 
-class Look:
+class FlagLook:
     """A wait or query that has not returned, and what is known when it does; None: nothing."""
 
     __slots__ = ("clock", "flag", "waits")
@@ -85,13 +85,13 @@ class Joined:
 class ThreadedHost(HostState):
     """A host with several threads. `clock`, `actor` and `position` are those of the thread whose record is walked."""
 
-    def __init__(self, meeting: Meeting, rank: int, journal: list[RawRecord], actors: dict[str, int]) -> None:
+    def __init__(self, meeting: WalkState, rank: int, journal: list[RawRecord], actors: dict[str, int]) -> None:
         super().__init__(meeting, rank, journal, actors.get(MAIN, 0))
         self._actors = actors
         self._thread = MAIN
         self._known: dict[str, tuple[Clock, int]] = {}  # of the threads whose turn it is not: clock, position
         self._flags: dict[str, FlagState] = {}
-        self._looks: dict[str, list[Look]] = {}
+        self._looks: dict[str, list[FlagLook]] = {}
         self._lives: dict[str, int] = {}  # how often a thread of that name was started
         self._ends: dict[tuple[str, int], Clock] = {}
         self._signals = FlagSignals(journal)
@@ -139,7 +139,7 @@ class ThreadedHost(HostState):
         if how == "clear":
             flag.clock = None
         elif how != "set":
-            look = self.pending[raw[ADDRESS]] = Look(flag, how == "wait")
+            look = self.pending[raw[ADDRESS]] = FlagLook(flag, how == "wait")
             self._looks.setdefault(self._thread, []).append(look)
         elif flag.clock is None:
             flag.clock = self.clock
@@ -161,7 +161,7 @@ class ThreadedHost(HostState):
 
     def _learn(self, source: Any, outcome: Any, posts: Posts) -> bool:
         known: Clock | None
-        if type(source) is Look:
+        if type(source) is FlagLook:
             self._looks[self._thread].remove(source)
             known = source.clock if outcome is not False else None
         elif type(source) is Joined:

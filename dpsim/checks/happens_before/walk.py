@@ -50,8 +50,8 @@ from typing import NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clocks, clocks_for
 from dpsim.checks.happens_before.hosts import HostState, Lane, lane_of
-from dpsim.checks.happens_before.mailboxes import Mail
-from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.mailboxes import MailOrder
+from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import Sink
 from dpsim.checks.happens_before.streams import StreamState
 from dpsim.checks.happens_before.threads import ThreadedHost
@@ -90,7 +90,7 @@ class Walk:
         """`joint`: to see who would stand where, all members of a collective wait for all. `hosts_act`: hosts are
         actors, too; dear, and seldom needed.
         """
-        mail = Mail({rank for rank, end in enumerate(run.ends) if end == "died"})
+        mail = MailOrder({rank for rank, end in enumerate(run.ends) if end == "died"})
         found = [_scan(rank, journal, mail) for rank, journal in enumerate(run.journals)]
         self.plain = run.finished and all(len(one.lengths) < 2 for one in found)
         actors = [0, *[length for one in found if len(one.lengths) > 1 for length in one.lengths.values()]]
@@ -100,7 +100,7 @@ class Walk:
                 hosts[rank][thread] = len(actors)
                 actors.append(allocs)
         members = {spec.name: spec.ranks for spec in world.communicators}
-        self.meeting = meeting = Meeting(clocks(actors), sink, mail, members, joint)
+        self.meeting = meeting = WalkState(clocks(actors), sink, mail, members, joint)
         self.hosts = [
             ThreadedHost(meeting, rank, run.journals[rank], acting)
             if found[rank].threaded
@@ -151,7 +151,7 @@ class _Scan(NamedTuple):
     threaded: bool
 
 
-def _scan(rank: int, journal: list[RawRecord], mail: Mail) -> _Scan:
+def _scan(rank: int, journal: list[RawRecord], mail: MailOrder) -> _Scan:
     """Posts are noted on the way."""
     lengths: dict[str | Lane, int] = {}
     groups: dict[int, int] = {}

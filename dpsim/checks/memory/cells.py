@@ -46,7 +46,6 @@ ends before it.
 BY_STREAM: Final = 0
 BY_POSITION: Final = 1
 BY_HOW: Final = 5
-BY_TAG: Final = 6
 
 
 class Cell:
@@ -65,7 +64,7 @@ class Cell:
         return cell
 
 
-class Segment:
+class CellRange:
     """Cells side by side: `bounds[i]` is where `cells[i]` starts; None where nothing was touched."""
 
     __slots__ = ("bounds", "cells")

@@ -130,10 +130,9 @@ def in_order(journal: list[RawRecord]) -> bool:
     for at, raw in enumerate(journal):
         kind = raw[KIND]
         if kind == "learned":
-            if pending:
-                learns = pending.pop(raw[ADDRESS], None)
-                if learns is not None and (raw[LEARNED_OUTCOME] or not learns[1]):
-                    memory.learn(learns[0])
+            learns = pending.pop(raw[ADDRESS], None) if pending else None
+            if learns is not None and (raw[LEARNED_OUTCOME] or not learns[1]):
+                memory.learn(learns[0])
         elif kind == "launch":
             stream = streams.get(raw[STREAM])
             if stream is None or stream.seen is not memory.host:

@@ -30,29 +30,29 @@ from typing import NamedTuple
 
 from dpsim.checks.happens_before.clocks import Clock
 from dpsim.checks.happens_before.points import NO_MARKS, Held, HostPoint, Signal, StreamPoint
-from dpsim.checks.memory.cells import BY_POSITION, BY_STREAM, Cell, RawAccess, Segment
+from dpsim.checks.memory.cells import BY_POSITION, BY_STREAM, Cell, CellRange, RawAccess
 from dpsim.contract.ops import Ref
 
 MANY = 256
 """Kept accesses from which on it is worth a look which of them can be forgotten."""
 
 
-class Pool:
+class BlockPool:
     """Where blocks of a stream come from and go back to.
 
     `freed`: how many buffers it got back. `left`: the last accesses of these, on each stream in order, which perhaps
-    some write does not come after. `written`: the greatest `Life.after` of a buffer that was written.
+    some write does not come after. `written`: the greatest `Lifetime.after` of a buffer that was written.
     """
 
     __slots__ = ("freed", "left", "written")
 
     def __init__(self) -> None:
         self.freed = 0
-        self.left: dict[StreamPoint, list[tuple[int, int, RawAccess, Life]]] = {}
+        self.left: dict[StreamPoint, list[tuple[int, int, RawAccess, Lifetime]]] = {}
         self.written = 0
 
 
-class Life:
+class Lifetime:
     """A buffer from its alloc on.
 
     `pool`: None where the backend does not say where memory lies, or the walk has not come to the alloc. `after`: how
@@ -65,7 +65,7 @@ class Life:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.pool: Pool | None = None
+        self.pool: BlockPool | None = None
         self.after = self.freed = 0
         self.held: Held = None
         self.marks: Mapping[StreamPoint, Signal] = NO_MARKS
@@ -73,7 +73,7 @@ class Life:
         self.writers: tuple[StreamPoint, ...] = ()
         self.written: tuple[tuple[RawAccess, Clock], ...] = ()
         self.spans: dict[Ref, list[Cell]] = {}
-        self.segment: Segment | None = None
+        self.segment: CellRange | None = None
 
     def forget(self) -> None:
         """There will be no accesses any more. Its marks may still be asked for."""
@@ -83,9 +83,9 @@ class Life:
 class Conflict(NamedTuple):
     """An access of a buffer and a write of another one that may have its memory; `stale`: the write comes before."""
 
-    old: Life
+    old: Lifetime
     access: RawAccess
-    new: Life
+    new: Lifetime
     write: RawAccess
     stale: bool
 
@@ -97,23 +97,23 @@ class Reuse:
         self.found: list[Conflict] = []
         self.unsure = False
         """Whether it depends on marks that come after an alloc, and the walk had no hosts among its actors."""
-        self._pools: dict[tuple[str, bool], Pool] = {}
-        self._recent: list[Life] = []  # taken since all that was issued had happened
+        self._pools: dict[tuple[str, bool], BlockPool] = {}
+        self._recent: list[Lifetime] = []  # taken since all that was issued had happened
         self._open: list[Conflict] = []  # if marks that were not set yet allow it
         self._host: HostPoint | None = None
         self._kept, self._most = 0, MANY
 
-    def taken(self, life: Life, host: HostPoint, home: str, small: bool) -> None:
+    def taken(self, life: Lifetime, host: HostPoint, home: str, small: bool) -> None:
         """The host gets a buffer."""
         pool = self._pools.get((home, small))
         if pool is None:
-            pool = self._pools[home, small] = Pool()
+            pool = self._pools[home, small] = BlockPool()
         life.pool = pool
         life.after, life.held = pool.freed, host.held
         self._host = host
         self._recent.append(life)
 
-    def freed(self, life: Life, marks: Mapping[StreamPoint, Signal]) -> None:
+    def freed(self, life: Lifetime, marks: Mapping[StreamPoint, Signal]) -> None:
         """A buffer is given back."""
         life.freed, life.marks = 1, marks
         pool = life.pool
@@ -127,7 +127,7 @@ class Reuse:
         """All that was issued has happened: no freed buffer has accesses to come."""
         self._recent.clear()
 
-    def wrote(self, life: Life, write: RawAccess) -> None:
+    def wrote(self, life: Lifetime, write: RawAccess) -> None:
         """The first write of a buffer on its stream."""
         stream, pool = write[BY_STREAM], life.pool
         clock = stream.clock
@@ -139,7 +139,7 @@ class Reuse:
             if pool.left:
                 self._look(life, pool, write, clock)
 
-    def late(self, life: Life, access: RawAccess) -> None:
+    def late(self, life: Lifetime, access: RawAccess) -> None:
         """An access of a buffer that its host has freed already. It was issued before, so no write of a newer buffer
         that was met comes after it.
         """
@@ -151,15 +151,15 @@ class Reuse:
 
     def close(self) -> None:
         """The walk is over: what marks were not set will not be."""
-        told = {(conflict.old.number, conflict.access) for conflict in self.found}
+        known = {(conflict.old.number, conflict.access) for conflict in self.found}
         opened, self._open = self._open, []
         for conflict in _stale_first(opened):
             once = conflict.old.number, conflict.access
-            if once not in told and self._decide(conflict):
-                told.add(once)
+            if once not in known and self._decide(conflict):
+                known.add(once)
         self._open.clear()
 
-    def _before(self, old: Life, pool: Pool, access: RawAccess) -> list[Conflict]:
+    def _before(self, old: Lifetime, pool: BlockPool, access: RawAccess) -> list[Conflict]:
         """The writes of newer buffers that were met before an access of an older one."""
         stream = access[BY_STREAM]
         found = []
@@ -170,7 +170,7 @@ class Reuse:
                     found.append(Conflict(old, access, new, write, stale))
         return _stale_first(found)
 
-    def _keep(self, pool: Pool, life: Life, access: RawAccess) -> None:
+    def _keep(self, pool: BlockPool, life: Lifetime, access: RawAccess) -> None:
         """An access that later buffers of the pool have to be held against."""
         stream = access[BY_STREAM]
         if stream in life.marks or not stream.actor:
@@ -198,7 +198,7 @@ class Reuse:
                 self._kept += len(left)
         self._most = max(MANY, 2 * self._kept)
 
-    def _look(self, new: Life, pool: Pool, write: RawAccess, clock: Clock) -> None:
+    def _look(self, new: Lifetime, pool: BlockPool, write: RawAccess, clock: Clock) -> None:
         """Hold a write against all that is left of older buffers."""
         stream, after = write[BY_STREAM], new.after
         knows = stream.clocks.knows
@@ -225,7 +225,7 @@ class Reuse:
             return True
         return False
 
-    def _covers(self, old: Life, access: RawAccess) -> bool:
+    def _covers(self, old: Lifetime, access: RawAccess) -> bool:
         """Whether an access is over when the marks of its buffer have passed."""
         stream, position = access[BY_STREAM], access[BY_POSITION]
         return stream in old.marks or any(
@@ -249,6 +249,6 @@ def _stale_first(conflicts: list[Conflict]) -> list[Conflict]:
     return sorted(conflicts, key=lambda conflict: not conflict.stale)
 
 
-def _unknown(streams: Sequence[StreamPoint], actor: int, entry: tuple[int, int, RawAccess, Life]) -> bool:
+def _unknown(streams: Sequence[StreamPoint], actor: int, entry: tuple[int, int, RawAccess, Lifetime]) -> bool:
     """Whether one of the streams does not come after the access of an entry."""
     return not all(stream.clocks.knows(stream.clock, actor, entry[0]) for stream in streams)

@@ -23,8 +23,8 @@ from typing import NamedTuple
 
 from dpsim.checks.happens_before.points import HostPoint, Signal, StreamPoint
 from dpsim.checks.happens_before.walk import Walk
-from dpsim.checks.memory.cells import BY_HOW, BY_POSITION, BY_STREAM, Access, Cell, RawAccess, Segment
-from dpsim.checks.memory.reuse import Life, Reuse
+from dpsim.checks.memory.cells import BY_HOW, BY_POSITION, BY_STREAM, Access, Cell, CellRange, RawAccess
+from dpsim.checks.memory.reuse import Lifetime, Reuse
 from dpsim.contract.ops import (
     ALLOC_COUNT,
     ALLOC_DTYPE,
@@ -64,11 +64,11 @@ class Version(NamedTuple):
     write: Access
 
 
-class Lives(dict[int, Life]):
+class BuffersByNumber(dict[int, Lifetime]):
     """The buffers of a rank by number; one that was not there is new."""
 
-    def __missing__(self, buffer: int) -> Life:
-        life = self[buffer] = Life(buffer)
+    def __missing__(self, buffer: int) -> Lifetime:
+        life = self[buffer] = Lifetime(buffer)
         return life
 
 
@@ -81,7 +81,7 @@ class Memory:
         self.versions: list[Version] = []
         self.unsure = False
         """Whether hosts have to be actors to tell what is found from what is not."""
-        self._lives = [Lives() for _ in range(ranks)]
+        self._lives = [BuffersByNumber() for _ in range(ranks)]
         self._over: list[list[int]] = [[] for _ in range(ranks)]  # freed, and perhaps still in use
         self._reuse = [Reuse() for _ in range(ranks)]
 
@@ -160,7 +160,7 @@ class Memory:
         if self._over[rank]:
             self._settle(host)
         number, lives = raw[BUFFER], self._lives[rank]
-        life = lives[number] if number in lives else Life(number)
+        life = lives[number] if number in lives else Lifetime(number)
         lives[number] = life
         if raw[ALLOC_PLACE] is not None:
             small = raw[ALLOC_COUNT] * DTYPES[raw[ALLOC_DTYPE]] <= SMALL_BLOCK
@@ -192,7 +192,7 @@ class Memory:
                 lives.pop(buffer).forget()
             over.clear()
 
-    def _tagged(self, life: Life, ref: Ref, access: RawAccess, cells: list[Cell]) -> None:
+    def _tagged(self, life: Lifetime, ref: Ref, access: RawAccess, cells: list[Cell]) -> None:
         """An access by a ref that has a tag, or has no elements."""
         if not cells:
             return
@@ -210,7 +210,7 @@ class Memory:
                 if self._read(cell, access) and len(cell.writes) == 1:
                     self._expect(cell.writes[0], access)
 
-    def _find(self, life: Life, ref: Ref) -> list[Cell]:
+    def _find(self, life: Lifetime, ref: Ref) -> list[Cell]:
         """The cells of elements. Where these need a new bound, all cells that were known are others then."""
         _, first, end, *_ = ref
         spans, segment = life.spans, life.segment
@@ -222,7 +222,7 @@ class Memory:
         else:
             if segment is None:
                 [(known, [cell])] = spans.items()
-                segment = life.segment = Segment(known, cell)
+                segment = life.segment = CellRange(known, cell)
             bounds = len(segment.bounds)
             cells = segment.span(first, end)
             if len(segment.bounds) > bounds:
@@ -230,7 +230,7 @@ class Memory:
         spans[ref[:3]] = cells
         return cells
 
-    def _merge(self, life: Life, ref: Ref, cells: list[Cell]) -> None:
+    def _merge(self, life: Lifetime, ref: Ref, cells: list[Cell]) -> None:
         """Cells that were written as a whole and now say the same become one: else every size that views ever had
         would leave its bounds there.
         """

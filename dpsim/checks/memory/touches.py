@@ -51,7 +51,7 @@ FEW: Final = 8
 """Cells that are written at once and stay apart; of more one is made, or every size of a view would leave its own."""
 
 
-class Stream:
+class StreamNow:
     """A stream at its present point. `seen`: what the host knew when it last put something there."""
 
     __slots__ = ("clock", "number", "position", "seen")
@@ -97,7 +97,7 @@ class Touches:
 
     def __init__(self) -> None:
         self.host: Clock = []
-        self.streams: dict[str, Stream] = {}
+        self.streams: dict[str, StreamNow] = {}
         self.lives: dict[int, Life] = {}
         self.cells: dict[Ref, list[Cell]] = {}
         self.left: dict[tuple[str, bool], Clock] = {}  # of a pool: how far freed buffers were in use, by stream
@@ -106,11 +106,11 @@ class Touches:
         """The host does."""
         self.host = join(self.host, point)
 
-    def stream(self, name: str) -> Stream:
+    def stream(self, name: str) -> StreamNow:
         """The stream, behind all that the host knows."""
         stream = self.streams.get(name)
         if stream is None:
-            stream = Stream(len(self.streams))
+            stream = StreamNow(len(self.streams))
             for clock in (self.host, *[other.clock for other in self.streams.values()]):
                 if len(clock) == stream.number:
                     clock.append(0)
@@ -120,7 +120,7 @@ class Touches:
             stream.clock = join(stream.clock, (self.host, stream.number, 0))
         return stream
 
-    def touch(self, stream: Stream, reads: Refs, writes: Refs) -> bool:
+    def touch(self, stream: StreamNow, reads: Refs, writes: Refs) -> bool:
         """One more op of a stream; False if it may be in no order with what was there."""
         number, clock, known = stream.number, stream.clock, self.cells
         stream.position = position = stream.position + 1
@@ -250,7 +250,7 @@ class Touches:
         return life is not None
 
 
-def _over(number: int, position: int, ends: list[Stream]) -> bool:
+def _over(number: int, position: int, ends: list[StreamNow]) -> bool:
     """Whether an op of a stream is over when some streams have come to where they are."""
     return any(end.number == number or end.clock[number] >= position for end in ends)
 

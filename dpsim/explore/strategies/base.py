@@ -21,7 +21,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 
-from dpsim.contract.schedule import Candidate, CutOff, Strategy, Wait, draw_word, failing_word
+from dpsim.contract.schedule import Candidate, CutOff, OptionalWait, Strategy, draw_word, failing_word
 from dpsim.contract.words import counted
 from dpsim.explore.order import Labels, Order
 
@@ -142,7 +142,7 @@ class Picker(Search, Strategy):
     def raised(self, rank: int) -> None:
         self.heard_to_fail.add(rank)
 
-    def waits(self, wait: Wait) -> bool:
+    def waits(self, wait: OptionalWait) -> bool:
         answer = super().waits(wait)
         wait.bit = self.order.draws[-1]
         return answer

@@ -16,7 +16,7 @@ Three rules beyond the textbook, without which a proof was wrong (each has a wor
   what it can take away;
 * a draw is a place of its own, at which every option is tried. But that an op waits which need not (rendezvous, not
   eager) is tried only where a run has shown that the wait may last for ever. A wait that ends shows nothing new: it is
-  that the op ended late (`dpsim.sim.hosts.lines`).
+  that the op ended late (`dpsim.sim.hosts.early_ends`).
 
 Which waits may last: those of a run's ops such that for each the last of its peers did not come, or came *after* one of
 these ops (`lasting`). Two hosts that send before they receive are such a pair, each of which would do alone. What comes
@@ -48,7 +48,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dpsim.contract.schedule import Candidate, CutOff, Footprint, Unrepeatable, Wait
+from dpsim.contract.schedule import Candidate, CutOff, Footprint, OptionalWait, Unrepeatable
 from dpsim.explore.order import Labels, Step, lasting, overlap
 from dpsim.explore.strategies.base import LONGEST, Picker
 from dpsim.explore.strategies.walks import ordinary
@@ -63,7 +63,7 @@ class Diverged(Unrepeatable):
     """A run that was repeated went another way: something in it is not a function of the schedule."""
 
 
-class Place:
+class ChoicePoint:
     """A point of the present schedule at which something was chosen.
 
     `todo`: what has to be tried here. `tried`: what was, with the footprint that it had. `sleep`: what need not be.
@@ -79,7 +79,7 @@ class Place:
         self.todo = [chosen]
         self.tried: dict[str, Footprint] = {}
         self.step: Step | None = None
-        self.wait: Wait | None = None
+        self.wait: OptionalWait | None = None
 
     def next(self) -> str | None:
         """What is left to try."""
@@ -93,13 +93,13 @@ class Dpor(Picker):
 
     def __init__(self, labels: Labels | None = None, longest: int = LONGEST, seed: int = 0) -> None:
         super().__init__(labels, longest, seed)
-        self.places: list[Place] = []
+        self.places: list[ChoicePoint] = []
         self._at = 0
         self._fresh = 0  # places from here on are new in this run
         self._begun = False
         self._incomplete = False
         self._first = True  # no run has ended yet
-        self._about: Wait | None = None  # what is being drawn
+        self._about: OptionalWait | None = None  # what is being drawn
         self._at_once: set[str] = set()  # which waits may last in the first run
         self._whole = 0
         self.left_out = 0
@@ -177,7 +177,7 @@ class Dpor(Picker):
         self._first, self._at_once, self.known_to_fail = draws
         self.places = []
         for options, sleep, chosen, todo, tried in places:
-            place = Place(options, sleep, chosen)
+            place = ChoicePoint(options, sleep, chosen)
             place.todo, place.tried = todo, tried
             self.places.append(place)
 
@@ -213,14 +213,14 @@ class Dpor(Picker):
             self.redundant = True
             raise CutOff("redundant")
         chosen = awake[ordinary(awake)].label
-        self.places.append(Place(labels, sleep, chosen))
+        self.places.append(ChoicePoint(labels, sleep, chosen))
         self._at = at + 1
         return labels.index(chosen)
 
     def drawn(self, label: str, options: Sequence[str]) -> int:
         at = self._at
         if at == len(self.places):
-            place = Place(list(options), self._asleep(), options[0])
+            place = ChoicePoint(list(options), self._asleep(), options[0])
             if self._about is None:
                 place.todo = place.options
             elif label in self._at_once:
@@ -231,7 +231,7 @@ class Dpor(Picker):
         self._at = at + 1
         return self._repeat(self.places[at].chosen, options)
 
-    def waits(self, wait: Wait) -> bool:
+    def waits(self, wait: OptionalWait) -> bool:
         self._about = wait
         try:
             return super().waits(wait)
@@ -293,6 +293,6 @@ class Dpor(Picker):
             if not causes & since:
                 first.append(label)
             if not any(one in place.todo for one in first):
-                able = next((one for one in first if one in place.options), None)
-                if able is not None:  # else only `other` made it possible
-                    place.todo.append(able)
+                enabled = next((one for one in first if one in place.options), None)
+                if enabled is not None:  # else only `other` made it possible
+                    place.todo.append(enabled)

@@ -30,7 +30,7 @@ CAUSES = (
 )
 
 
-class Replay(Picker):
+class ScheduleReplay(Picker):
     """One run, along a schedule as in `Picker.schedule`."""
 
     name = "replay"

@@ -92,7 +92,7 @@ class Sequence:
         return [item.data() for item in self.items]
 
 
-class Entry(NamedTuple):
+class KeyNode(NamedTuple):
     key: Node
     value: Node
 
@@ -101,7 +101,7 @@ class Entry(NamedTuple):
 class Mapping:
     line: int
     column: int
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, KeyNode] = field(default_factory=dict)
     size: int = 1
     height: int = 1
     pending: Node | None = None  # a key whose value is still to come
@@ -234,7 +234,7 @@ class _Composer:
             message = f"the key {shown(key.text)} occurs twice, first in line {earlier.key.line}; expected it once"
             self._note(key.line, key.column, message)
             return
-        mapping.entries[key.text] = Entry(key, value)
+        mapping.entries[key.text] = KeyNode(key, value)
 
     # ---- limits and problems
 

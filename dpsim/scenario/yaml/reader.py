@@ -32,7 +32,7 @@ from dpsim.scenario.errors import ScenarioError, path_text, scenario_error
 from dpsim.scenario.model import Scenario, scenario_type
 from dpsim.scenario.to_world import misnamed_in
 from dpsim.scenario.yaml.messages import MOST, Explained, explain, explain_all
-from dpsim.scenario.yaml.nodes import Entry, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
+from dpsim.scenario.yaml.nodes import KeyNode, Mapping, Misread, Node, NotYaml, Scalar, Sequence, read_nodes
 
 MAX_BYTES = 4 << 20
 
@@ -145,15 +145,15 @@ def _take_source_text(root: Node, path: KeyPath) -> bool:
     return True
 
 
-def _nodes_along(root: Node, path: KeyPath) -> list[Entry]:
+def _nodes_along(root: Node, path: KeyPath) -> list[KeyNode]:
     """The nodes from the root down `path`, as far as there are any."""
-    entries = [Entry(root, root)]
+    entries = [KeyNode(root, root)]
     for part in path:
         node = entries[-1].value
         if isinstance(node, Mapping) and part in node.entries:
             entries.append(node.entries[str(part)])
         elif isinstance(node, Sequence) and isinstance(part, int) and part < len(node.items):
-            entries.append(Entry(node.items[part], node.items[part]))
+            entries.append(KeyNode(node.items[part], node.items[part]))
         else:
             break
     return entries

@@ -1,8 +1,7 @@
 """The contract's calls on the simulated machine.
 
 flags.py           flags between threads and streams
-streams.py         streams and events
-graphs.py          graphs
+streams.py         streams, events and graphs
 communicators.py   the communicators of one rank
 rank.py            a rank, as the program on its host threads sees it
 life.py            the life of a rank, and its death

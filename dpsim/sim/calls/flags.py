@@ -4,8 +4,8 @@ A flag is an edge: what waits for it comes after the turn in which it was set. I
 query looks, when it is issued: that is the turn that a search orders against others, and what comes until the await has
 turns of its own.
 
-Streams see a flag as a `Word`: memory that hosts write and the device looks at, both at times of their own. It is made
-where a stream waits for the flag first, with what is in the flag then.
+Streams see a flag as a `FlagWord`: memory that hosts write and the device looks at, both at times of their own. It is
+made where a stream waits for the flag first, with what is in the flag then.
 
     u1                 set                    clear        set
     the word                 written                written        written
@@ -39,12 +39,12 @@ class SimFlag(JournaledFlag):
         self._set_now = False
         self._by: Op | None = None  # None: nothing that anybody need come after
         self._waiting: list[Op] = []
-        self._word: Word | None = None
+        self._word: FlagWord | None = None
 
     def hold(self, chain: Chain) -> None:
         """What is put on a stream from now on waits until the device finds the flag set."""
         if self._word is None:
-            self._word = Word(self._host, self.name, self._set_now)
+            self._word = FlagWord(self._host, self.name, self._set_now)
         self._word.hold(chain)
 
     def _set(self) -> None:
@@ -110,7 +110,7 @@ class SimFlag(JournaledFlag):
         return outcome
 
 
-class Word:
+class FlagWord:
     """A flag as the device sees it. `resource`: what a look and a clear of it have in common."""
 
     __slots__ = ("_by", "_host", "_is_set", "_last", "_waiting", "resource")

@@ -19,8 +19,7 @@ from dpsim.contract.interface import Frozen, Stream
 from dpsim.contract.schedule import visit_label
 from dpsim.contract.world import Message, outside
 from dpsim.sim.calls.flags import SimFlag
-from dpsim.sim.calls.graphs import SimGraph
-from dpsim.sim.calls.streams import SimStream
+from dpsim.sim.calls.streams import SimGraph, SimStream
 from dpsim.sim.graph.op import Op
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.hosts.threads import SimThread, Threads

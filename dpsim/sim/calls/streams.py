@@ -1,4 +1,4 @@
-"""Streams and events of the simulated machine, as a host thread sees them: how it puts work on a chain of ops.
+"""Streams, events and graphs of the simulated machine, as a host thread sees them: how it puts work on a chain of ops.
 
 Events are points in such chains (`dpsim.sim.hosts.chain`), and waiting for one is an edge to the stream's next op.
 """
@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
+from dpsim.backend.calls.graphs import JournaledGraph
 from dpsim.backend.calls.streams import JournaledEvent, JournaledStream
+from dpsim.backend.graphs.capture import GraphCapture
 from dpsim.backend.graphs.kernel_call import KernelCall
 from dpsim.backend.hosts.threads import JournaledFlag
 from dpsim.backend.hosts.work import Outcome
@@ -152,3 +154,33 @@ class SimEvent(JournaledEvent):
                 yield from self.host.wait_for_device(self.op)
 
         return outcome
+
+
+class SimGraph(JournaledGraph):
+    """A graph of one rank: kept, and issued again call by call.
+
+    The calls of a replay go out as any others; what differs is the launch queue, where it is finite: a replay takes one
+    place there, and its branches take none.
+    """
+
+    __slots__ = ()
+
+    def _put(self, stream: JournaledStream, kept: GraphCapture) -> None:
+        on: SimStream = of_this_backend(stream, SimStream)
+        chain, queue = on.chain, on.chain.queue
+        if queue is None:
+            super()._put(stream, kept)
+            return
+        chain.make_room(on.host)
+        chain.queue = None
+        try:
+            super()._put(stream, kept)
+        finally:
+            chain.queue = queue
+        if chain.tail is not None:
+            queue.append(chain.tail)
+
+    def _branch(self, name: str) -> JournaledStream:
+        branch: SimStream = of_this_backend(super()._branch(name), SimStream)
+        branch.chain.queue = None
+        return branch

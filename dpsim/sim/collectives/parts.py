@@ -5,7 +5,7 @@ A member *arrives*, on its host or at the head of its stream. Then its part is o
 * *early*: when those have arrived whose elements it gets (`dpsim.contract.rules.wait_set`). That is the least the
   contract asks for;
 * *with all*: when all have. So it is where it gets something from everybody, and where a draw says so
-  (`dpsim.sim.hosts.lines`).
+  (`dpsim.sim.hosts.early_ends`).
 
 What ends with all happens in one step, `all_came`, so a rank that dies takes all of these with it or none. But each
 member of a device communicator has an end of its own behind it, since each point of a stream is known by a mark: that a
@@ -38,8 +38,8 @@ from dpsim.sim.collectives.groups import Group
 from dpsim.sim.collectives.results import Results
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
+from dpsim.sim.hosts.early_ends import EarlyEnds
 from dpsim.sim.hosts.host import Host
-from dpsim.sim.hosts.lines import Line
 
 
 class Meeting:
@@ -78,7 +78,7 @@ class PartedGroup(Group):
         self._open: dict[int, Meeting] = {}
         self._moving: dict[tuple[int, int, int], Meeting] = {}
         self._counts: defaultdict[tuple[int, int, str], int] = defaultdict(int)
-        self._lines = {rank: Line(machine, rank) for rank in spec.ranks if self.device}
+        self._lines = {rank: EarlyEnds(machine, rank) for rank in spec.ranks if self.device}
 
     def join(self, host: Host, own: Contribution) -> Op:
         rank, issue = host.rank, own.issue

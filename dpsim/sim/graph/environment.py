@@ -111,7 +111,7 @@ class Environment(simpy.Environment):
                 tick()
 
 
-class Thread:
+class CoroutineThread:
     """A host thread, from now on."""
 
     __slots__ = ("_program",)

@@ -36,11 +36,11 @@ from typing import Any
 import simpy
 
 from dpsim.backend.graphs.kernel_call import refuse_result
-from dpsim.contract.schedule import Strategy, Wait
+from dpsim.contract.schedule import OptionalWait, Strategy
 from dpsim.contract.world import Kill
 from dpsim.sim.graph.alarms import Alarms
 from dpsim.sim.graph.edges import Edges
-from dpsim.sim.graph.environment import Environment, Halt, Thread
+from dpsim.sim.graph.environment import CoroutineThread, Environment, Halt
 from dpsim.sim.graph.op import Op, deaths_alone, in_the_end
 
 
@@ -108,19 +108,19 @@ class Machine(Edges):
             ):  # a failure or an abort has more behind it, so it may come before what it takes away is there
                 strategy.lost([op for op in self.enabled if op.life in dead])
             self.enabled = [op for op in self.enabled if op.life not in dead]
-        able = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
-        if len(able) < len(self.enabled):
-            strategy.blocked([op for op in self.enabled if op not in able])
-        if all(op.disables for op in able) and (due := self.alarms.due()):
-            return self._pick_of(strategy, [*due, *able])
-        if self.fragile and able and not self._last and all(op.disables for op in able) and deaths_alone(able):
+        enabled = [op for op in self.enabled if op.guard is None or op.guard.open()] if self.guarded else self.enabled
+        if len(enabled) < len(self.enabled):
+            strategy.blocked([op for op in self.enabled if op not in enabled])
+        if all(op.disables for op in enabled) and (due := self.alarms.due()):
+            return self._pick_of(strategy, [*due, *enabled])
+        if self.fragile and enabled and not self._last and all(op.disables for op in enabled) and deaths_alone(enabled):
             self._last = True
-            able = in_the_end(able, strategy)
-            self.enabled = [op for op in self.enabled if op in able or op.guard is not None]
-        return self._pick_of(strategy, able) if able else False
+            enabled = in_the_end(enabled, strategy)
+            self.enabled = [op for op in self.enabled if op in enabled or op.guard is not None]
+        return self._pick_of(strategy, enabled) if enabled else False
 
-    def _pick_of(self, strategy: Strategy, able: list[Op]) -> bool:
-        op = able[strategy.pick(able)]
+    def _pick_of(self, strategy: Strategy, enabled: list[Op]) -> bool:
+        op = enabled[strategy.pick(enabled)]
         if not self.alarms.picked(op):
             self.enabled.remove(op)
         self.fire(op)
@@ -235,7 +235,7 @@ class Machine(Edges):
             op.waiters.append(waiter)
         return waiter
 
-    def waits(self, wait: Wait) -> bool:
+    def waits(self, wait: OptionalWait) -> bool:
         """Untimed: whether an op waits that need not. What the strategy raises is for whoever asked for this run, and
         not for the program that is under way here.
         """
@@ -257,7 +257,7 @@ class Machine(Edges):
 
     def host(self, program: Coroutine[Any, Any, None]) -> None:
         """Start a host thread."""
-        Thread(self.env, program)
+        CoroutineThread(self.env, program)
 
     def run(self, tick: Callable[[], None] | None = None) -> None:
         """Until nothing can move any more. `tick` is called now and then."""

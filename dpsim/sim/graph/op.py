@@ -118,7 +118,7 @@ class Death(Op):
     strikes: Callable[[], bool]
 
 
-class Failure(Op):
+class DeviceFailure(Op):
     """A device stops because a kernel on it raised. Its hosts hear of that, and go on."""
 
     __slots__ = ()
@@ -126,10 +126,10 @@ class Failure(Op):
     disables = True
 
 
-def deaths_alone(able: list[Op]) -> bool:
+def deaths_alone(enabled: list[Op]) -> bool:
     """Whether nothing but deaths can happen any more. Failures come first, since hosts go on after these."""
-    able.sort(key=lambda op: isinstance(op, Death))
-    return isinstance(able[0], Death)
+    enabled.sort(key=lambda op: isinstance(op, Death))
+    return isinstance(enabled[0], Death)
 
 
 def in_the_end(deaths: Sequence[Op], strategy: Strategy) -> list[Op]:

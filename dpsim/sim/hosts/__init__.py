@@ -1,6 +1,6 @@
 """Host threads: how a coroutine issues ops and waits.
 
-lines.py           the parts of collectives that end early, without time
+early_ends.py      the parts of collectives that end early, without time
 host.py            a host thread: what it has learned, what it has issued, how it waits
 chain.py           a stream as the device sees it: a chain of ops
 turns.py           a host thread that stops before each of its calls

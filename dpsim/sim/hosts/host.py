@@ -31,7 +31,7 @@ from dpsim.contract.ops import RawRecord
 from dpsim.contract.schedule import Footprint, host_word, numbered_label, visit_label
 from dpsim.sim.graph.machine import Machine
 from dpsim.sim.graph.op import Op
-from dpsim.sim.hosts.lines import Line
+from dpsim.sim.hosts.early_ends import EarlyEnds
 
 SPINS = 1_000
 """So often a host asks in vain at one instant before time goes on. To ask takes no time in the simulation."""
@@ -76,7 +76,7 @@ class Host:
         """Where the rank may be killed or a call may hold the host up: the last of what it did that others can see and
         of what held it up, all in a chain.
         """
-        self.line = Line(machine, self.rank)
+        self.line = EarlyEnds(machine, self.rank)
         """Untimed: the parts of collectives and transfers that it awaits."""
         self._unsure: deque[tuple[Op, int]] = deque()
         self._resumed = self._heard = 0

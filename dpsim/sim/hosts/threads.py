@@ -46,7 +46,7 @@ def front_of(original: T) -> T:
 
 
 class HostThread:
-    """A thread that goes on whenever what it stood at has happened; see `dpsim.sim.graph.environment.Thread`."""
+    """A thread that goes on whenever what it stood at has happened, as a `CoroutineThread` of the environment does."""
 
     def __init__(self, threads: Threads, host: TurningHost, program: Coroutine[Any, Any, None]) -> None:
         self._threads = threads

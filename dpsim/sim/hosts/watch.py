@@ -124,7 +124,7 @@ class Repetition:
         return kind in ("sleep", "mark", "probe")
 
 
-class Watch:
+class ProgressWatch:
     """Of one run. `tick` is called at every look; what it raises ends the run. `waiters`: by what the threads of a rank
     go on.
     """

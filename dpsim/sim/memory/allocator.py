@@ -87,7 +87,7 @@ class Block:
 
     __slots__ = ("after", "before", "free", "pool", "segment", "start", "stop")
 
-    def __init__(self, pool: Pool, segment: Segment, start: int, stop: int) -> None:
+    def __init__(self, pool: FreeBlocks, segment: Segment, start: int, stop: int) -> None:
         self.pool = pool
         self.segment = segment
         self.start = start
@@ -109,7 +109,7 @@ class Block:
         return self.stop - self.start, self.segment.number, self.start
 
 
-class Pool:
+class FreeBlocks:
     """The free blocks of one stream and size class."""
 
     __slots__ = ("blocks", "grows", "small")
@@ -128,7 +128,7 @@ class CachingAllocator:
         self.taken = 0
         """How often new memory was taken from the device."""
         self._segments: list[Segment] = []
-        self._pools: dict[tuple[str, bool], Pool] = {}
+        self._pools: dict[tuple[str, bool], FreeBlocks] = {}
         self._free: dict[tuple[int, int], Block] = {}  # (segment, start) -> free block
         self._last: dict[int, Block] = {}  # expandable: segment -> its last block
         self._waiting: deque[tuple[Block, list[Passed]]] = deque()
@@ -140,7 +140,7 @@ class CachingAllocator:
         size = max(-(-nbytes // ROUND) * ROUND, ROUND)
         pool = self._pools.get((stream, size <= SMALL_BLOCK))
         if pool is None:
-            pool = self._pools[stream, size <= SMALL_BLOCK] = Pool(size <= SMALL_BLOCK)
+            pool = self._pools[stream, size <= SMALL_BLOCK] = FreeBlocks(size <= SMALL_BLOCK)
         index = bisect_left(pool.blocks, (size, 0, 0))
         if index < len(pool.blocks):
             _, segment, start = pool.blocks.pop(index)
@@ -192,7 +192,7 @@ class CachingAllocator:
                 self._release(block)
         self._waiting = kept
 
-    def _take(self, pool: Pool, size: int) -> Block:
+    def _take(self, pool: FreeBlocks, size: int) -> Block:
         """New memory from the device, as one block."""
         self.taken += 1
         if self.expandable:
@@ -204,7 +204,7 @@ class CachingAllocator:
         self._segments.append(segment)
         return Block(pool, segment, 0, whole)
 
-    def _grow(self, pool: Pool, size: int) -> Block:
+    def _grow(self, pool: FreeBlocks, size: int) -> Block:
         segment = pool.grows
         step = SMALL_SEGMENT if pool.small else LARGE_SEGMENT
         if segment is None or segment.mapped + size > len(segment.memory):

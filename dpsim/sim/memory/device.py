@@ -14,7 +14,7 @@ from dpsim.contract.world import World
 from dpsim.sim.collectives.groups import Group
 from dpsim.sim.graph.costs import Costs
 from dpsim.sim.graph.machine import Machine
-from dpsim.sim.graph.op import Death, Failure, Op
+from dpsim.sim.graph.op import Death, DeviceFailure, Op
 from dpsim.sim.hosts.chain import Chain
 from dpsim.sim.hosts.host import Host
 from dpsim.sim.memory.allocator import CachingAllocator
@@ -61,7 +61,7 @@ class Device:
                 machine.strategy.raised(rank)
             self._stop(error, by)
             return
-        failure = Failure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank)
+        failure = DeviceFailure(own_label(rank, f"fails at {act(by.label)}"), 0, self._stop, machine.end_of(rank), rank)
         failure.args = error, failure
         failure.causes, failure.seen_marks = by.causes, by.seen_marks
         machine.submit(failure)

@@ -144,38 +144,9 @@ async def _refusals(at: Round) -> None:
     refused(KeyError, "a device communicator that the rank does not have", lambda: rank.device("no such kind"))
     for what, kernel in that_remember().items():
         refused(TypeError, f"a kernel that is {what}", partial(main.launch, "refused", kernel))
-    number: Any = np.int32(1)
-    array: Any = np.zeros(1, np.int32)
-    half: Any = 0.5
-    numbers: Any = [1]
-    nothing: Any = None
-    nan = float("nan")
-    unplain: dict[str, Callable[[], object]] = {
-        "a message with a number of numpy": lambda: rank.send(me, "refused", (1, number), "refused"),
-        "an array for a message": lambda: rank.send(me, "refused", array, "refused"),
-        "a list for a message": lambda: rank.send(me, "refused", numbers, "refused"),
-        "an array for a decision": lambda: rank.decide("refused", array, "dp_cpu"),
-        "an array for an argument of a kernel": lambda: main.launch(
-            "refused", increase, writes=[buffer], args=(array,)
-        ),
-        "None for a kernel": lambda: main.launch("refused", nothing),
-        "a list for an array": lambda: host.all_reduce(numbers, site="refused"),
-        "an array for a buffer": lambda: device.all_reduce(array, main, site="refused"),
-        "a step of 0.5": lambda: setattr(rank, "step", half),
-        "a sleep of 0.5 ns": lambda: rank.sleep(half, "refused"),
-    }
-    for what, call in unplain.items():
-        refused(TypeError, what, call)
-    for what, call in {
-        "NaN for a message": lambda: rank.send(me, "refused", (1, nan), "refused"),
-        "NaN for a decision": lambda: rank.decide("refused", nan, "dp_cpu"),
-        "NaN for a tag": lambda: buffer.tagged(nan),
-    }.items():
-        refused(ValueError, what, call)
+    _refused_values(at, buffer, sent)
     for thing in (rank, host, device, main, buffer, main.record(), rank.mailbox("refused")):
         refused(AttributeError, "an attribute of the program's own", partial(setattr, thing, "own", 1))
-    refused(ValueError, "a sleep of -1 ns", lambda: rank.sleep(-1, "refused"))
-    refused(ValueError, "a shape of -1 elements", lambda: main.alloc(-1, "int32", "refused"))
     work: Any = host.all_reduce(sent, site="conformance.once")
     refused(TypeError, "a sum that was not awaited, as an array", lambda: work[0])
     await work
@@ -191,6 +162,41 @@ async def _refusals(at: Round) -> None:
     _freed(at, buffer, "a buffer that was freed")
     _freed(at, piece, "a view of a buffer that was freed")
     refused(RuntimeError, "to free a buffer twice", buffer.free)
+
+
+def _refused_values(at: Round, buffer: Buffer, sent: np.ndarray[Any, Any]) -> None:
+    """Values of a type or a size that no call takes."""
+    rank, host, device, main = at.rank, at.host, at.device, at.main
+    number: Any = np.int32(1)
+    array: Any = np.zeros(1, np.int32)
+    half: Any = 0.5
+    numbers: Any = [1]
+    nothing: Any = None
+    nan = float("nan")
+    unplain: dict[str, Callable[[], object]] = {
+        "a message with a number of numpy": lambda: rank.send(rank.rank, "refused", (1, number), "refused"),
+        "an array for a message": lambda: rank.send(rank.rank, "refused", array, "refused"),
+        "a list for a message": lambda: rank.send(rank.rank, "refused", numbers, "refused"),
+        "an array for a decision": lambda: rank.decide("refused", array, "dp_cpu"),
+        "an array for an argument of a kernel": lambda: main.launch(
+            "refused", increase, writes=[buffer], args=(array,)
+        ),
+        "None for a kernel": lambda: main.launch("refused", nothing),
+        "a list for an array": lambda: host.all_reduce(numbers, site="refused"),
+        "an array for a buffer": lambda: device.all_reduce(array, main, site="refused"),
+        "a step of 0.5": lambda: setattr(rank, "step", half),
+        "a sleep of 0.5 ns": lambda: rank.sleep(half, "refused"),
+    }
+    for what, call in unplain.items():
+        refused(TypeError, what, call)
+    for what, call in {
+        "NaN for a message": lambda: rank.send(rank.rank, "refused", (1, nan), "refused"),
+        "NaN for a decision": lambda: rank.decide("refused", nan, "dp_cpu"),
+        "NaN for a tag": lambda: buffer.tagged(nan),
+    }.items():
+        refused(ValueError, what, call)
+    refused(ValueError, "a sleep of -1 ns", lambda: rank.sleep(-1, "refused"))
+    refused(ValueError, "a shape of -1 elements", lambda: main.alloc(-1, "int32", "refused"))
 
 
 def _freed(at: Round, buffer: Buffer, what: str) -> None:

@@ -10,22 +10,22 @@ from typing import Any
 import pytest
 
 from dpsim.checks.happens_before.clocks import Masks
-from dpsim.checks.happens_before.mailboxes import MANY, Box, Mail, Posts
+from dpsim.checks.happens_before.mailboxes import MANY, MailboxHistory, MailOrder, Posts
 from tests.records import raw
 
 Lines = dict[int, list[Any]]
 """What each sender posts, in order."""
 
 
-def box_of(lines: Lines, lossy: Sequence[int] = ()) -> tuple[Mail, Box]:
-    mail = Mail(lossy)
+def box_of(lines: Lines, lossy: Sequence[int] = ()) -> tuple[MailOrder, MailboxHistory]:
+    mail = MailOrder(lossy)
     for sender, contents in lines.items():
         for content in contents:
             mail.add(sender, raw("post", "post", to=9, mailbox="box", content=content))
     return mail, mail.box(9, "box")
 
 
-def post(mail: Mail, sender: int, clock: int) -> None:
+def post(mail: MailOrder, sender: int, clock: int) -> None:
     mail.post(sender, raw("post", "post", to=9, mailbox="box", content=None), clock, [])
 
 

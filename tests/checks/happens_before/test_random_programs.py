@@ -11,8 +11,8 @@ import pytest
 
 from dpsim.checks.happens_before.clocks import MASKS_UP_TO, Clock, Clocks, Masks, Point, Vectors, clocks_for
 from dpsim.checks.happens_before.hosts import HostState, Lane, lane_of
-from dpsim.checks.happens_before.mailboxes import Box, Posts
-from dpsim.checks.happens_before.meeting import Meeting
+from dpsim.checks.happens_before.mailboxes import MailboxHistory, Posts
+from dpsim.checks.happens_before.meeting import WalkState
 from dpsim.checks.happens_before.points import NullSink, Signal, StreamPoint
 from dpsim.checks.happens_before.threads import THREADED, FlagState, ThreadedHost
 from dpsim.checks.happens_before.walk import Walk
@@ -172,12 +172,14 @@ def one_lane(raw: RawRecord, _: int) -> Lane:
     return lane_of(raw, 0)
 
 
-def through(self: Meeting, rank: int, raw: RawRecord, point: Point) -> Signal:
+def through(self: WalkState, rank: int, raw: RawRecord, point: Point) -> Signal:
     """That a peer is through proves that all are."""
     return arrive(self, rank, raw, (point[0], point[1], point[2] + 1))
 
 
-def first_that_fits(self: Box, message: Any, posts: Posts, clocks: Clocks) -> tuple[Clock | None, Signal | None]:
+def first_that_fits(
+    self: MailboxHistory, message: Any, posts: Posts, clocks: Clocks
+) -> tuple[Clock | None, Signal | None]:
     """The first post that has the content is taken for the one."""
     signals = [post[1] for letters in self.senders.values() for post in letters.posts if post[0] == message]
     if signals[0].clock is None:
@@ -185,7 +187,7 @@ def first_that_fits(self: Box, message: Any, posts: Posts, clocks: Clocks) -> tu
     return signals[0].clock, None
 
 
-arrive = Meeting.arrive
+arrive = WalkState.arrive
 
 
 @pytest.mark.parametrize(
@@ -194,8 +196,8 @@ arrive = Meeting.arrive
         ("dpsim.checks.happens_before.meeting", "awaited", all_wait_for_all),
         ("dpsim.checks.happens_before.hosts", "lane_of", one_lane),
         (HostState, "_turn", no_turns),
-        (Meeting, "arrive", through),
-        (Box, "take", first_that_fits),
+        (WalkState, "arrive", through),
+        (MailboxHistory, "take", first_that_fits),
     ],
 )
 def test_a_fold_that_is_wrong_is_noticed(where: Any, what: str, fault: Any, monkeypatch: pytest.MonkeyPatch) -> None:

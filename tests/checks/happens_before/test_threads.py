@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from dpsim.checks.happens_before.mailboxes import Mail
+from dpsim.checks.happens_before.mailboxes import MailOrder
 from dpsim.contract.ops import MAIN, Ref
 from tests.checks.handmade import Hand, Made
 
@@ -85,7 +85,7 @@ def test_of_equal_messages_of_two_threads_neither_is_known(monkeypatch: pytest.M
 
     assert classes("ok") == ["RACE:BUFFER"]
     assert classes("other") == []
-    monkeypatch.setattr(Mail, "share", lambda *_: None)  # the twin
+    monkeypatch.setattr(MailOrder, "share", lambda *_: None)  # the twin
     assert classes("ok") == []
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dpsim.checks import judge
-from dpsim.checks.memory.reuse import Pool, Reuse
+from dpsim.checks.memory.reuse import BlockPool, Reuse
 from tests.checks.memory.layouts import Layouts, Verdict
 
 
@@ -74,7 +74,7 @@ def this_layout_only(rule: Any) -> None:
 def handed_out_is_forgotten(rule: Any) -> None:
     look = Reuse._look
 
-    def once(self: Reuse, new: Any, pool: Pool, write: Any, clock: Any) -> None:
+    def once(self: Reuse, new: Any, pool: BlockPool, write: Any, clock: Any) -> None:
         look(self, new, pool, write, clock)
         pool.left.clear()
 

@@ -17,7 +17,7 @@ from dpsim.explore import Budget, Exploration, Problem, explore
 from dpsim.explore.order import Order, Step
 from dpsim.explore.strategies import dpor
 from dpsim.explore.strategies.base import Search
-from dpsim.explore.strategies.dpor import Diverged, Dpor, Place
+from dpsim.explore.strategies.dpor import ChoicePoint, Diverged, Dpor
 from dpsim.explore.strategies.pct import Pct
 from dpsim.explore.strategies.portfolio import Portfolio
 from dpsim.explore.strategies.pos import Pos
@@ -142,7 +142,7 @@ def kill_first(candidates: Sequence[Candidate]) -> int:
 
 def itself_alone(self: Dpor, label: str, races: list[Step], causes: int, end: int) -> None:
     for other in races:
-        place: Place = self.places[other.at]
+        place: ChoicePoint = self.places[other.at]
         if label in place.options and label not in place.todo:
             place.todo.append(label)
 
@@ -150,7 +150,7 @@ def itself_alone(self: Dpor, label: str, races: list[Step], causes: int, end: in
 def first_option(self: Dpor, label: str, options: Sequence[str]) -> int:
     at = self._at
     if at == len(self.places):
-        self.places.append(Place(list(options), self._asleep(), options[0]))
+        self.places.append(ChoicePoint(list(options), self._asleep(), options[0]))
     self._at = at + 1
     return 0
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import pytest
 
 from dpsim.contract.schedule import CutOff
-from dpsim.explore.strategies.replay import Mismatch, Replay
+from dpsim.explore.strategies.replay import Mismatch, ScheduleReplay
 from dpsim.explore.strategies.walks import RandomWalk
 from tests import ROOT
 from tests.explore.toy import Seen, Toy
@@ -29,8 +29,8 @@ def schedules(toy: Toy, runs: int = 20) -> list[tuple[list[str], Seen]]:
     return found
 
 
-def follow(toy: Toy, noted: Sequence[str], strict: bool = True) -> tuple[Replay, Seen]:
-    replay = Replay(noted, strict)
+def follow(toy: Toy, noted: Sequence[str], strict: bool = True) -> tuple[ScheduleReplay, Seen]:
+    replay = ScheduleReplay(noted, strict)
     assert replay.begin()
     seen = toy.run(replay)
     replay.end(True)
@@ -112,7 +112,7 @@ def test_fallback_without_the_draws_says_so() -> None:
 
 
 def test_a_replay_ends_like_any_run() -> None:
-    replay = Replay(["rank 0 rx[0]"], strict=False, longest=3)
+    replay = ScheduleReplay(["rank 0 rx[0]"], strict=False, longest=3)
     replay.begin()
     with pytest.raises(CutOff, match="3 steps"):
         Toy("rx rx rx rx").run(replay)

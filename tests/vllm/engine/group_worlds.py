@@ -103,10 +103,9 @@ def run(subject: Subject) -> Seen:
 
 def explored(subject: Subject, limit: int, by: str = "dpor", seed: int = 0) -> Exploration:
     """All schedules, or the first of them; a problem is whatever a check finds."""
-    machine = subject.machine()
 
     def once(strategy: Strategy) -> list[Problem]:
-        _, findings = subject.on(machine, strategy)
+        _, findings = subject.run(strategy)
         return [Problem(finding.klass, finding.message) for finding in findings]
 
     return explore(once, search(by, seed), Budget(limit))

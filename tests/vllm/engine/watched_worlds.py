@@ -22,6 +22,7 @@ from dpsim.contract.world import SILENT, At, Fault, Kill, Run, World
 from dpsim.explore import Budget, Exploration, Problem, explore, search
 from dpsim.sim.backend import SimBackend
 from dpsim.sim.services.notices import Notices
+from dpsim.sim.wiring import Wiring
 from dpsim.vllm.engine.watched import ANSWERED, FAILED, UNHEALTHY, Watched
 from tests.vllm.engine.group_worlds import Control, group
 
@@ -112,18 +113,23 @@ def owed(subject: Subject) -> dict[int, int]:
 
 def run(subject: Subject, backend: SimBackend | None = None) -> Seen:
     """One run, with time unless the backend says otherwise."""
-    machine = backend or SimBackend()
     at_first_end: list[list[int]] = []
+    wirings: list[Wiring] = []
     gone = Notices.gone
+
+    def wired(*given: Any) -> Wiring:
+        wirings.append(Wiring(*given))
+        return wirings[-1]
 
     def noting(self: Notices, actor: int, behind: Callable[..., None]) -> None:
         if not at_first_end:
-            at_first_end.append([len(journal) for journal in machine.journals])
+            at_first_end.append([len(journal) for journal in wirings[-1].journals])
         gone(self, actor, behind)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Notices, "gone", noting)
-        of = machine.run_program(subject.world, subject.program, subject.prepared)
+        patch.setattr("dpsim.sim.backend.Wiring", wired)
+        of = (backend or SimBackend()).run_program(subject.world, subject.program, subject.prepared)
     made = {
         actor: sum(raw[KIND] not in SILENT for raw in journal[before:])
         for actor, (journal, before) in enumerate(
@@ -147,12 +153,10 @@ def addresses(subject: Subject) -> list[tuple[int, At]]:
 
 def explored(subject: Subject, limit: int, by: str = "dpor", seed: int = 0) -> tuple[Exploration, list[int]]:
     """All schedules, or the first of them, and the most ops that anybody made after a death, by actor."""
-    machine = subject.machine()
     most = [0] * subject.world.actors
 
     def once(strategy: Strategy) -> list[Problem]:
-        machine.strategy = strategy
-        seen = run(subject, machine)
+        seen = run(subject, subject.backend(strategy))
         for actor, made in seen.made.items() if seen.hurt else ():
             most[actor] = max(most[actor], made)
         problems = [Problem("LEFT", line) for line in seen.wrong]

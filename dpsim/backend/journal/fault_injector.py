@@ -15,7 +15,7 @@ from dpsim.contract.world import Address, At, Fault, Gate
 NOWHERE = At()
 
 
-class Planted(GraphRecords):
+class FaultInjector(GraphRecords):
     """The part of a `Journal` that faults, delays and messages use."""
 
     rank: int
@@ -94,8 +94,8 @@ class Planted(GraphRecords):
     def _send(self, site: str | None, ordinal: int | None, where: str) -> None:
         """What comes from outside when the rank is here."""
         for number, message in self._injections.messages(self.thread, site, ordinal):
-            told = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
-            self._inject("message", site or "start", ordinal or 0, where, change=told)
+            change = ("to", message.to), ("mailbox", message.mailbox), ("content", message.content)
+            self._inject("message", site or "start", ordinal or 0, where, change=change)
             self._injections.post(number, message)
 
     def _apply(self, fault: Fault, site: str, ordinal: int, where: str) -> None:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dpsim.backend.graphs.branches import Captured
-from dpsim.backend.graphs.kept import Kept, KeptAlloc, KeptFree
+from dpsim.backend.graphs.kept import KeptAlloc, KeptCall, KeptFree
 from dpsim.backend.journal.journal import Journal
 from dpsim.backend.memory.buffers import JournaledBuffer
 from dpsim.backend.memory.pools import GraphPool, PoolMemory, Scratch
 
 
-class Holdings:
+class CapturePool:
     """The part of a `Capture` that buffers talk to."""
 
     def __init__(self, journal: Journal, pool: GraphPool) -> None:
         self.journal = journal
         self.pool = pool
-        self.calls: list[Kept] = []
+        self.calls: list[KeptCall] = []
         self.memories: list[PoolMemory] = []
         self.under_way = True
         self._shared: list[PoolMemory] = []

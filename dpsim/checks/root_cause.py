@@ -1,4 +1,4 @@
-"""Silence: who is behind a message that never comes, where an actor has gone or stands still outside of any op.
+"""Root causes: who is behind a message that never comes, where an actor has gone or stands still outside of any op.
 
 Nothing says who should have sent a message. But letters tell who talks with whom: an actor that waits for one hears
 from those that sent to this mailbox before, and from those that it wrote to itself. Through others that wait for
@@ -24,7 +24,7 @@ RETURNED = frozenset({"learned", "post", "decision", "probe", "watch", "abort"})
 ON_STREAMS = frozenset({"launch", "alloc", "free", "used", "mark", "wait", "capture", "kept", "replay", "read"})
 
 
-def silenced(run: Run) -> dict[int, tuple[int, ...]]:
+def root_causes(run: Run) -> dict[int, tuple[int, ...]]:
     """For each actor that waits for a message in vain: the way from it, itself included, to the one behind it. Empty
     where nobody has gone or stands outside of an op.
     """

@@ -36,9 +36,9 @@ from dpsim.sim.graph.op import Op
 
 
 class MayWait:
-    """An op that ends with `end`, or else when `all_came`. See `dpsim.contract.schedule.Wait`. Where its host was
-    killed later, it says nothing: a kill in the op equals a kill right behind it, and the host that
-    stands in it without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
+    """An op that ends with `end`, or else when `all_came`. See `dpsim.contract.schedule.OptionalWait`. Where its host
+    was killed later, it says nothing: a kill in the op equals a kill right behind it, and the host that stands in it
+    without end and does not die is another run (`dpsim.sim.graph.op.in_the_end`).
     """
 
     __slots__ = ("_all_came", "_dead", "_end", "_host", "bit", "label")
@@ -60,7 +60,7 @@ class MayWait:
         return self._all_came.causes if self._all_came.at >= 0 else None
 
 
-class Line:
+class EarlyEnds:
     """Ops of a rank of which each starts when the one before has ended."""
 
     __slots__ = ("_machine", "_rank", "_waits")

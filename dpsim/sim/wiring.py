@@ -1,0 +1,192 @@
+"""What one run is made of, and how its parts know each other.
+
+    wiring = Wiring(machine, world, program, costs)
+    wiring.begin(program, prepared)         # every host thread is due, every kill is armed
+    wiring.machine.run(wiring.tick)
+    wiring.take_down()                      # nothing of it goes on, and no part knows another
+
+A run wires its own parts and leaves none of them to the next run. All lists have one entry per rank, and after these
+one per service. A group, a host or a mailbox knows only what it was given here: the machine, the journals, each other.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from dpsim.backend.journal.journal import RankJournal
+from dpsim.contract.ops import RawRecord
+from dpsim.contract.program import Program
+from dpsim.contract.world import End, Progress, World
+from dpsim.sim.calls.communicators import SimDeviceCommunicator, SimHostCommunicator
+from dpsim.sim.calls.life import kill, live, live_beside
+from dpsim.sim.calls.rank import SimRank
+from dpsim.sim.collectives.broken import AbortingMachine
+from dpsim.sim.collectives.groups import Group
+from dpsim.sim.collectives.joint import JointGroup
+from dpsim.sim.collectives.lazy import Made
+from dpsim.sim.collectives.membership import Membership
+from dpsim.sim.collectives.parts import PartedGroup
+from dpsim.sim.collectives.residency import Slots
+from dpsim.sim.graph.costs import Costs
+from dpsim.sim.graph.machine import Machine
+from dpsim.sim.hosts.host import Host
+from dpsim.sim.hosts.progress import OpBound
+from dpsim.sim.hosts.threads import Threads
+from dpsim.sim.hosts.watch import ProgressWatch
+from dpsim.sim.memory.device import Device
+from dpsim.sim.services.mailbox import Mailboxes
+from dpsim.sim.services.notices import Notices
+from dpsim.sim.services.ports import Ports
+
+
+class Wiring:
+    """The parts of one run of a program on a world. `tick`: what the machine calls now and then, if anything."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        world: World,
+        program: Program[Any],
+        costs: Costs,
+        expandable: bool = False,
+        progress: Progress | None = None,
+    ) -> None:
+        self.machine = machine
+        self.world = world
+        self.journals: list[list[RawRecord]] = [[] for _ in range(world.actors)]
+        self.ends: list[End] = ["blocked"] * world.actors
+        self.waited = [0] * world.actors
+        limit = world.residency
+        self.slots = [Slots(machine, rank, limit) for rank in range(world.actors)] if limit else []
+        self.groups = self._make_groups(costs)
+        self.boxes, self.ports = Mailboxes(machine, world.actors), Ports(machine, world)
+        self.notices = Notices(machine, self.boxes)
+        self._shared = self._share_journals(program)
+        self._threads = [
+            Threads(one, own, machine, program.ordered_by_flags) if program.threaded else None
+            for one, own in zip(self._shared, self.journals, strict=True)
+        ]
+        self.hosts: list[Host] = [
+            several.main if several is not None else Host(one.thread(), own, machine)
+            for several, one, own in zip(self._threads, self._shared, self.journals, strict=True)
+        ]
+        front = self.hosts[0]
+        self.tick = None if progress is None else lambda: progress(front.journal.step)
+        watch = ProgressWatch(machine, self.hosts, self.ends, self.tick, self._waiters)
+        for one in self._shared:
+            one.look = partial(watch.look, one.rank)
+        self.ranks = self._make_ranks(costs, expandable)
+        for group in self.groups:
+            self._connect(group)
+        self._coroutines: list[Any] = []
+
+    def _make_groups(self, costs: Costs) -> list[Group]:
+        machine, specs = self.machine, self.world.communicators
+        if not machine.timed:
+            groups: list[Group] = [PartedGroup(spec, machine) for spec in specs]
+        else:
+            groups = [JointGroup(spec, machine, costs, self.waited) for spec in specs]
+        if self.world.lazy:
+            for group in groups:
+                group.made = Made(machine, group.spec) if group.device else None
+        return groups
+
+    def _share_journals(self, program: Program[Any]) -> list[RankJournal]:
+        """For each rank what its threads share, which writes into the rank's journal."""
+        world = self.world
+        bound = None if world.progress is None else OpBound(self.machine, world.progress, self.journals)
+        shared = [
+            RankJournal(rank, world, own.append if bound is None else bound.append_to(rank))
+            for rank, own in enumerate(self.journals)
+        ]
+        for one in shared:
+            one.aborts = program.aborts
+        return shared
+
+    def _waiters(self, rank: int) -> list[Any]:
+        """By what the threads of a rank go on."""
+        several = self._threads[rank]
+        return [host.waiter for host in ([self.hosts[rank]] if several is None else several.hosts)]
+
+    def _make_ranks(self, costs: Costs, expandable: bool) -> list[SimRank]:
+        machine, begin = self.machine, partial(live_beside, ends=self.ends)
+        ranks = []
+        for host, several in zip(self.hosts, self._threads, strict=True):
+            device = Device(host.rank, machine, costs, expandable, self.world)
+            rank = SimRank(host, device, self.boxes, self.notices, self.ports, several, begin)
+            device.tell(host)
+            self._shared[rank.rank].injections.post = rank.from_outside
+            ranks.append(rank)
+        return ranks
+
+    def _connect(self, group: Group) -> None:
+        """Give each member its communicator."""
+        machine = self.machine
+        for number in group.spec.ranks:
+            rank = self.ranks[number]
+            rank.own_device.groups.append(group)
+            host = rank.host_thread
+            own = Membership(machine, group, number) if isinstance(machine, AbortingMachine) else None
+            if group.spec.domain == "host":
+                rank.hosts[group.spec.kind] = SimHostCommunicator(host, group, own)
+            else:
+                slots = self.slots[number] if self.slots else None
+                rank.devices[group.spec.kind] = SimDeviceCommunicator(host, group, slots, own)
+
+    def begin(self, program: Program[Any], prepared: Any) -> None:
+        """Every rank begins to live, and those that may be killed may be."""
+        machine, ranks, ends = self.machine, self.ranks, self.ends
+        self._coroutines = [live(rank, program, prepared, ends) for rank in ranks]
+        for rank, coroutine in zip(ranks, self._coroutines, strict=True):
+            if rank.threads is None:
+                machine.host(coroutine)
+            else:
+                rank.threads.begin(rank.threads.main, coroutine)
+        for planted in self.world.kills:
+            if planted.at is None:
+                kill(machine, ranks[planted.rank], planted, ends)
+            else:
+                self._shared[planted.rank].injections.doom = partial(kill, machine, ranks[planted.rank], ends=ends)
+
+    def idle(self, rank: SimRank) -> bool:
+        """Whether a rank stands in idle gets, with all of its threads."""
+        return self.hosts[rank.rank].idle if rank.threads is None else rank.threads.idle()
+
+    def failed(self, rank: SimRank) -> BaseException | None:
+        """With what the device of a rank failed."""
+        return self.hosts[rank.rank].error
+
+    def take_down(self) -> None:
+        """End all that did not end. A run leaves no cycles behind, which only the collector would find."""
+        machine = self.machine
+        for rank, coroutine in zip(self.ranks, self._coroutines, strict=True):
+            if rank.threads is None:
+                coroutine.close()
+            else:
+                rank.threads.close()
+        for rank in self.ranks:
+            rank.own_device.allocator.close()
+        for one in self._shared:
+            one.look = _nothing
+            del one.injections.post
+            one.threads.clear()
+        self.boxes.close()
+        self.notices.close()
+        for group in self.groups:
+            for membership in [*group.memberships.values()]:
+                membership.forget()
+        self.ports.forget()
+        machine.env.close()
+        del machine.submit, machine.fire, machine.alarms
+
+    def forget(self) -> None:
+        """The end was judged: the ranks' devices and threads know nothing any more."""
+        for rank in self.ranks:
+            rank.own_device.forget()
+            if rank.threads is not None:
+                rank.threads.forget()
+
+
+def _nothing() -> None:
+    pass
