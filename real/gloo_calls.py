@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from dpsim.backend.journal.issue import Issue
@@ -138,7 +139,8 @@ def _reduce(group: Group, issue: Issue, source: Any, result: Any) -> _Started:
     """gloo computes in the memory of every member, so it gets a copy."""
     whole = source.clone()
     options = rooted("ReduceOptions", group.member(issue.root), True, issue.reduce)
-    return [group.process_group.reduce([whole], options)], lambda: copy_as_fits(result, whole)
+    finish = partial(copy_as_fits, result, whole) if gets(group, issue) else None
+    return [group.process_group.reduce([whole], options)], finish
 
 
 _COLLECTIVES: dict[str, Callable[[Group, Issue, Any, Any], _Started]] = {
