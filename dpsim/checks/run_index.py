@@ -225,14 +225,12 @@ SIGNATURE = Collective._fields[CALL]
 """What must be the same in the calls of all members: op, count, dtype, root, reduce and sizes, and where they stand."""
 
 
-def signature(raw: RawRecord, index: int) -> Signature:
-    """What must be the same in the calls of all members, in the order of SIGNATURE; `index`: the member's."""
-    return COLLECTIVES.get(raw[OP], UNKNOWN).signature(raw[CALL], index)
-
-
 def signatures(entries: Iterable[Entry], index: int) -> list[Signature]:
-    """The signature of each call of one member."""
-    return [entry.raw[CALL] if not entry.raw[COLLECTIVE_SIZES] else signature(entry.raw, index) for entry in entries]
+    """The signature of each call of one member, in the order of SIGNATURE; `index`: the member's."""
+    return [
+        COLLECTIVES.get(raw[OP], UNKNOWN).signature(raw[CALL], index) if raw[COLLECTIVE_SIZES] else raw[CALL]
+        for _, _, raw in entries
+    ]
 
 
 def decision(entry: Entry) -> Decision:

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpsim.contract.collectives.arguments import check_fits, check_sizes, equal_size, given_sizes
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember, Sizes, some
-from dpsim.contract.collectives.sent import Sent, cut
+from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.interface import Buffer, HostArray, Stream
 
 
@@ -32,9 +32,7 @@ class AllToAll(CollectiveRules):
         return not (any(call[5]) if call[5] else call[1])
 
     def result(self, call: Call, index: int, sent: Sent) -> HostArray:
-        wires, members = sent.wires, len(sent.wires)
-        pieces = [cut(wire, call[5][:members], members) for wire, call in zip(wires, sent.calls, strict=True)]
-        return np.concatenate([own[index] for own in pieces])
+        return np.concatenate([own[index] for own in sent.pieces()])
 
     def results(self, call: Call, sent: Sent) -> list[HostArray]:
         count, sizes, members = call[1], call[5], len(sent.wires)
@@ -56,15 +54,14 @@ class AllToAll(CollectiveRules):
         return sum(self.sizes(call, members).output)
 
     def goes(self, call: Call, members: int, to: int) -> int | None:
-        return self._piece(call, members, to)
-
-    def comes(self, call: Call, members: int, source: int) -> int | None:
-        return self._piece(call, members, members + source)
-
-    def _piece(self, call: Call, members: int, place: int) -> int | None:
         if not call[5]:
             return int(call[1]) // members
-        return int(call[5][place]) if len(call[5]) == 2 * members else None
+        return int(call[5][to]) if len(call[5]) == 2 * members else None
+
+    def comes(self, call: Call, members: int, source: int) -> int | None:
+        if not call[5]:
+            return int(call[1]) // members
+        return int(call[5][members + source]) if len(call[5]) == 2 * members else None
 
     @staticmethod
     def on_host(

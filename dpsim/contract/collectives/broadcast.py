@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 
+import numpy as np
+
 from dpsim.contract.collectives.rules import Call, CollectiveRules, DeviceMember, HostMember
 from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.interface import Buffer, HostArray, Stream
@@ -33,7 +35,7 @@ class Broadcast(CollectiveRules):
         return (root,) if call[1] and root != rank else ()
 
     def result(self, call: Call, index: int, sent: Sent) -> HostArray:
-        return sent.by(call[3])
+        return np.array(sent.wires[sent.indices[call[3]]])
 
     @staticmethod
     def on_host(group: HostMember, array: HostArray, root: int, *, site: str | None = None) -> Awaitable[HostArray]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpsim.contract.collectives.reductions import reduction_of
+from dpsim.contract.collectives.reductions import REDUCTIONS
 from dpsim.contract.interface import HostArray
 
 
@@ -25,27 +25,35 @@ class Sent:
     ) -> None:
         self.indices = indices
         self.wires = wires
-        self.calls = calls
-        self._made: dict[Any, HostArray] = {}
+        self._calls = calls
+        self._made: dict[Any, Any] = {}
+
+    @property
+    def calls(self) -> Sequence[tuple[Any, ...]]:
+        return self._calls
 
     def reduced(self, how: str | None) -> HostArray:
         """The elementwise reduction of all."""
-        total = self._made.get(how)
+        total: HostArray | None = self._made.get(how)
         if total is None:
             total = self._made[how] = reduced(how, self.wires)
         return total
 
     def gathered(self) -> HostArray:
         """All, one after the other."""
-        if "gathered" not in self._made:
-            self._made["gathered"] = np.concatenate(self.wires)
-        return self._made["gathered"]
+        whole: HostArray | None = self._made.get("gathered")
+        if whole is None:
+            whole = self._made["gathered"] = np.concatenate(self.wires)
+        return whole
 
-    def by(self, rank: int) -> HostArray:
-        """What one rank brings, copied."""
-        if rank not in self._made:
-            self._made[rank] = np.array(self.wires[self.indices[rank]])
-        return self._made[rank]
+    def pieces(self) -> list[list[HostArray]]:
+        """What each member brings, cut as its own call says: a list for each, with a piece for each."""
+        rows: list[list[HostArray]] | None = self._made.get("pieces")
+        if rows is None:
+            members = len(self.wires)
+            pairs = zip(self.wires, self.calls, strict=True)
+            rows = self._made["pieces"] = [cut(wire, call[5][:members], members) for wire, call in pairs]
+        return rows
 
 
 def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
@@ -55,7 +63,7 @@ def reduced(how: str | None, wires: Sequence[HostArray]) -> HostArray:
     >>> reduced("max", [np.array([1, 5]), np.array([2, 3, 4])])
     array([2, 5, 4])
     """
-    apply, longest = reduction_of(how).apply, 0
+    apply, longest = REDUCTIONS[how or "sum"].apply, 0  # type: ignore[index]
     if len(wires) > 2 and wires[0].dtype.kind == "i" and len({(len(wire), wire.dtype) for wire in wires}) == 1:
         # In no order, which for integers is as good; floats are added in the order of the group.
         total: HostArray = apply.reduce(np.concatenate(wires).reshape(len(wires), -1), 0, wires[0].dtype)

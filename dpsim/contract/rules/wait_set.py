@@ -18,6 +18,7 @@ A call is a tuple that begins with op, count, dtype, root, reduce and sizes. Rec
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from dpsim.contract.collectives import COLLECTIVES, UNKNOWN
 from dpsim.contract.collectives.rules import Call
@@ -38,6 +39,7 @@ def awaited(call: Call, rank: int, members: Sequence[int]) -> Sequence[int]:
     return () if op == "send" else COLLECTIVES.get(op, UNKNOWN).awaits(call, rank, members)
 
 
+@lru_cache(4096)
 def is_idle(call: Call) -> bool:
     """Whether the rank neither gives elements nor gets any. On a device it then has no part at all: its stream does not
     stand in the collective, and the communicator gives it no turn.

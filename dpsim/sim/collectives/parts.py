@@ -215,7 +215,7 @@ class PartedGroup(Group):
         """End a part that waits for some, with what these bring."""
         self._unfired.pop(end, None)
         own = meeting.brought[rank]
-        if part(own.issue.op, own.issue.root, rank).gets:
+        if own.issue.op != "send" and part(own.issue.op, own.issue.root, rank).gets:
             nothing = _nothing(own.issue)
             brought = {one: meeting.brought[one] if one in wanted else nothing for one in meeting.members}
             result = Results(meeting.indices, brought).of(rank)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from dpsim.backend.journal.issue import Issue
 from dpsim.contract.collectives import part
+from dpsim.contract.collectives.rules import Call
 from dpsim.contract.collectives.sent import Sent
 from dpsim.contract.interface import HostArray
 from dpsim.sim.collectives.contribution import Contribution
@@ -26,8 +27,11 @@ class Results(Sent):
         self.brought = brought
         ordered = [brought[rank] for rank in indices]
         self.wires = [one.sent() if one.issue.altered else one.source for one in ordered]
-        self.calls = [one.issue.call for one in ordered]
-        self._made: dict[object, HostArray] = {}
+        self._made = {}
+
+    @property
+    def calls(self) -> list[Call]:
+        return [self.brought[rank].issue.call for rank in self.indices]
 
     def all(self) -> list[HostArray | None]:
         """In the order of `brought`."""
@@ -38,6 +42,8 @@ class Results(Sent):
         rules, call = issue.rules, issue.call
         if rules.shared:
             result = rules.result(call, 0, self)
+            if issue.root is None:
+                return [result] * members
             return [result if part(issue.op, issue.root, rank)[1] else None for rank in self.brought]
         results = rules.results(call, self)
         return [results[self.indices[rank]] for rank in self.brought]
@@ -47,9 +53,8 @@ class Results(Sent):
         return self._one(rank, self.brought[rank].issue)
 
     def _one(self, rank: int, issue: Issue) -> HostArray | None:
-        if issue.op == "recv":
-            assert issue.peer is not None
-            return self.wires[self.indices[issue.peer]]
+        if issue.peer is not None:
+            return self.wires[self.indices[issue.peer]] if issue.op == "recv" else None
         if part(issue.op, issue.root, rank)[1]:
             return issue.rules.result(issue.call, self.indices[rank], self)
         return None
